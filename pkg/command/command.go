@@ -1,0 +1,91 @@
+// Package command is what the services ask of one another and the records they leave for one another, each a JSON
+// message on one subject of the bus. schemas/commands holds the same contract for everyone who is not Go.
+package command
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Accepted is a request as the gateway took it, written once on agentbus.accept.<tenant>.<requestId> before anything
+// runs. With an idempotency key the requestId derives from the key, so this record is also the key's memory.
+type Accepted struct {
+	Tenant    string             `json:"tenant"`
+	RequestID string             `json:"requestId"`
+	ThreadID  string             `json:"threadId"`
+	AgentID   string             `json:"agentId"`
+	Owner     string             `json:"owner"` // subject of the principal
+	Request   event.AgentRequest `json:"request"`
+	BodyHash  string             `json:"bodyHash,omitempty"` // of the client's body, to recognise a retry
+	At        time.Time          `json:"at,format:RFC3339Nano"`
+}
+
+// Thread is the newest record on agentbus.thread.<tenant>.<threadId>. Each request on the thread appends one by
+// compare-and-set: that decides who runs next, and, with Resolves, who resolved an action.
+type Thread struct {
+	ThreadID  string    `json:"threadId"`
+	Owner     string    `json:"owner"`
+	AgentID   string    `json:"agentId"`
+	RequestID string    `json:"requestId"`          // who runs, or ran last
+	Index     int       `json:"index"`              // of that request on the thread, dense from 0
+	Resolves  []string  `json:"resolves,omitempty"` // the actions which that request brings results for
+	Deleted   bool      `json:"deleted,omitzero"`   // the thread is gone
+	At        time.Time `json:"at,format:RFC3339Nano"`
+}
+
+// Start points a runner at an accepted request: agentbus.request.<tenant>.<agent>.<requestId>, a work queue.
+type Start struct {
+	Tenant    string `json:"tenant"`
+	AgentID   string `json:"agentId"`
+	RequestID string `json:"requestId"`
+	ThreadID  string `json:"threadId"`
+}
+
+// Abort asks for the end of a request: agentbus.command.<tenant>.<requestId>.abort, the first one counts.
+type Abort struct {
+	RequestID string    `json:"requestId"`
+	By        string    `json:"by"`
+	Reason    string    `json:"reason,omitempty"`
+	At        time.Time `json:"at,format:RFC3339Nano"`
+}
+
+// ToolCall asks a tool-executor to run a tool: agentbus.tool.<tenant>.<toolset>.<requestId>.<toolCallId>, a work queue.
+type ToolCall struct {
+	Tenant     string         `json:"tenant"`
+	RequestID  string         `json:"requestId"`
+	ThreadID   string         `json:"threadId"`
+	AgentID    string         `json:"agentId"`
+	ToolCallID string         `json:"toolCallId"`
+	Tool       string         `json:"name"`
+	Args       jsontext.Value `json:"args"`
+	ArgsHash   string         `json:"argsHash"`           // SHA-256 of the canonical arguments; see HashArgs
+	Approved   string         `json:"approved,omitempty"` // the actionId of the approval, where the tool asks for one
+	Deadline   time.Time      `json:"deadline,omitzero,format:RFC3339Nano"`
+}
+
+// ToolStarted says that a call is about to take effect: agentbus.started.<tenant>.<requestId>.<toolCallId>, first
+// write wins. An unsafe tool never runs without having written it.
+type ToolStarted struct {
+	ToolCallID string    `json:"toolCallId"`
+	Executor   string    `json:"executor"`
+	At         time.Time `json:"at,format:RFC3339Nano"`
+}
+
+// ToolResult is the end of a call: agentbus.result.<tenant>.<requestId>.<toolCallId>, first write wins. Content is what
+// the model reads; Ref stands in its place when it is large.
+type ToolResult struct {
+	ToolCallID string           `json:"toolCallId"`
+	Status     event.ToolStatus `json:"status"`
+	Content    string           `json:"content,omitempty"`
+	Ref        *event.ObjectRef `json:"ref,omitempty"`
+	Summary    string           `json:"summary,omitempty"` // what clients see
+	ElapsedMS  int64            `json:"elapsedMs,omitzero"`
+}
+
+// ToolProgress is output of a running tool: agentbus.progress.<tenant>.<requestId>.<toolCallId>, kept nowhere.
+type ToolProgress struct {
+	ToolCallID string `json:"toolCallId"`
+	Delta      string `json:"delta"`
+}

@@ -1,0 +1,20 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// HashArgs returns the SHA-256, in hex, of a tool call's arguments in canonical form (RFC 8785), so that an approval
+// holds for these arguments however they are spaced or ordered, and for no others.
+func HashArgs(args jsontext.Value) (string, error) {
+	canonical := args.Clone()
+	if err := canonical.Canonicalize(); err != nil {
+		return "", fmt.Errorf("canonical form of tool arguments: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}

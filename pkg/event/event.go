@@ -1,0 +1,99 @@
+// Package event is the vocabulary: everything that happens in a request is an [Event], and every service, dialect and
+// client speaks of nothing else. schemas/events holds the same contract for everyone who is not Go.
+//
+// Read names.go for the list, native.go for the nine events of S2, extended.go for what we add.
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Protocol is the version of the native protocol (S2, Exports, PROTOCOL_VERSION). Additive changes keep it.
+const Protocol = "1.0"
+
+// Event is one fact of one request. It is immutable once appended.
+type Event struct {
+	ID        Cursor    // place in the log, and what a client resumes after
+	RequestID string    // the request it belongs to
+	Time      time.Time // when it happened by the writer's clock; order is the log's, never the clock's
+	Body      Body      // what happened
+}
+
+// Body is what happened. Only this package implements it; [Unknown] carries what this build cannot read.
+type Body interface {
+	Name() Name
+	sealed()
+}
+
+// envelope is the part that all events share (S2, Protocol Overview). Rest holds the members of the body.
+type envelope struct {
+	Event     Name           `json:"event"`
+	ID        Cursor         `json:"id,omitzero"`
+	RequestID string         `json:"requestId"`
+	Timestamp time.Time      `json:"timestamp,format:RFC3339Nano"`
+	Rest      jsontext.Value `json:",embed"`
+}
+
+// wire makes the text safe to put in one line anywhere: U+2028 and U+2029 are escaped, because some NDJSON readers
+// split lines at them.
+var wire = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
+
+// Encode returns e as one line of JSON without a line break. It fails only for a body that cannot be JSON, such as
+// invalid UTF-8 in a raw value.
+func Encode(e Event) ([]byte, error) {
+	body, err := json.Marshal(e.Body, wire)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s event: %w", e.Body.Name(), err)
+	}
+	head, err := json.Marshal(envelope{
+		Event: e.Body.Name(), ID: e.ID, RequestID: e.RequestID, Timestamp: e.Time.UTC().Truncate(time.Millisecond),
+	}, wire)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s event: %w", e.Body.Name(), err)
+	}
+	return splice(head, body), nil
+}
+
+// splice joins two JSON objects, neither of which has a member of the other.
+func splice(a, b []byte) []byte {
+	if bytes.Equal(b, []byte("{}")) {
+		return a
+	}
+	return append(append(a[:len(a)-1], ','), b[1:]...)
+}
+
+// Decode reads one event. An unknown event name gives an [Unknown] body; unknown members of a known body are kept and
+// written again by [Encode] (S2, Extensibility). It refuses text that is not one JSON object with an event name.
+func Decode(line []byte) (Event, error) {
+	var env envelope
+	if err := json.Unmarshal(line, &env); err != nil {
+		return Event{}, fmt.Errorf("decode event: %w", err)
+	}
+	if env.Event == "" {
+		return Event{}, fmt.Errorf("decode event: member \"event\" is missing")
+	}
+	body, err := decodeBody(env.Event, env.Rest)
+	if err != nil {
+		return Event{}, fmt.Errorf("decode %s event: %w", env.Event, err)
+	}
+	return Event{ID: env.ID, RequestID: env.RequestID, Time: env.Timestamp, Body: body}, nil
+}
+
+func decodeBody(name Name, rest jsontext.Value) (Body, error) {
+	if len(rest) == 0 {
+		rest = jsontext.Value("{}")
+	}
+	decode, ok := decoders[name]
+	if !ok {
+		return Unknown{Event: name, Rest: rest.Clone()}, nil
+	}
+	return decode(rest)
+}
+
+// IsTerminal reports whether b ends its request (S2, Terminal Events).
+func IsTerminal(b Body) bool { return b.Name().IsTerminal() }

@@ -1,0 +1,108 @@
+package event
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// Input is what the user said and decided: other screens on the thread need it, and the thread's history starts from it.
+type Input struct {
+	ThreadID      string         `json:"threadId"`
+	AgentID       string         `json:"agentId"`
+	Messages      []InputMessage `json:"messages"`
+	ActionResults []ActionResult `json:"actionResults,omitempty"`
+	Extra         jsontext.Value `json:",embed"`
+}
+
+// Claim says who writes from here on. A higher epoch makes every lower one stale.
+type Claim struct {
+	Epoch  uint64         `json:"epoch"`
+	Runner string         `json:"runner"`
+	Build  string         `json:"build,omitempty"`
+	Extra  jsontext.Value `json:",embed"`
+}
+
+// Plan is what the agent means to do (S4, plan_start, plan_update, plan_finish).
+type Plan struct {
+	Stage   Stage          `json:"stage"`             // start, delta (an update), stop
+	Steps   []PlanStep     `json:"steps,omitempty"`   // with start and delta: the whole plan as it stands
+	Summary string         `json:"summary,omitempty"` // with stop
+	Extra   jsontext.Value `json:",embed"`
+}
+
+// PlanStep is one line of a plan.
+type PlanStep struct {
+	Content string `json:"content"`
+	Done    bool   `json:"done"`
+}
+
+// Notice tells the reader something that is no part of the answer (S4, system).
+type Notice struct {
+	Level   string         `json:"level"` // info, warning, error
+	Message string         `json:"message"`
+	Details jsontext.Value `json:"details,omitempty"`
+	Extra   jsontext.Value `json:",embed"`
+}
+
+// FinalAnswer is a report that concludes the work (S4, final_answer and final_answer_streaming).
+type FinalAnswer struct {
+	Block
+	Delta   string         `json:"delta,omitempty"`
+	Content string         `json:"content,omitempty"` // with stop
+	Title   string         `json:"title,omitempty"`
+	Format  string         `json:"format,omitempty"`
+	Extra   jsontext.Value `json:",embed"`
+}
+
+// UsageSoFar counts what the request has used until now.
+type UsageSoFar struct {
+	Usage
+	Turns int            `json:"turns"`
+	Extra jsontext.Value `json:",embed"`
+}
+
+// Custom is an event of an application. Type is its name, Data any JSON.
+type Custom struct {
+	Type  string         `json:"type"`
+	Data  jsontext.Value `json:"data,omitempty"`
+	Extra jsontext.Value `json:",embed"`
+}
+
+// ToolOutput is what the model reads of a tool's result. Clients get [ToolResult] instead.
+type ToolOutput struct {
+	ToolCallID string         `json:"toolCallId"`
+	Status     ToolStatus     `json:"status"`
+	Content    string         `json:"content,omitempty"`
+	Ref        *ObjectRef     `json:"ref,omitempty"` // instead of content, when it is large
+	Extra      jsontext.Value `json:",embed"`
+}
+
+// ObjectRef names a payload in the object store.
+type ObjectRef struct {
+	Object string `json:"object"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Unknown is an event that this build cannot read; it survives a round trip as it came.
+type Unknown struct {
+	Event Name           `json:"-"`
+	Rest  jsontext.Value `json:",embed"`
+}
+
+func (Input) Name() Name       { return NameInput }
+func (Claim) Name() Name       { return NameClaim }
+func (Plan) Name() Name        { return NamePlan }
+func (Notice) Name() Name      { return NameNotice }
+func (FinalAnswer) Name() Name { return NameFinalAnswer }
+func (UsageSoFar) Name() Name  { return NameUsage }
+func (Custom) Name() Name      { return NameCustom }
+func (ToolOutput) Name() Name  { return NameToolOutput }
+func (u Unknown) Name() Name   { return u.Event }
+
+func (Input) sealed()       {}
+func (Claim) sealed()       {}
+func (Plan) sealed()        {}
+func (Notice) sealed()      {}
+func (FinalAnswer) sealed() {}
+func (UsageSoFar) sealed()  {}
+func (Custom) sealed()      {}
+func (ToolOutput) sealed()  {}
+func (Unknown) sealed()     {}

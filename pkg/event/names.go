@@ -1,0 +1,91 @@
+package event
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Name says which event it is: the member "event" of its JSON, and the "event:" line of its SSE frame.
+type Name string
+
+// The nine events of S2.
+const (
+	NameMetadata     Name = "metadata"
+	NameText         Name = "text"
+	NameThinking     Name = "thinking"
+	NameToolCall     Name = "tool_call"
+	NameToolResult   Name = "tool_result"
+	NameDone         Name = "done"
+	NameError        Name = "error"
+	NameAborted      Name = "aborted"
+	NameContinuation Name = "continuation"
+)
+
+// What other documents need, sent to native clients only when they ask for it.
+const (
+	NameInput       Name = "input"
+	NameClaim       Name = "claim"
+	NamePlan        Name = "plan"
+	NameNotice      Name = "notice"
+	NameFinalAnswer Name = "final_answer"
+	NameUsage       Name = "usage"
+	NameCustom      Name = "custom"
+)
+
+// NameToolOutput carries what the model reads of a tool's result. It never leaves the services.
+const NameToolOutput Name = "tool_output"
+
+// decoders is the list of events: a new one is a struct, a name and a line here.
+var decoders = map[Name]func(jsontext.Value) (Body, error){
+	NameMetadata:     as[Metadata],
+	NameText:         as[Text],
+	NameThinking:     as[Thinking],
+	NameToolCall:     as[ToolCall],
+	NameToolResult:   as[ToolResult],
+	NameDone:         as[Done],
+	NameError:        as[Error],
+	NameAborted:      as[Aborted],
+	NameContinuation: as[Continuation],
+	NameInput:        as[Input],
+	NameClaim:        as[Claim],
+	NamePlan:         as[Plan],
+	NameNotice:       as[Notice],
+	NameFinalAnswer:  as[FinalAnswer],
+	NameUsage:        as[UsageSoFar],
+	NameCustom:       as[Custom],
+	NameToolOutput:   as[ToolOutput],
+}
+
+func as[B Body](rest jsontext.Value) (Body, error) {
+	var b B
+	err := json.Unmarshal(rest, &b)
+	return b, err
+}
+
+var native = []Name{
+	NameMetadata, NameText, NameThinking, NameToolCall, NameToolResult, NameDone, NameError, NameAborted, NameContinuation,
+}
+
+// Names lists every event, sorted.
+func Names() []Name {
+	all := make([]Name, 0, len(decoders))
+	for name := range decoders {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Native lists the nine events of S2 (S2, Exports, EVENT_TYPES), in its order.
+func Native() []Name { return slices.Clone(native) }
+
+// IsNative reports whether every client of S2 expects the event.
+func (n Name) IsNative() bool { return slices.Contains(native, n) }
+
+// IsInternal reports whether the event must not leave the services, whatever a client asks for.
+func (n Name) IsInternal() bool { return n == NameToolOutput }
+
+// IsTerminal reports whether the event is the last of its request.
+func (n Name) IsTerminal() bool { return n == NameDone || n == NameError || n == NameAborted }

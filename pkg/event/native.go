@@ -1,0 +1,202 @@
+package event
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Stage is the place of an event in the life of its block (S2, Event Lifecycle).
+type Stage string
+
+// The stages. A start and a stop enclose zero or more deltas.
+const (
+	Start Stage = "start"
+	Delta Stage = "delta"
+	Stop  Stage = "stop"
+)
+
+// Block says which block of the answer a content event belongs to.
+type Block struct {
+	MessageID  string `json:"messageId,omitempty"`
+	BlockID    string `json:"blockId"`
+	Stage      Stage  `json:"stage"`
+	BlockIndex *int   `json:"blockIndex,omitempty"` // order of blocks; with start
+	DeltaIndex *int   `json:"deltaIndex,omitempty"` // order of deltas in the block; with delta
+	Discarded  bool   `json:"discarded,omitzero"`   // with stop: the block does not count, another replaces it
+	Reason     string `json:"reason,omitempty"`     // with stop: why it was cut or discarded
+}
+
+// Metadata opens the stream of a request (S2, Event Types).
+type Metadata struct {
+	ThreadID        string         `json:"threadId"`
+	AgentID         string         `json:"agentId"`
+	ProtocolVersion string         `json:"protocolVersion,omitempty"`
+	Extra           jsontext.Value `json:",embed"`
+}
+
+// Text is output for the reader. Stop carries the whole text of the block.
+type Text struct {
+	Block
+	Delta string         `json:"delta,omitempty"`
+	Text  string         `json:"text,omitempty"` // with stop
+	Extra jsontext.Value `json:",embed"`
+}
+
+// Thinking is the model's reasoning, where the model shows it.
+type Thinking struct {
+	Block
+	Delta     string         `json:"delta,omitempty"`
+	Thinking  string         `json:"thinking,omitempty"`  // with stop
+	Signature string         `json:"signature,omitempty"` // with stop: the provider's proof, needed to go on
+	Extra     jsontext.Value `json:",embed"`
+}
+
+// ToolCall is the model asking for a tool. The deltas concatenate to the JSON text of the arguments.
+type ToolCall struct {
+	Block
+	ToolCallID string         `json:"toolCallId"`
+	Tool       string         `json:"name,omitempty"` // with start and stop
+	Delta      string         `json:"delta,omitempty"`
+	Args       jsontext.Value `json:"args,omitempty"` // with stop: an object
+	Extra      jsontext.Value `json:",embed"`
+}
+
+// ToolStatus says how a tool call ended.
+type ToolStatus string
+
+// The ends of a tool call.
+const (
+	ToolSuccess ToolStatus = "success"
+	ToolFailed  ToolStatus = "error"
+	ToolDenied  ToolStatus = "denied"  // somebody refused it
+	ToolAborted ToolStatus = "aborted" // the request was aborted first
+	ToolUnknown ToolStatus = "unknown" // it may or may not have happened
+)
+
+// ToolResult is the course and end of a tool call: status and summary only, never the payload (S2, Event Types).
+type ToolResult struct {
+	Block
+	ToolCallID string         `json:"toolCallId"`
+	Tool       string         `json:"name,omitempty"`  // with start and stop
+	Delta      string         `json:"delta,omitempty"` // what the tool prints while it runs
+	Status     ToolStatus     `json:"status,omitempty"`
+	Summary    string         `json:"summary,omitempty"`
+	ElapsedMS  int64          `json:"elapsedMs,omitzero"`
+	Extra      jsontext.Value `json:",embed"`
+}
+
+// FinishReason says why the model stopped.
+type FinishReason string
+
+// The reasons. S2 leaves the list open.
+const (
+	FinishStop           FinishReason = "stop"
+	FinishLength         FinishReason = "length"
+	FinishToolCalls      FinishReason = "tool_calls"
+	FinishActionRequired FinishReason = "action_required" // a client must act; see Continuation
+	FinishMaxTurns       FinishReason = "max_turns"
+	FinishBudget         FinishReason = "budget"
+	FinishContentFilter  FinishReason = "content_filter"
+)
+
+// Usage counts tokens, and money where a price is known.
+type Usage struct {
+	InputTokens       int64   `json:"inputTokens"`
+	OutputTokens      int64   `json:"outputTokens"`
+	CachedInputTokens int64   `json:"cachedInputTokens,omitzero"` // of the input tokens, those read from a cache
+	ReasoningTokens   int64   `json:"reasoningTokens,omitzero"`   // of the output tokens, those nobody reads
+	CostUSD           float64 `json:"costUsd,omitzero"`
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		InputTokens:       u.InputTokens + v.InputTokens,
+		OutputTokens:      u.OutputTokens + v.OutputTokens,
+		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
+		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
+		CostUSD:           u.CostUSD + v.CostUSD,
+	}
+}
+
+// Done ends a request that went well. Content is authoritative: it holds what counts, without discarded blocks.
+type Done struct {
+	MessageID    string         `json:"messageId"`
+	ThreadID     string         `json:"threadId"`
+	Content      []Content      `json:"content"`
+	Usage        Usage          `json:"usage"`
+	FinishReason FinishReason   `json:"finishReason"`
+	Extra        jsontext.Value `json:",embed"`
+}
+
+// Error ends a request that failed (S2, Error Handling).
+type Error struct {
+	ThreadID  string         `json:"threadId,omitempty"`
+	Code      fault.Code     `json:"code"`
+	Message   string         `json:"message"`
+	Retryable bool           `json:"retryable"`
+	Usage     *Usage         `json:"usage,omitempty"` // what it cost until then
+	Extra     jsontext.Value `json:",embed"`
+}
+
+// Aborted ends a request that a client stopped.
+type Aborted struct {
+	MessageID string         `json:"messageId,omitempty"`
+	ThreadID  string         `json:"threadId,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Content   []Content      `json:"content,omitempty"` // what was finished until then
+	Usage     *Usage         `json:"usage,omitempty"`
+	Extra     jsontext.Value `json:",embed"`
+}
+
+// ContinuationKind says what a client must do.
+type ContinuationKind string
+
+// The kinds (S2, Client Action Flow).
+const (
+	ContinueTool     ContinuationKind = "tool"     // run a tool on the client's side and give its result
+	ContinueApproval ContinuationKind = "approval" // allow or deny a call
+	ContinueInput    ContinuationKind = "input"    // answer a question
+)
+
+// Continuation asks a client to act. The request then ends with Done{FinishReason: FinishActionRequired}; a new request
+// on the same thread brings the result in context.actionResults.
+type Continuation struct {
+	ActionID  string             `json:"actionId"`
+	Kind      ContinuationKind   `json:"kind"`
+	Payload   ContinuationAction `json:"payload"`
+	ExpiresAt time.Time          `json:"expiresAt,omitzero,format:RFC3339Nano"`
+	Extra     jsontext.Value     `json:",embed"`
+}
+
+// ContinuationAction is the payload of a continuation: the call that waits.
+type ContinuationAction struct {
+	ToolCallID string         `json:"toolCallId,omitempty"`
+	Tool       string         `json:"name,omitempty"`
+	Args       jsontext.Value `json:"args,omitempty"`
+	ArgsHash   string         `json:"argsHash,omitempty"` // an approval is for these arguments and no others
+	Question   string         `json:"question,omitempty"` // of an input
+	Extra      jsontext.Value `json:",embed"`
+}
+
+func (Metadata) Name() Name     { return NameMetadata }
+func (Text) Name() Name         { return NameText }
+func (Thinking) Name() Name     { return NameThinking }
+func (ToolCall) Name() Name     { return NameToolCall }
+func (ToolResult) Name() Name   { return NameToolResult }
+func (Done) Name() Name         { return NameDone }
+func (Error) Name() Name        { return NameError }
+func (Aborted) Name() Name      { return NameAborted }
+func (Continuation) Name() Name { return NameContinuation }
+
+func (Metadata) sealed()     {}
+func (Text) sealed()         {}
+func (Thinking) sealed()     {}
+func (ToolCall) sealed()     {}
+func (ToolResult) sealed()   {}
+func (Done) sealed()         {}
+func (Error) sealed()        {}
+func (Aborted) sealed()      {}
+func (Continuation) sealed() {}

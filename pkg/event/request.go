@@ -1,0 +1,112 @@
+package event
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// AgentRequest is the body of POST /v1/agents/{agentName}/stream (S2, Request Schema). Only Messages is required, and
+// even that may be empty when the context brings action results.
+type AgentRequest struct {
+	Messages []InputMessage `json:"messages"`
+	ThreadID string         `json:"threadId,omitempty"`
+	Context  Context        `json:"context,omitzero"`
+}
+
+// Context is what a request brings beside its messages. Members that we do not know are passed through to the agent.
+type Context struct {
+	ActionResults []ActionResult `json:"actionResults,omitempty"`
+	Model         string         `json:"model,omitempty"` // asks for another model than the agent's own
+	Extra         jsontext.Value `json:",embed"`
+}
+
+// IsZero makes an empty context absent from the JSON.
+func (c Context) IsZero() bool { return len(c.ActionResults) == 0 && c.Model == "" && len(c.Extra) == 0 }
+
+// RoleUser is the only role that a client may speak with.
+const RoleUser = "user"
+
+// InputMessage is what a user says.
+type InputMessage struct {
+	Role    string       `json:"role"`
+	Content InputContent `json:"content"`
+}
+
+// InputContent is a message's parts. In JSON it is a string, or an array of parts.
+type InputContent []InputPart
+
+// InputPart is a piece of a message: text, or an image or file by URL or inline data.
+type InputPart struct {
+	Type      string         `json:"type"` // text, image, file
+	Text      string         `json:"text,omitempty"`
+	URL       string         `json:"url,omitempty"`
+	Data      []byte         `json:"data,omitempty"` // base64 in JSON
+	MediaType string         `json:"mediaType,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Extra     jsontext.Value `json:",embed"`
+}
+
+// UserText is a message of one text.
+func UserText(text string) InputMessage {
+	return InputMessage{Role: RoleUser, Content: InputContent{{Type: ContentText, Text: text}}}
+}
+
+// Text joins the text parts, one to a line.
+func (c InputContent) Text() string {
+	var text string
+	for _, p := range c {
+		if p.Type != ContentText {
+			continue
+		}
+		if text != "" {
+			text += "\n"
+		}
+		text += p.Text
+	}
+	return text
+}
+
+// MarshalJSONTo writes a lone text as a string, and anything else as an array of parts.
+func (c InputContent) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if len(c) == 1 && c[0].Type == ContentText && len(c[0].Extra) == 0 {
+		return enc.WriteToken(jsontext.String(c[0].Text))
+	}
+	return json.MarshalEncode(enc, []InputPart(c))
+}
+
+// UnmarshalJSONFrom reads a string or an array of parts.
+func (c *InputContent) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	switch dec.PeekKind() {
+	case '"':
+		var text string
+		if err := json.UnmarshalDecode(dec, &text); err != nil {
+			return err
+		}
+		*c = InputContent{{Type: ContentText, Text: text}}
+		return nil
+	case '[':
+		return json.UnmarshalDecode(dec, (*[]InputPart)(c))
+	default:
+		return fmt.Errorf("content must be a string or an array of parts such as {\"type\":\"text\",\"text\":\"hi\"}")
+	}
+}
+
+// ActionStatus is what a client decided about an action.
+type ActionStatus string
+
+// The decisions.
+const (
+	ActionSuccess ActionStatus = "success" // done, allowed, answered
+	ActionError   ActionStatus = "error"   // it was tried and went wrong
+	ActionDenied  ActionStatus = "denied"
+)
+
+// ActionResult answers a [Continuation].
+type ActionResult struct {
+	ActionID string         `json:"actionId"`
+	Status   ActionStatus   `json:"status"`
+	Result   jsontext.Value `json:"result,omitempty"` // any JSON: a tool's result, the answer to a question
+	Error    string         `json:"error,omitempty"`
+}

@@ -1,0 +1,63 @@
+// Package id makes and checks the identifiers of requests, threads, actions, messages and tool calls.
+//
+// Every identifier becomes one token of a NATS subject, so nothing reaches a subject unchecked: see [Valid].
+package id
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// The prefixes of our identifiers.
+const (
+	Request = "req"
+	Thread  = "thr"
+	Action  = "act"
+	Message = "msg"
+	Call    = "call"
+	Key     = "ak"
+)
+
+// MaxLength is the longest identifier that is accepted from outside.
+const MaxLength = 64
+
+// text is base32 in ascending order of its characters, so that ids made later sort later.
+var text = base32.HexEncoding.WithPadding(base32.NoPadding)
+
+// New returns a fresh identifier, for example "req_0cq6…": a UUIDv7 (time-ordered) in 26 lower-case characters.
+func New(prefix string) string {
+	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness left
+	return prefix + "_" + encode(u[:])
+}
+
+// Derive returns the identifier that belongs to parts: the same parts give the same identifier, in every process.
+func Derive(prefix string, parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return prefix + "_" + encode(h.Sum(nil)[:16])
+}
+
+// Valid reports whether s matches ^[A-Za-z0-9_-]{1,64}$, the only identifiers that may come near a subject.
+func Valid(s string) bool {
+	if len(s) == 0 || len(s) > MaxLength {
+		return false
+	}
+	for i := range len(s) {
+		if !isIDByte(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isIDByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+func encode(b []byte) string { return strings.ToLower(text.EncodeToString(b)) }

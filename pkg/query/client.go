@@ -1,0 +1,70 @@
+package query
+
+import "context"
+
+// Service is the name under which history answers.
+const Service = "history"
+
+// The verbs of the service.
+const (
+	VerbThread     = "thread"
+	VerbThreads    = "threads"
+	VerbMessages   = "messages"
+	VerbEvents     = "events"
+	VerbRequest    = "request"
+	VerbFrames     = "frames"
+	VerbTranscript = "transcript"
+)
+
+// Asker sends a question to a service and decodes its answer. A *bus.Bus is one. A fault of the other side comes back
+// as a *fault.Error; no answer at all is fault.Unavailable.
+type Asker interface {
+	Ask(ctx context.Context, service, verb string, question, answer any) error
+}
+
+// Client asks history. It is safe for concurrent use.
+type Client struct{ bus Asker }
+
+// NewClient returns a client that asks over bus.
+func NewClient(bus Asker) Client { return Client{bus} }
+
+// Thread returns a thread, or fault.ThreadNotFound.
+func (c Client) Thread(ctx context.Context, q ThreadRef) (Thread, error) {
+	return ask[Thread](ctx, c.bus, VerbThread, q)
+}
+
+// Threads lists threads.
+func (c Client) Threads(ctx context.Context, q ThreadsQuery) (ThreadPage, error) {
+	return ask[ThreadPage](ctx, c.bus, VerbThreads, q)
+}
+
+// Messages lists a thread's messages, or fails with fault.ThreadNotFound.
+func (c Client) Messages(ctx context.Context, q MessagesQuery) (MessagePage, error) {
+	return ask[MessagePage](ctx, c.bus, VerbMessages, q)
+}
+
+// Events lists a thread's events, or fails with fault.ThreadNotFound.
+func (c Client) Events(ctx context.Context, q EventsQuery) (EventPage, error) {
+	return ask[EventPage](ctx, c.bus, VerbEvents, q)
+}
+
+// Request returns a request, or fault.RequestNotFound. Live requests are better read from their log.
+func (c Client) Request(ctx context.Context, q RequestRef) (Request, error) {
+	return ask[Request](ctx, c.bus, VerbRequest, q)
+}
+
+// Frames returns the next events of a request.
+func (c Client) Frames(ctx context.Context, q FramesQuery) (FramePage, error) {
+	return ask[FramePage](ctx, c.bus, VerbFrames, q)
+}
+
+// Transcript returns what a model must know of a thread.
+func (c Client) Transcript(ctx context.Context, q TranscriptQuery) (TranscriptAnswer, error) {
+	return ask[TranscriptAnswer](ctx, c.bus, VerbTranscript, q)
+}
+
+func ask[A any](ctx context.Context, bus Asker, verb string, question any) (A, error) {
+	var answer A
+	err := bus.Ask(ctx, Service, verb, question, &answer)
+	return answer, err
+}

@@ -1,0 +1,164 @@
+// Package query is what history answers, asked over the bus. Each question is a struct, each answer another; [Client]
+// has a method for each.
+//
+// Answers see what was written: before it answers about a thread, history waits until it has projected that thread as
+// far as its log went when the question came (at most [Patience], then fault.Unavailable).
+package query
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Patience is how long history waits for its projection before it gives up on an answer.
+const Patience = 5 * time.Second
+
+// Status is where a request stands.
+type Status string
+
+// The states of a request.
+const (
+	StatusQueued  Status = "queued"  // accepted, nobody has claimed it yet
+	StatusRunning Status = "running" // claimed
+	StatusDone    Status = "done"
+	StatusError   Status = "error"
+	StatusAborted Status = "aborted"
+)
+
+// ThreadRef names a thread.
+type ThreadRef struct {
+	Tenant   string `json:"tenant"`
+	ThreadID string `json:"threadId"`
+}
+
+// Thread is a conversation.
+type Thread struct {
+	ThreadID      string    `json:"threadId"`
+	AgentID       string    `json:"agentId"` // of its newest request
+	Owner         string    `json:"owner"`
+	Title         string    `json:"title,omitempty"` // the start of its first message
+	Requests      int       `json:"requests"`
+	LastRequestID string    `json:"lastRequestId"`
+	CreatedAt     time.Time `json:"createdAt,format:RFC3339Nano"`
+	UpdatedAt     time.Time `json:"updatedAt,format:RFC3339Nano"`
+}
+
+// ThreadsQuery lists an owner's threads, the newest change first.
+type ThreadsQuery struct {
+	Tenant string `json:"tenant"`
+	Owner  string `json:"owner"`
+	Limit  int    `json:"limit,omitzero"`  // 1 to 200; 0 = 50
+	Cursor string `json:"cursor,omitzero"` // NextCursor of the page before
+}
+
+// ThreadPage is a page of threads.
+type ThreadPage struct {
+	Threads    []Thread `json:"threads"`
+	NextCursor string   `json:"nextCursor,omitempty"` // "" = the last page
+}
+
+// Message is one contribution to a thread, as people read it.
+type Message struct {
+	RequestID    string             `json:"requestId"`
+	MessageID    string             `json:"messageId,omitempty"`
+	Role         string             `json:"role"`              // user, assistant
+	Input        event.InputContent `json:"input,omitempty"`   // of the user
+	Content      []event.Content    `json:"content,omitempty"` // of the assistant
+	FinishReason event.FinishReason `json:"finishReason,omitempty"`
+	At           time.Time          `json:"at,format:RFC3339Nano"`
+}
+
+// MessagesQuery asks for a thread's messages in order.
+type MessagesQuery struct {
+	ThreadRef
+	Limit  int    `json:"limit,omitzero"` // of requests, 1 to 200; 0 = 50
+	Cursor string `json:"cursor,omitzero"`
+}
+
+// MessagePage is a page of messages.
+type MessagePage struct {
+	Messages   []Message `json:"messages"`
+	NextCursor string    `json:"nextCursor,omitempty"`
+}
+
+// EventsQuery asks for a thread's events across its requests, in order. Internal events are never among them.
+type EventsQuery struct {
+	ThreadRef
+	Types  []event.Name `json:"types,omitempty"` // none = all
+	Since  time.Time    `json:"since,omitzero,format:RFC3339Nano"`
+	Until  time.Time    `json:"until,omitzero,format:RFC3339Nano"` // exclusive
+	Limit  int          `json:"limit,omitzero"`                    // 1 to 1000; 0 = 100
+	Cursor string       `json:"cursor,omitzero"`
+}
+
+// EventPage is a page of events, each as it was written.
+type EventPage struct {
+	Events     []jsontext.Value `json:"events"`
+	NextCursor string           `json:"nextCursor,omitempty"`
+}
+
+// RequestRef names a request.
+type RequestRef struct {
+	Tenant    string `json:"tenant"`
+	RequestID string `json:"requestId"`
+}
+
+// Request is where a request stands.
+type Request struct {
+	RequestID string         `json:"requestId"`
+	ThreadID  string         `json:"threadId"`
+	AgentID   string         `json:"agentId"`
+	Owner     string         `json:"owner"`
+	Index     int            `json:"index"` // on its thread, dense from 0
+	Status    Status         `json:"status"`
+	CreatedAt time.Time      `json:"createdAt,format:RFC3339Nano"`
+	EndedAt   time.Time      `json:"endedAt,omitzero,format:RFC3339Nano"`
+	Usage     *event.Usage   `json:"usage,omitempty"`
+	Terminal  jsontext.Value `json:"terminal,omitempty"` // the terminal event
+}
+
+// FramesQuery asks for a request's events from n on, for readers that come after the stream has forgotten them.
+type FramesQuery struct {
+	RequestRef
+	From  uint64 `json:"from"`
+	Limit int    `json:"limit,omitzero"` // of events, 1 to 2000; 0 = 500
+}
+
+// FramePage is the next events of a request. No frames means that the log ends before From.
+type FramePage struct {
+	Frames []Frame `json:"frames"`
+}
+
+// Frame is an event.Frame as it travels in an answer.
+type Frame struct {
+	Incarnation string       `json:"incarnation"`
+	First       uint64       `json:"first"`
+	Names       []event.Name `json:"names"`
+	Lines       string       `json:"lines"`
+}
+
+// Event turns f into the frame that readers know.
+func (f Frame) Event() event.Frame {
+	return event.Frame{Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: []byte(f.Lines)}
+}
+
+// TranscriptQuery asks for what a model must know of a thread: the events of its requests with an index below Before,
+// without deltas, with tool outputs. Every one of those requests has ended.
+type TranscriptQuery struct {
+	ThreadRef
+	Before int `json:"before"`
+}
+
+// TranscriptAnswer holds one entry a request, in order. A request that history does not have in
+// full yet makes the answer fault.Unavailable after [Patience].
+type TranscriptAnswer struct {
+	Requests []RequestEvents `json:"requests"`
+}
+
+// RequestEvents are events of one request, each as it was written.
+type RequestEvents struct {
+	RequestID string           `json:"requestId"`
+	Events    []jsontext.Value `json:"events"`
+}
