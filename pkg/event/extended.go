@@ -51,11 +51,12 @@ type FinalAnswer struct {
 	Extra   jsontext.Value `json:",embed"`
 }
 
-// UsageSoFar counts what the request has used until now.
+// UsageSoFar counts what the request has used until now. One follows each finished turn of the model.
 type UsageSoFar struct {
 	Usage
-	Turns int            `json:"turns"`
-	Extra jsontext.Value `json:",embed"`
+	Turns        int            `json:"turns"`
+	FinishReason FinishReason   `json:"finishReason,omitempty"` // of the turn that just ended
+	Extra        jsontext.Value `json:",embed"`
 }
 
 // Custom is an event of an application. Type is its name, Data any JSON.

@@ -56,11 +56,12 @@ type Thinking struct {
 // ToolCall is the model asking for a tool. The deltas concatenate to the JSON text of the arguments.
 type ToolCall struct {
 	Block
-	ToolCallID string         `json:"toolCallId"`
-	Tool       string         `json:"name,omitempty"` // with start and stop
-	Delta      string         `json:"delta,omitempty"`
-	Args       jsontext.Value `json:"args,omitempty"` // with stop: an object
-	Extra      jsontext.Value `json:",embed"`
+	ToolCallID string           `json:"toolCallId"`
+	Tool       string           `json:"name,omitempty"` // with start and stop
+	Delta      string           `json:"delta,omitempty"`
+	Args       jsontext.Value   `json:"args,omitempty"` // with stop: an object
+	Gate       ContinuationKind `json:"gate,omitempty"` // with stop: what a client must do before the tool can have a result
+	Extra      jsontext.Value   `json:",embed"`
 }
 
 // ToolStatus says how a tool call ended.
