@@ -134,12 +134,13 @@ type Done struct {
 
 // Error ends a request that failed (S2, Error Handling).
 type Error struct {
-	ThreadID  string         `json:"threadId,omitempty"`
-	Code      fault.Code     `json:"code"`
-	Message   string         `json:"message"`
-	Retryable bool           `json:"retryable"`
-	Usage     *Usage         `json:"usage,omitempty"` // what it cost until then
-	Extra     jsontext.Value `json:",embed"`
+	ThreadID         string         `json:"threadId,omitempty"`
+	Code             fault.Code     `json:"code"`
+	Message          string         `json:"message"`
+	Retryable        bool           `json:"retryable"`
+	RunningRequestID string         `json:"runningRequestId,omitempty"` // with thread_busy: who runs on the thread
+	Usage            *Usage         `json:"usage,omitempty"`            // what it cost until then
+	Extra            jsontext.Value `json:",embed"`
 }
 
 // Aborted ends a request that a client stopped.

@@ -1,0 +1,20 @@
+// Package schemas is the contract for everyone who is not Go: JSON Schemas of the events and of the records that the
+// services leave for one another, the OpenAPI document of the gateway, and the AsyncAPI document of the bus. Its tests
+// hold the Go types, the schemas and the examples together.
+package schemas
+
+import (
+	"bytes"
+	"embed"
+)
+
+// FS holds every file of the contract under its path in this folder, for example "events/text.json".
+//
+//go:embed common.json request.json openapi.yaml asyncapi.yaml events commands
+var FS embed.FS
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// OpenAPI returns the OpenAPI 3.0 document of the gateway, in YAML. The caller owns the bytes.
+func OpenAPI() []byte { return bytes.Clone(openAPI) }
