@@ -19,7 +19,7 @@ type Accepted struct {
 	Owner     string             `json:"owner"` // subject of the principal
 	Request   event.AgentRequest `json:"request"`
 	BodyHash  string             `json:"bodyHash,omitempty"` // of the client's body, to recognise a retry
-	At        time.Time          `json:"at,format:RFC3339Nano"`
+	At        time.Time          `json:"at"`
 }
 
 // Thread is the newest record on agentbus.thread.<tenant>.<threadId>. Each request on the thread appends one by
@@ -32,7 +32,7 @@ type Thread struct {
 	Index     int       `json:"index"`              // of that request on the thread, dense from 0
 	Resolves  []string  `json:"resolves,omitempty"` // the actions which that request brings results for
 	Deleted   bool      `json:"deleted,omitzero"`   // the thread is gone
-	At        time.Time `json:"at,format:RFC3339Nano"`
+	At        time.Time `json:"at"`
 }
 
 // Start points a runner at an accepted request: agentbus.request.<tenant>.<agent>.<requestId>, a work queue.
@@ -48,7 +48,7 @@ type Abort struct {
 	RequestID string    `json:"requestId"`
 	By        string    `json:"by"`
 	Reason    string    `json:"reason,omitempty"`
-	At        time.Time `json:"at,format:RFC3339Nano"`
+	At        time.Time `json:"at"`
 }
 
 // ToolCall asks a tool-executor to run a tool: agentbus.tool.<tenant>.<toolset>.<requestId>.<toolCallId>, a work queue.
@@ -62,7 +62,7 @@ type ToolCall struct {
 	Args       jsontext.Value `json:"args"`
 	ArgsHash   string         `json:"argsHash"`           // SHA-256 of the canonical arguments; see HashArgs
 	Approved   string         `json:"approved,omitempty"` // the actionId of the approval, where the tool asks for one
-	Deadline   time.Time      `json:"deadline,omitzero,format:RFC3339Nano"`
+	Deadline   time.Time      `json:"deadline,omitzero"`
 }
 
 // ToolStarted says that a call is about to take effect: agentbus.started.<tenant>.<requestId>.<toolCallId>, first
@@ -70,7 +70,7 @@ type ToolCall struct {
 type ToolStarted struct {
 	ToolCallID string    `json:"toolCallId"`
 	Executor   string    `json:"executor"`
-	At         time.Time `json:"at,format:RFC3339Nano"`
+	At         time.Time `json:"at"`
 }
 
 // ToolResult is the end of a call: agentbus.result.<tenant>.<requestId>.<toolCallId>, first write wins. Content is what

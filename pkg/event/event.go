@@ -35,7 +35,7 @@ type envelope struct {
 	Event     Name           `json:"event"`
 	ID        Cursor         `json:"id,omitzero"`
 	RequestID string         `json:"requestId"`
-	Timestamp time.Time      `json:"timestamp,format:RFC3339Nano"`
+	Timestamp time.Time      `json:"timestamp"`
 	Rest      jsontext.Value `json:",embed"`
 }
 

@@ -169,7 +169,7 @@ type Continuation struct {
 	ActionID  string             `json:"actionId"`
 	Kind      ContinuationKind   `json:"kind"`
 	Payload   ContinuationAction `json:"payload"`
-	ExpiresAt time.Time          `json:"expiresAt,omitzero,format:RFC3339Nano"`
+	ExpiresAt time.Time          `json:"expiresAt,omitzero"`
 	Extra     jsontext.Value     `json:",embed"`
 }
 

@@ -41,8 +41,8 @@ type Thread struct {
 	Title         string    `json:"title,omitempty"` // the start of its first message
 	Requests      int       `json:"requests"`
 	LastRequestID string    `json:"lastRequestId"`
-	CreatedAt     time.Time `json:"createdAt,format:RFC3339Nano"`
-	UpdatedAt     time.Time `json:"updatedAt,format:RFC3339Nano"`
+	CreatedAt     time.Time `json:"createdAt"`
+	UpdatedAt     time.Time `json:"updatedAt"`
 }
 
 // ThreadsQuery lists an owner's threads, the newest change first.
@@ -67,7 +67,7 @@ type Message struct {
 	Input        event.InputContent `json:"input,omitempty"`   // of the user
 	Content      []event.Content    `json:"content,omitempty"` // of the assistant
 	FinishReason event.FinishReason `json:"finishReason,omitempty"`
-	At           time.Time          `json:"at,format:RFC3339Nano"`
+	At           time.Time          `json:"at"`
 }
 
 // MessagesQuery asks for a thread's messages in order.
@@ -87,9 +87,9 @@ type MessagePage struct {
 type EventsQuery struct {
 	ThreadRef
 	Types  []event.Name `json:"types,omitempty"` // none = all
-	Since  time.Time    `json:"since,omitzero,format:RFC3339Nano"`
-	Until  time.Time    `json:"until,omitzero,format:RFC3339Nano"` // exclusive
-	Limit  int          `json:"limit,omitzero"`                    // 1 to 1000; 0 = 100
+	Since  time.Time    `json:"since,omitzero"`
+	Until  time.Time    `json:"until,omitzero"` // exclusive
+	Limit  int          `json:"limit,omitzero"` // 1 to 1000; 0 = 100
 	Cursor string       `json:"cursor,omitzero"`
 }
 
@@ -113,8 +113,8 @@ type Request struct {
 	Owner     string         `json:"owner"`
 	Index     int            `json:"index"` // on its thread, dense from 0
 	Status    Status         `json:"status"`
-	CreatedAt time.Time      `json:"createdAt,format:RFC3339Nano"`
-	EndedAt   time.Time      `json:"endedAt,omitzero,format:RFC3339Nano"`
+	CreatedAt time.Time      `json:"createdAt"`
+	EndedAt   time.Time      `json:"endedAt,omitzero"`
 	Usage     *event.Usage   `json:"usage,omitempty"`
 	Terminal  jsontext.Value `json:"terminal,omitempty"` // the terminal event
 }
