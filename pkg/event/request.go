@@ -23,7 +23,9 @@ type Context struct {
 }
 
 // IsZero makes an empty context absent from the JSON.
-func (c Context) IsZero() bool { return len(c.ActionResults) == 0 && c.Model == "" && len(c.Extra) == 0 }
+func (c Context) IsZero() bool {
+	return len(c.ActionResults) == 0 && c.Model == "" && len(c.Extra) == 0
+}
 
 // RoleUser is the only role that a client may speak with.
 const RoleUser = "user"
