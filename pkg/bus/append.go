@@ -1,0 +1,120 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The broker's answers to a compare-and-set that did not happen.
+const (
+	codeWrongLast   = 10071 // the subject has moved on, or, with one replica, this very message is stored already
+	codeWrongLastR3 = 10164 // an earlier write of the subject is still in process: try again
+)
+
+// retryPause is the wait before an append is tried again.
+const retryPause = 20 * time.Millisecond
+
+// pubAck is the broker's answer to a publish.
+type pubAck struct {
+	Stream    string              `json:"stream"`
+	Sequence  uint64              `json:"seq"`
+	Duplicate bool                `json:"duplicate"`
+	Error     *jetstream.APIError `json:"error"`
+}
+
+// swap stores msg on its subject if the subject's newest message still has sequence last (0 = there is none), and
+// returns the new sequence. msgID makes the attempt recognisable, so it must be the caller's own.
+//
+// It retries until it knows what happened or ctx is done: a time-out never means "not stored". ErrConflict means that
+// somebody else wrote first. After any other error the outcome is unknown.
+func (b *Bus) swap(ctx context.Context, stream string, msg *nats.Msg, msgID string, last uint64) (uint64, error) {
+	msg.Header.Set(jetstream.MsgIDHeader, msgID)
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
+	for {
+		ack, err := b.publish(ctx, msg)
+		switch {
+		case err != nil && !retryable(err):
+			return 0, fmt.Errorf("write %s: %w", msg.Subject, err)
+		case err != nil:
+		case ack.Error == nil:
+			return ack.Sequence, nil
+		case ack.Error.ErrorCode == codeWrongLast:
+			seq, err := b.readBack(ctx, stream, msg.Subject, msgID)
+			if err == nil || errors.Is(err, ErrConflict) {
+				return seq, err
+			}
+		case ack.Error.ErrorCode != codeWrongLastR3 && ack.Error.Code < 500:
+			return 0, fmt.Errorf("write %s: %w", msg.Subject, ack.Error)
+		}
+		if err := pause(ctx, retryPause); err != nil {
+			return 0, fmt.Errorf("write %s: %w", msg.Subject, err)
+		}
+	}
+}
+
+// readBack tells whether the newest message on subject is ours. A broker of one replica answers "wrong last sequence"
+// to the retry of a message that it has stored; one of three answers "duplicate".
+func (b *Bus) readBack(ctx context.Context, stream, subject, msgID string) (uint64, error) {
+	newest, err := b.last(ctx, stream, subject)
+	if errors.Is(err, ErrNotFound) {
+		return 0, ErrConflict // the subject had a message and has lost it
+	}
+	if err != nil {
+		return 0, err
+	}
+	if newest.Header.Get(jetstream.MsgIDHeader) != msgID {
+		return 0, ErrConflict
+	}
+	return newest.Sequence, nil
+}
+
+// publish sends msg once and returns the broker's answer.
+func (b *Bus) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	answer, err := b.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return pubAck{}, err
+	}
+	var ack pubAck
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return pubAck{}, fmt.Errorf("read the broker's answer: %w", err)
+	}
+	return ack, nil
+}
+
+// retryable reports whether the same message may be stored by another attempt.
+func retryable(err error) bool {
+	for _, final := range []error{
+		nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrHeadersNotSupported, nats.ErrConnectionClosed, context.Canceled,
+	} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return true
+}
+
+// send stores msg whatever else is on its subject, once within the duplicate window. It retries until ctx is done.
+func (b *Bus) send(ctx context.Context, msg *nats.Msg, msgID string) error {
+	msg.Header.Set(jetstream.MsgIDHeader, msgID)
+	for {
+		ack, err := b.publish(ctx, msg)
+		if err == nil && ack.Error == nil {
+			return nil
+		}
+		if err == nil {
+			err = ack.Error
+		}
+		if !retryable(err) || pause(ctx, retryPause) != nil {
+			return fmt.Errorf("send %s: %w", msg.Subject, err)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// Package bus is agentbus on NATS JetStream: the logs of requests, the records that decide (who runs on a thread, who
+// aborted, how a tool call ended), the work queues, and questions between services. ARCHITECTURE.md tells the subjects
+// and the rules; no other package knows a subject or imports nats.go.
+//
+// Start at writer.go (how a log is written), follower.go (how it is read) and record.go (first write wins).
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// DefaultPrefix is the first token of every subject and, in capitals, the start of every stream's name.
+const DefaultPrefix = "agentbus"
+
+var (
+	// ErrNotFound says that the record or log does not exist. On a cluster the leader was asked.
+	ErrNotFound = errors.New("not found on the bus")
+	// ErrConflict says that a compare-and-set lost: somebody wrote first.
+	ErrConflict = errors.New("somebody else wrote first")
+	// ErrFenced says that another runner has claimed the log: the caller must stop at once and acknowledge nothing.
+	ErrFenced = errors.New("fenced: another runner has claimed the log")
+	// ErrEnded says that the log has its terminal event.
+	ErrEnded = errors.New("the request has ended")
+	// ErrIdle says that nothing came in the time given.
+	ErrIdle = errors.New("nothing new")
+	// ErrForgotten says that the stream no longer holds the events asked for; history does.
+	ErrForgotten = errors.New("the stream has forgotten these events")
+	// ErrTooLarge says that an event or record cannot fit into one message.
+	ErrTooLarge = errors.New("too large for one message")
+)
+
+// Options say how to reach NATS.
+type Options struct {
+	URL       string                                         // nats://host:port, several by comma
+	InProcess interface{ InProcessConn() (net.Conn, error) } // an embedded server; instead of URL
+	Name      string                                         // of the service, as NATS shows it and in its inboxes
+	Prefix    string                                         // "" = DefaultPrefix
+	CredsFile string                                         // NATS credentials; "" = none
+}
+
+// Bus is a connection. It is safe for concurrent use.
+type Bus struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	prefix   string
+	feeds    feeds
+	requests sync.WaitGroup // handlers of Serve and of the queues
+
+	mu          sync.Mutex
+	incarnation string
+	replicas    int
+	keys        jetstream.KeyValue
+	objects     jetstream.ObjectStore
+}
+
+// Connect reaches NATS, waiting for it until ctx is done. Afterwards the connection repairs itself for ever; calls made
+// while it is down fail or wait as their context allows.
+func Connect(ctx context.Context, o Options) (*Bus, error) {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if err := checkToken(o.Prefix); err != nil {
+		return nil, fmt.Errorf("subject prefix: %w", err)
+	}
+	nc, err := dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	b := &Bus{nc: nc, js: js, prefix: o.Prefix}
+	b.feeds.start(b)
+	return b, nil
+}
+
+func dial(ctx context.Context, o Options) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name(o.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
+		// What is published while the connection is down must fail now, not be stored at some later time.
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(2 * time.Second),
+	}
+	if checkToken(o.Name) == nil {
+		options = append(options, nats.CustomInboxPrefix("_INBOX."+o.Name))
+	}
+	if o.InProcess != nil {
+		options = append(options, nats.InProcessServer(o.InProcess))
+	}
+	if o.CredsFile != "" {
+		options = append(options, nats.UserCredentials(o.CredsFile))
+	}
+	for {
+		nc, err := nats.Connect(o.URL, options...)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) || pause(ctx, 200*time.Millisecond) != nil {
+			return nil, fmt.Errorf("connect to NATS at %q: %w", o.URL, err)
+		}
+	}
+}
+
+// Close drops the connection and waits for the goroutines of the bus.
+func (b *Bus) Close() {
+	b.nc.Close()
+	b.feeds.stop()
+	b.requests.Wait()
+}
+
+// Ready reports why the bus cannot be used, or nil.
+func (b *Bus) Ready(ctx context.Context) error {
+	if status := b.nc.Status(); status != nats.CONNECTED {
+		return fmt.Errorf("NATS connection is %s", status)
+	}
+	if err := b.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("NATS does not answer: %w", err)
+	}
+	return nil
+}
+
+// Incarnation names the EVENTS stream that holds the logs now. It is "" until Provision or Verify has succeeded.
+func (b *Bus) Incarnation() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.incarnation
+}
+
+func (b *Bus) replicated() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.replicas > 1
+}
+
+// pause waits for d, or returns ctx's error when it is done first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,169 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// A lost last message cannot be noticed by a gap, so an idle follower looks into storage: soon at first, then less often.
+const (
+	firstLook  = time.Second
+	rarestLook = 15 * time.Second
+	refill     = 200 * time.Millisecond // between attempts when the broker does not answer
+)
+
+// Follower reads a log from some event on, first what is stored and then what comes, in order and without gaps.
+//
+// Followers of one log in one process share a subscription and a ring of recent frames. A follower that is slow falls
+// behind the ring and reads storage at its own pace; it never holds up the others. Frames are shared: do not change
+// them. A Follower is for one goroutine.
+type Follower struct {
+	bus    *Bus
+	feed   *feed
+	log    storedLog
+	ahead  []event.Frame // read from storage, not given yet
+	stale  bool          // storage may hold more than was read
+	look   time.Duration // between looks into storage while nothing comes
+	lookAt time.Time     // the next one
+	ended  bool
+	closed bool
+}
+
+// Follow starts to follow a log at event n = from. The log need not exist yet. Close the follower.
+func (b *Bus) Follow(ctx context.Context, log LogID, from uint64) (*Follower, error) {
+	subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	feed, err := b.feeds.join(b.nc, b.live(subject))
+	if err != nil {
+		return nil, fmt.Errorf("follow %s: %w", subject, err)
+	}
+	// The subscription must stand at the server before storage is read, or what comes in between is missed.
+	if err := b.nc.FlushWithContext(ctx); err != nil {
+		b.feeds.leave(feed)
+		return nil, fmt.Errorf("follow %s: %w", subject, err)
+	}
+	f := &Follower{bus: b, feed: feed, log: storedLog{bus: b, subject: subject, n: from}, stale: true}
+	f.relax(firstLook)
+	return f, nil
+}
+
+// Next returns the next frame, cut to start at the next event. It returns io.EOF after the terminal event, ErrIdle when
+// nothing came for wait, ErrForgotten when the stream no longer holds what is next, and ctx's error when that is done.
+func (f *Follower) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
+	deadline := time.Now().Add(wait)
+	for {
+		if f.ended {
+			return event.Frame{}, io.EOF
+		}
+		frame, ok, changed := f.take()
+		if ok {
+			return frame, nil
+		}
+		if f.stale {
+			if err := f.fill(ctx, deadline); err != nil {
+				return event.Frame{}, err
+			}
+			continue
+		}
+		if err := f.wait(ctx, changed, deadline); err != nil {
+			return event.Frame{}, err
+		}
+	}
+}
+
+// Ready reports whether Next would return without waiting.
+func (f *Follower) Ready() bool {
+	if f.ended || len(f.ahead) > 0 {
+		return true
+	}
+	_, ok, _, behind := f.feed.at(f.log.n)
+	return ok || behind
+}
+
+// Close gives up the follower's share of the subscription. It may be called twice.
+func (f *Follower) Close() {
+	if f.closed {
+		return
+	}
+	f.closed = true
+	f.bus.feeds.leave(f.feed)
+}
+
+// take returns the next frame if it is at hand.
+func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
+	if len(f.ahead) > 0 {
+		frame := f.ahead[0]
+		f.ahead = f.ahead[1:]
+		f.gave(frame)
+		return frame, true, nil
+	}
+	frame, ok, changed, behind := f.feed.at(f.log.n)
+	if ok {
+		f.log.skip(frame)
+		f.gave(frame)
+		return frame, true, nil
+	}
+	f.stale = f.stale || behind
+	return event.Frame{}, false, changed
+}
+
+func (f *Follower) gave(frame event.Frame) {
+	f.relax(firstLook)
+	f.ended = frame.Terminal()
+}
+
+// relax sets when to look into storage if nothing comes until then.
+func (f *Follower) relax(look time.Duration) {
+	f.look = look
+	f.lookAt = time.Now().Add(look)
+}
+
+// fill reads a page from storage. A broker that does not answer is asked again until the deadline, then it is ErrIdle:
+// a reader whose broker restarts waits, as it does for a slow model.
+func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
+	for {
+		frames, more, err := f.log.next(ctx)
+		if err == nil {
+			f.ahead, f.stale = frames, more
+			return nil
+		}
+		if errors.Is(err, ErrForgotten) {
+			return err
+		}
+		if err := pause(ctx, refill); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return ErrIdle
+		}
+	}
+}
+
+// wait returns when the ring has grown or it is time to look into storage; ErrIdle at the deadline.
+func (f *Follower) wait(ctx context.Context, changed <-chan struct{}, deadline time.Time) error {
+	now := time.Now()
+	if !now.Before(deadline) {
+		return ErrIdle
+	}
+	timer := time.NewTimer(min(deadline.Sub(now), f.lookAt.Sub(now)))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	}
+	if !time.Now().Before(f.lookAt) {
+		f.stale = true
+		f.relax(min(2*f.look, rarestLook))
+	}
+	return nil
+}

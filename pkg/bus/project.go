@@ -1,0 +1,147 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Entry is one message of the EVENTS stream, for whoever projects it. Exactly one of Accepted, Thread and Frame is set.
+type Entry struct {
+	Tenant    string
+	RequestID string // with Accepted and Frame
+	ThreadID  string // with Accepted and Thread
+	Sequence  uint64
+	Time      time.Time // when it was stored, by the broker's clock
+	Accepted  *command.Accepted
+	Thread    *command.Thread
+	Frame     *event.Frame
+}
+
+// Apply takes a batch of entries. It returns one error for each (nil = done with it for good; else it comes again after
+// a while), or an error that concerns them all.
+type Apply func(ctx context.Context, batch []Entry) ([]error, error)
+
+// projectBatch is the most entries of one batch.
+const projectBatch = 256
+
+// Project gives every entry to apply at least once, in the order of the stream but for those that come again, until ctx
+// is done. All processes that project share the work.
+func (b *Bus) Project(ctx context.Context, apply Apply) error {
+	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
+	if err != nil {
+		return fmt.Errorf("open projection: %w", err)
+	}
+	messages := make(chan jetstream.Msg, projectBatch)
+	quit := make(chan struct{})
+	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
+		select {
+		case messages <- msg:
+		case <-quit:
+		}
+	}, jetstream.PullMaxMessages(2*projectBatch))
+	if err != nil {
+		return fmt.Errorf("open projection: %w", err)
+	}
+	defer func() {
+		close(quit)
+		consuming.Stop()
+		<-consuming.Closed()
+	}()
+	for {
+		select {
+		case msg := <-messages:
+			b.project(ctx, gather(msg, messages), apply)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// gather takes what is there already behind the first message.
+func gather(first jetstream.Msg, messages <-chan jetstream.Msg) []jetstream.Msg {
+	batch := []jetstream.Msg{first}
+	for len(batch) < projectBatch {
+		select {
+		case msg := <-messages:
+			batch = append(batch, msg)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// project applies one batch and settles its messages. While a slow store works, the batch is kept alive.
+func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, apply Apply) {
+	entries := make([]Entry, 0, len(batch))
+	readable := batch[:0]
+	for _, msg := range batch {
+		entry, err := b.entry(msg)
+		if err != nil {
+			// Nobody will ever be able to read it; holding up the rest would help nobody.
+			slog.ErrorContext(ctx, "projection skipped an unreadable message", "subject", msg.Subject(), "error", err)
+			_ = msg.Term()
+			continue
+		}
+		entries, readable = append(entries, entry), append(readable, msg)
+	}
+	if len(entries) == 0 {
+		return
+	}
+	beat, cancel := context.WithCancel(ctx)
+	var hearts sync.WaitGroup
+	hearts.Go(func() {
+		for pause(beat, ackWait/4) == nil {
+			for _, msg := range readable {
+				_ = msg.InProgress() // when it does not arrive the entry comes again, and applying is idempotent
+			}
+		}
+	})
+	errs, err := apply(ctx, entries)
+	cancel()
+	hearts.Wait()
+	for i, msg := range readable {
+		if err != nil || errs[i] != nil {
+			_ = msg.NakWithDelay(redelivery) // if that fails too, the message comes back after ackWait
+			continue
+		}
+		_ = msg.Ack()
+	}
+}
+
+func (b *Bus) entry(msg jetstream.Msg) (Entry, error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return Entry{}, err
+	}
+	kind, tokens := b.tokens(msg.Subject())
+	if len(tokens) != 2 {
+		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject())
+	}
+	e := Entry{Tenant: tokens[0], Sequence: meta.Sequence.Stream, Time: meta.Timestamp}
+	switch kind {
+	case kindEvent:
+		frame, err := parseFrame(msg.Headers(), msg.Data(), e.Sequence, e.Time)
+		e.RequestID, e.Frame = tokens[1], &frame
+		return e, err
+	case kindAccept:
+		e.Accepted = new(command.Accepted)
+		err := json.Unmarshal(msg.Data(), e.Accepted)
+		e.RequestID, e.ThreadID = tokens[1], e.Accepted.ThreadID
+		return e, err
+	case kindThread:
+		e.Thread = new(command.Thread)
+		e.ThreadID = tokens[1]
+		return e, json.Unmarshal(msg.Data(), e.Thread)
+	default:
+		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject())
+	}
+}

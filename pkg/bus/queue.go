@@ -1,0 +1,104 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Handle does the work that a message asks for. Its context carries the sender's trace and outlives the one given to
+// the queue: the handler itself decides how long it goes on when the process is about to end. While it runs, the
+// message is kept from others.
+//
+// Returning nil acknowledges the message for good. ErrFenced, or [ErrLeave], leaves it alone: somebody else answers for
+// it. Any other error has it delivered again after a while. Handle is called concurrently.
+type Handle[T any] func(ctx context.Context, job T) error
+
+// ErrLeave tells a queue to leave a message as it is.
+var ErrLeave = errors.New("left to somebody else")
+
+const (
+	// fetchWait bounds one wait for a message, and so how long the end of a queue's work may take.
+	fetchWait = time.Second
+	// redelivery is how long a message waits after its handler has failed.
+	redelivery = 2 * time.Second
+)
+
+// work fetches one message for each free slot: what is fetched ahead would grow old in a buffer.
+func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int, handle Handle[T]) error {
+	queue, err := b.js.Consumer(ctx, stream, consumer)
+	if err != nil {
+		return fmt.Errorf("open queue %s: %w", stream, err)
+	}
+	free := make(chan struct{}, slots)
+	var handlers sync.WaitGroup
+	defer handlers.Wait()
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		msg, err := queue.Next(jetstream.FetchMaxWait(fetchWait))
+		if err != nil {
+			<-free
+			if !errors.Is(err, nats.ErrTimeout) && pause(ctx, retryPause) != nil {
+				return nil
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			_ = msg.Nak() // if that fails too, the message comes back after ackWait
+			return nil
+		}
+		handlers.Go(func() {
+			defer func() { <-free }()
+			settle(msg, serve(context.WithoutCancel(ctx), msg, handle))
+		})
+	}
+}
+
+// serve decodes a message and calls handle, keeping the message alive meanwhile.
+func serve[T any](ctx context.Context, msg jetstream.Msg, handle Handle[T]) error {
+	var job T
+	if err := json.Unmarshal(msg.Data(), &job); err != nil {
+		// Nobody will ever be able to read it.
+		slog.ErrorContext(ctx, "dropped an unreadable message", "subject", msg.Subject(), "error", err)
+		return nil
+	}
+	beat, cancel := context.WithCancel(ctx)
+	var heart sync.WaitGroup
+	heart.Go(func() { keepAlive(beat, msg) })
+	defer heart.Wait()
+	defer cancel()
+	return handle(extract(ctx, msg.Headers()), job)
+}
+
+// keepAlive tells the broker that the message is being worked on, until ctx is done.
+func keepAlive(ctx context.Context, msg jetstream.Msg) {
+	for pause(ctx, ackWait/4) == nil {
+		_ = msg.InProgress() // when it does not arrive, the message may be given to somebody else, and claims decide
+	}
+}
+
+func settle(msg jetstream.Msg, err error) {
+	switch {
+	case err == nil:
+		err = msg.Ack()
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeave):
+		return
+	default:
+		slog.Warn("work failed and will be tried again", "subject", msg.Subject(), "error", err)
+		err = msg.NakWithDelay(redelivery)
+	}
+	if err != nil {
+		slog.Warn("could not settle a message; it comes back", "subject", msg.Subject(), "error", err)
+	}
+}

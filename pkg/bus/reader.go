@@ -1,0 +1,144 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// Last returns the newest frame of a log, from the leader. ErrNotFound when the log is empty.
+func (b *Bus) Last(ctx context.Context, log LogID) (event.Frame, error) {
+	subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
+	if err != nil {
+		return event.Frame{}, err
+	}
+	m, err := b.last(ctx, b.eventsStream(), subject)
+	if err != nil {
+		return event.Frame{}, err
+	}
+	return m.frame()
+}
+
+// Read yields what is stored of a log, from event n = from on, without gaps, until there is no more. An empty log
+// yields nothing. ErrForgotten when the stream no longer holds event from, though it holds later ones.
+func (b *Bus) Read(ctx context.Context, log LogID, from uint64) iter.Seq2[event.Frame, error] {
+	return func(yield func(event.Frame, error) bool) {
+		subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
+		if err != nil {
+			yield(event.Frame{}, err)
+			return
+		}
+		r := storedLog{bus: b, subject: subject, n: from}
+		for {
+			frames, more, err := r.next(ctx)
+			if err != nil {
+				yield(event.Frame{}, err)
+				return
+			}
+			for _, f := range frames {
+				if !yield(f, nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+func (b *Bus) readAll(ctx context.Context, log LogID) ([]event.Frame, error) {
+	var frames []event.Frame
+	for f, err := range b.Read(ctx, log, 0) {
+		if err != nil {
+			return nil, err
+		}
+		frames = append(frames, f)
+	}
+	return frames, nil
+}
+
+// storedLog reads a log from the stream, page by page.
+type storedLog struct {
+	bus      *Bus
+	subject  string
+	n        uint64 // of the next event to give
+	sequence uint64 // of the newest message that was given; 0 = not known yet
+}
+
+// next returns the frames of the next page, the first one cut to start at n, and whether more were there already.
+func (r *storedLog) next(ctx context.Context) ([]event.Frame, bool, error) {
+	if r.sequence == 0 && r.n > 0 {
+		if err := r.seek(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	messages, more, err := r.bus.page(ctx, r.bus.eventsStream(), r.subject, r.sequence+1)
+	if err != nil {
+		return nil, false, err
+	}
+	frames := make([]event.Frame, 0, len(messages))
+	for _, m := range messages {
+		f, err := m.frame()
+		if err != nil {
+			return nil, false, err
+		}
+		if f.First > r.n {
+			return nil, false, fmt.Errorf("%s has no event %d, but event %d: %w", r.subject, r.n, f.First, ErrForgotten)
+		}
+		r.sequence = m.Sequence
+		if f.Next() > r.n {
+			frames = append(frames, f.From(r.n))
+			r.n = f.Next()
+		}
+	}
+	return frames, more, nil
+}
+
+// skip tells the reader that frame f was given by other means.
+func (r *storedLog) skip(f event.Frame) { r.n, r.sequence = f.Next(), f.Sequence }
+
+// seek sets the sequence just before the message that holds event n, by bisection: a log lies scattered over the
+// stream, and a cursor does not tell the sequence.
+func (r *storedLog) seek(ctx context.Context) error {
+	stream := r.bus.eventsStream()
+	newest, err := r.frame(r.bus.lastDirect(ctx, stream, r.subject))
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	low, above := newest, newest.Sequence // the message at or after above starts behind n
+	if newest.First > r.n {
+		if low, err = r.frame(r.bus.nextDirect(ctx, stream, r.subject, 1)); err != nil {
+			return err
+		}
+	}
+	for low.Next() <= r.n && above > low.Sequence+1 {
+		half := low.Sequence + (above-low.Sequence)/2
+		middle, err := r.frame(r.bus.nextDirect(ctx, stream, r.subject, half))
+		if err != nil {
+			return err
+		}
+		if middle.First > r.n {
+			above = half
+		} else {
+			low = middle
+		}
+	}
+	r.sequence = low.Sequence - 1
+	return nil
+}
+
+func (r *storedLog) frame(m stored, err error) (event.Frame, error) {
+	if err != nil {
+		return event.Frame{}, err
+	}
+	return m.frame()
+}
+
+func (m stored) frame() (event.Frame, error) { return parseFrame(m.Header, m.Data, m.Sequence, m.Time) }

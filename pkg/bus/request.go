@@ -1,0 +1,89 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/agentbus/agentbus/pkg/command"
+)
+
+// Accept writes a as the request's record, first write wins. When the request has one already it returns that and false.
+func (b *Bus) Accept(ctx context.Context, a command.Accepted) (stored command.Accepted, first bool, err error) {
+	subject, err := b.subject(kindAccept, a.Tenant, a.RequestID)
+	if err != nil {
+		return stored, false, err
+	}
+	return put(ctx, b, b.eventsStream(), subject, a)
+}
+
+// Accepted returns the record of a request, or ErrNotFound.
+func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error) {
+	subject, err := b.subject(kindAccept, log.Tenant, log.RequestID)
+	if err != nil {
+		return command.Accepted{}, err
+	}
+	a, _, err := get[command.Accepted](ctx, b, b.eventsStream(), subject)
+	return a, err
+}
+
+// Start sends the pointer to an accepted request to the runners. Within the duplicate window a second pointer to the
+// same request is dropped; later ones do no harm, since a claim decides.
+func (b *Bus) Start(ctx context.Context, s command.Start) error {
+	subject, err := b.subject(kindRequest, s.Tenant, s.AgentID, s.RequestID)
+	if err != nil {
+		return err
+	}
+	msg, err := record(ctx, subject, s)
+	if err != nil {
+		return err
+	}
+	return b.send(ctx, msg, s.RequestID)
+}
+
+// Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
+// [Handle] for what handle may return.
+func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[command.Start]) error {
+	return work(ctx, b, b.requestsStream(), runnerConsumer, slots, handle)
+}
+
+// Abort asks for the end of a request. Only the first abort counts; later ones return false.
+func (b *Bus) Abort(ctx context.Context, tenant string, a command.Abort) (first bool, err error) {
+	subject, err := b.subject(kindCommand, tenant, a.RequestID, "abort")
+	if err != nil {
+		return false, err
+	}
+	_, first, err = put(ctx, b, b.eventsStream(), subject, a)
+	return first, err
+}
+
+// Aborted returns the abort of a request, or ErrNotFound.
+func (b *Bus) Aborted(ctx context.Context, log LogID) (command.Abort, error) {
+	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, "abort")
+	if err != nil {
+		return command.Abort{}, err
+	}
+	a, _, err := get[command.Abort](ctx, b, b.eventsStream(), subject)
+	return a, err
+}
+
+// WatchAbort calls found, once, when the request is aborted or was already; at most about a second after the record.
+// Call stop to end the watch: it returns when found is not running any more.
+func (b *Bus) WatchAbort(ctx context.Context, log LogID, found func(command.Abort)) (stop func(), err error) {
+	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, "abort")
+	if err != nil {
+		return nil, fmt.Errorf("watch for an abort: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		a, err := await[command.Abort](ctx, b, b.eventsStream(), subject, "", nil)
+		if err == nil && ctx.Err() == nil {
+			found(a)
+		}
+	})
+	return func() {
+		cancel()
+		watch.Wait()
+	}, nil
+}

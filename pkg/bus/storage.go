@@ -1,0 +1,188 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// stored is a message as a stream holds it.
+type stored struct {
+	Subject  string
+	Sequence uint64
+	Time     time.Time
+	Header   nats.Header
+	Data     []byte
+}
+
+// getRequest is the body of a direct get.
+type getRequest struct {
+	Seq       uint64 `json:"seq,omitzero"`
+	NextFor   string `json:"next_by_subj,omitempty"`
+	Batch     int    `json:"batch,omitzero"`
+	MaxBytes  int    `json:"max_bytes,omitzero"`
+	LastFor   string `json:"last_by_subj,omitempty"`
+	NoHeaders bool   `json:"no_hdr,omitzero"`
+}
+
+// answerWait bounds one round trip to the broker; callers retry where it matters.
+const answerWait = 5 * time.Second
+
+// last returns the newest message on subject, from the leader: a follower may not have it yet, and "does not exist" is
+// only true when the leader says so. ErrNotFound when there is none.
+func (b *Bus) last(ctx context.Context, stream, subject string) (stored, error) {
+	if !b.replicated() {
+		return b.lastDirect(ctx, stream, subject)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	body, err := json.Marshal(getRequest{LastFor: subject})
+	if err != nil {
+		return stored{}, err
+	}
+	msg, err := b.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, body)
+	if err != nil {
+		return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, err)
+	}
+	return leaderAnswer(subject, msg.Data)
+}
+
+// leaderAnswer decodes the answer of STREAM.MSG.GET.
+func leaderAnswer(subject string, body []byte) (stored, error) {
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Hdrs    []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, err)
+	}
+	if answer.Error != nil {
+		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+			return stored{}, ErrNotFound
+		}
+		return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, answer.Error)
+	}
+	if answer.Message == nil {
+		return stored{}, fmt.Errorf("read last of %s from the leader: empty answer", subject)
+	}
+	m := answer.Message
+	s := stored{Subject: m.Subject, Sequence: m.Seq, Time: m.Time, Data: m.Data}
+	if len(m.Hdrs) > 0 {
+		header, err := nats.DecodeHeadersMsg(m.Hdrs)
+		if err != nil {
+			return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, err)
+		}
+		s.Header = header
+	}
+	return s, nil
+}
+
+// lastDirect is last from whichever replica answers first: fast, perhaps stale.
+func (b *Bus) lastDirect(ctx context.Context, stream, subject string) (stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	msg, err := b.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
+	if err != nil {
+		return stored{}, fmt.Errorf("read last of %s: %w", subject, err)
+	}
+	return directAnswer(msg)
+}
+
+// nextDirect returns the first message on subject with a sequence of at least from.
+func (b *Bus) nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	body, err := json.Marshal(getRequest{Seq: from, NextFor: subject})
+	if err != nil {
+		return stored{}, err
+	}
+	msg, err := b.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
+	if err != nil {
+		return stored{}, fmt.Errorf("read %s from %d: %w", subject, from, err)
+	}
+	return directAnswer(msg)
+}
+
+// page is the size of one batched direct get.
+const (
+	pageMessages = 500
+	pageBytes    = 1 << 20
+)
+
+// page returns the next messages on subject with a sequence of at least from, and whether more follow. It makes no
+// consumer, so nothing is left behind on the server.
+func (b *Bus) page(ctx context.Context, stream, subject string, from uint64) (messages []stored, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	body, err := json.Marshal(getRequest{Seq: max(from, 1), NextFor: subject, Batch: pageMessages, MaxBytes: pageBytes})
+	if err != nil {
+		return nil, false, err
+	}
+	inbox := b.nc.NewInbox()
+	sub, err := b.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone, and the subscription with it
+	if err := b.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
+	}
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
+		}
+		switch msg.Header.Get("Status") {
+		case "":
+		case "204": // end of batch
+			return messages, msg.Header.Get("Nats-Num-Pending") != "0", nil
+		default:
+			_, err := directAnswer(msg)
+			if errors.Is(err, ErrNotFound) {
+				return messages, false, nil
+			}
+			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
+		}
+		m, err := directAnswer(msg)
+		if err != nil {
+			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
+		}
+		messages = append(messages, m)
+	}
+}
+
+// directAnswer decodes one answer to a direct get.
+func directAnswer(msg *nats.Msg) (stored, error) {
+	switch status := msg.Header.Get("Status"); status {
+	case "":
+	case "404":
+		return stored{}, ErrNotFound
+	case "503":
+		return stored{}, nats.ErrNoResponders
+	default:
+		return stored{}, fmt.Errorf("broker answers %s %s", status, msg.Header.Get("Description"))
+	}
+	seq, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return stored{}, fmt.Errorf("broker answers without a sequence: %w", err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, msg.Header.Get("Nats-Time-Stamp"))
+	if err != nil {
+		return stored{}, fmt.Errorf("broker answers without a time: %w", err)
+	}
+	return stored{
+		Subject: msg.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: msg.Header, Data: msg.Data,
+	}, nil
+}

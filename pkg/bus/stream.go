@@ -1,0 +1,229 @@
+package bus
+
+import (
+	"context"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Storage says how Provision makes the streams.
+type Storage struct {
+	Replicas int           // 1 (default) or 3
+	Memory   bool          // keep nothing on disk: tests
+	MaxAge   time.Duration // how long events are kept in the stream; default 72h. History keeps them for good
+	MaxBytes int64         // of the events; default no limit
+}
+
+// duplicates is the time in which a repeated Nats-Msg-Id is recognised: longer than anything retries.
+const duplicates = 10 * time.Minute
+
+// ackWait is how long a fetched message may go without a sign of life before it is given to somebody else.
+const ackWait = 30 * time.Second
+
+// The durable consumers: one for each service, however many instances it has.
+const (
+	runnerConsumer   = "agent-runner"
+	executorConsumer = "tool-executor"
+	historyConsumer  = "history"
+)
+
+func (b *Bus) streamName(kind string) string { return strings.ToUpper(b.prefix) + "_" + kind }
+
+func (b *Bus) eventsStream() string   { return b.streamName("EVENTS") }
+func (b *Bus) resultsStream() string  { return b.streamName("RESULTS") }
+func (b *Bus) requestsStream() string { return b.streamName("REQUESTS") }
+func (b *Bus) toolsStream() string    { return b.streamName("TOOLS") }
+func (b *Bus) keysBucket() string     { return b.streamName("KEYS") }
+func (b *Bus) objectsBucket() string  { return b.streamName("OBJECTS") }
+
+func (b *Bus) wild(kind string) string { return b.prefix + "." + kind + ".>" }
+
+// streams is the shape of our streams; Storage fills in the rest.
+func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
+	storage := jetstream.FileStorage
+	if s.Memory {
+		storage = jetstream.MemoryStorage
+	}
+	journal := func(name string, kinds ...string) jetstream.StreamConfig {
+		c := jetstream.StreamConfig{
+			Name: name, Storage: storage, Replicas: max(s.Replicas, 1),
+			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, AllowDirect: true,
+			MaxAge: s.MaxAge, Duplicates: duplicates,
+			RePublish: &jetstream.RePublish{Source: b.prefix + ".>", Destination: b.prefix + "." + kindLive + ".>"},
+		}
+		for _, kind := range kinds {
+			c.Subjects = append(c.Subjects, b.wild(kind))
+		}
+		return c
+	}
+	queue := func(name, kind string) jetstream.StreamConfig {
+		return jetstream.StreamConfig{
+			Name: name, Storage: storage, Replicas: max(s.Replicas, 1), Subjects: []string{b.wild(kind)},
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, Duplicates: duplicates, AllowDirect: true,
+		}
+	}
+	events := journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindCommand)
+	events.MaxBytes = s.MaxBytes
+	return []jetstream.StreamConfig{
+		events,
+		journal(b.resultsStream(), kindStarted, kindResult),
+		queue(b.requestsStream(), kindRequest),
+		queue(b.toolsStream(), kindTool),
+	}
+}
+
+// consumers lists the durable consumers by stream.
+func (b *Bus) consumers() map[string]jetstream.ConsumerConfig {
+	durable := func(name string, pending int, kinds ...string) jetstream.ConsumerConfig {
+		c := jetstream.ConsumerConfig{
+			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: pending,
+		}
+		for _, kind := range kinds {
+			c.FilterSubjects = append(c.FilterSubjects, b.wild(kind))
+		}
+		return c
+	}
+	return map[string]jetstream.ConsumerConfig{
+		b.requestsStream(): durable(runnerConsumer, 100_000, kindRequest),
+		b.toolsStream():    durable(executorConsumer, 100_000, kindTool),
+		b.eventsStream():   durable(historyConsumer, 8192, kindEvent, kindAccept, kindThread),
+	}
+}
+
+// Provision creates what the bus needs, or changes it to what this build needs, and then verifies it. It is for
+// development and for a deployment's own job: services in production only [Bus.Verify].
+func (b *Bus) Provision(ctx context.Context, s Storage) error {
+	if s.MaxAge == 0 {
+		s.MaxAge = 72 * time.Hour
+	}
+	for _, c := range b.streams(s) {
+		if _, err := b.js.CreateOrUpdateStream(ctx, c); err != nil {
+			return fmt.Errorf("provision stream %s: %w", c.Name, err)
+		}
+	}
+	for stream, c := range b.consumers() {
+		if _, err := b.js.CreateOrUpdateConsumer(ctx, stream, c); err != nil {
+			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, stream, err)
+		}
+	}
+	storage := jetstream.FileStorage
+	if s.Memory {
+		storage = jetstream.MemoryStorage
+	}
+	keys := jetstream.KeyValueConfig{Bucket: b.keysBucket(), Storage: storage, Replicas: max(s.Replicas, 1)}
+	if _, err := b.js.CreateOrUpdateKeyValue(ctx, keys); err != nil {
+		return fmt.Errorf("provision bucket %s: %w", keys.Bucket, err)
+	}
+	objects := jetstream.ObjectStoreConfig{
+		Bucket: b.objectsBucket(), Storage: storage, Replicas: max(s.Replicas, 1), TTL: s.MaxAge,
+	}
+	if _, err := b.js.CreateOrUpdateObjectStore(ctx, objects); err != nil {
+		return fmt.Errorf("provision object store %s: %w", objects.Bucket, err)
+	}
+	return b.Verify(ctx)
+}
+
+// Verify checks that the streams, consumers and buckets exist and keep the promises that the protocols rely on. The
+// error says what is wrong and how it must be.
+func (b *Bus) Verify(ctx context.Context) error {
+	for _, want := range b.streams(Storage{}) {
+		info, err := b.streamInfo(ctx, want.Name)
+		if err != nil {
+			return err
+		}
+		if err := checkStream(info.Config, want); err != nil {
+			return fmt.Errorf("stream %s: %w", want.Name, err)
+		}
+		if want.Name == b.eventsStream() {
+			b.remember(info)
+		}
+	}
+	for stream, c := range b.consumers() {
+		if _, err := b.js.Consumer(ctx, stream, c.Durable); err != nil {
+			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=true)",
+				c.Durable, stream, err)
+		}
+	}
+	return b.openBuckets(ctx)
+}
+
+func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	stream, err := b.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("stream %s does not exist: create it, or start one service with NATS_PROVISION=true", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at stream %s: %w", name, err)
+	}
+	return stream.CachedInfo(), nil
+}
+
+func checkStream(have, want jetstream.StreamConfig) error {
+	switch {
+	case have.Retention != want.Retention:
+		return fmt.Errorf("retention is %s, must be %s", have.Retention, want.Retention)
+	case have.Discard != jetstream.DiscardNew:
+		return errors.New("discard is old, must be new: with old it loses what was acknowledged")
+	case !have.AllowDirect:
+		return errors.New("allow_direct is off, must be on")
+	case have.Duplicates < want.Duplicates:
+		return fmt.Errorf("duplicate window is %s, must be at least %s", have.Duplicates, want.Duplicates)
+	case want.RePublish != nil && (have.RePublish == nil || *have.RePublish != *want.RePublish):
+		return fmt.Errorf("republish must be %s -> %s", want.RePublish.Source, want.RePublish.Destination)
+	}
+	for _, subject := range want.Subjects {
+		if !contains(have.Subjects, subject) {
+			return fmt.Errorf("subject %s is missing", subject)
+		}
+	}
+	return nil
+}
+
+func contains(list []string, s string) bool {
+	for _, have := range list {
+		if have == s {
+			return true
+		}
+	}
+	return false
+}
+
+// remember keeps what reading and writing need to know of the EVENTS stream.
+func (b *Bus) remember(info *jetstream.StreamInfo) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.incarnation = incarnationOf(info)
+	b.replicas = info.Config.Replicas
+}
+
+// incarnationOf names a stream's life: what its metadata says (an operator sets it after a restore), or else the time
+// of its creation in twelve characters.
+func incarnationOf(info *jetstream.StreamInfo) string {
+	if set := info.Config.Metadata["agentbus.incarnation"]; set != "" {
+		return set
+	}
+	text := base32.HexEncoding.WithPadding(base32.NoPadding)
+	micros := binary.BigEndian.AppendUint64(nil, uint64(info.Created.UnixMicro()))
+	return strings.ToLower(text.EncodeToString(micros[1:]))
+}
+
+func (b *Bus) openBuckets(ctx context.Context) error {
+	keys, err := b.js.KeyValue(ctx, b.keysBucket())
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", b.keysBucket(), err)
+	}
+	objects, err := b.js.ObjectStore(ctx, b.objectsBucket())
+	if err != nil {
+		return fmt.Errorf("open object store %s: %w", b.objectsBucket(), err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys, b.objects = keys, objects
+	return nil
+}

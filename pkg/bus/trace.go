@@ -1,0 +1,28 @@
+package bus
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel"
+)
+
+// carrier lets trace context travel in message headers. NATS headers keep their case, so keys stay as they come.
+type carrier nats.Header
+
+func (c carrier) Get(key string) string { return nats.Header(c).Get(key) }
+func (c carrier) Set(key, value string) { nats.Header(c).Set(key, value) }
+func (c carrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func inject(ctx context.Context, h nats.Header) { otel.GetTextMapPropagator().Inject(ctx, carrier(h)) }
+
+// extract returns ctx with the trace that h carries.
+func extract(ctx context.Context, h nats.Header) context.Context {
+	return otel.GetTextMapPropagator().Extract(ctx, carrier(h))
+}

@@ -1,0 +1,281 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/nats-io/nats.go"
+)
+
+// Limits of a frame and of what waits for the next one. A message's limit of 1 MiB counts its headers too.
+const (
+	maxEventBytes   = 900 << 10
+	frameBytes      = 256 << 10
+	frameEvents     = 4096
+	maxBacklogBytes = 1 << 20
+)
+
+// Writer appends to one request's log. One append is in flight at a time; what is emitted meanwhile goes into the next
+// frame, so a slow model's events go out at once and a fast one's in large frames. It is safe for concurrent use.
+type Writer struct {
+	bus     *Bus
+	subject string
+	id      LogID
+	epoch   uint64
+	inc     string
+	wake    chan struct{} // has a place for one: something to append, or closing
+	lost    chan struct{} // closed when nothing can be appended any more
+	done    chan struct{} // closed when the appender has ended
+
+	mu       sync.Mutex
+	moved    *sync.Cond // stored, backlog or err has changed
+	next     uint64     // n of the next event
+	stored   uint64     // n that follows what is stored
+	queue    []line
+	backlog  int // bytes in queue
+	closing  bool
+	err      error
+	sequence uint64 // of the newest message; the appender's own
+}
+
+type line struct {
+	name event.Name
+	json []byte
+}
+
+// Claim makes the caller the only writer of the log: it appends a claim event with the next epoch, which fences every
+// earlier writer, and returns the log as it was before. The writer's appends carry ctx's trace and stop when ctx is
+// done. ErrEnded when the log has its terminal event.
+func (b *Bus) Claim(ctx context.Context, log LogID, runner, build string) (*Writer, []event.Frame, error) {
+	subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &Writer{
+		bus: b, subject: subject, id: log, inc: b.Incarnation(),
+		wake: make(chan struct{}, 1), lost: make(chan struct{}), done: make(chan struct{}),
+	}
+	w.moved = sync.NewCond(&w.mu)
+	// Most claims are the first, so the log is read only after an attempt that takes it for empty.
+	var frames []event.Frame
+	for {
+		err := w.claim(ctx, frames, runner, build)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrConflict) {
+			return nil, nil, err
+		}
+		if frames, err = b.readAll(ctx, log); err != nil {
+			return nil, nil, err
+		}
+		if len(frames) > 0 && frames[len(frames)-1].Terminal() {
+			return nil, frames, ErrEnded
+		}
+	}
+	go w.append(ctx)
+	return w, frames, nil
+}
+
+// claim tries to append the claim event after frames.
+func (w *Writer) claim(ctx context.Context, frames []event.Frame, runner, build string) error {
+	w.epoch, w.next, w.sequence = 1, 0, 0
+	if len(frames) > 0 {
+		newest := frames[len(frames)-1]
+		w.epoch, w.next, w.sequence = newest.Epoch+1, newest.Next(), newest.Sequence
+	}
+	body := event.Claim{Epoch: w.epoch, Runner: runner, Build: build}
+	text, err := w.encode(body, w.next)
+	if err != nil {
+		return err
+	}
+	f := event.Frame{Incarnation: w.inc, Epoch: w.epoch, First: w.next, Names: []event.Name{body.Name()}, Lines: text}
+	// Two runners may try the same epoch at the same place: the message id must tell them apart.
+	if err := w.store(ctx, f, id.New("claim")); err != nil {
+		return err
+	}
+	w.next++
+	w.stored = w.next
+	return nil
+}
+
+// Epoch returns the number of the claim.
+func (w *Writer) Epoch() uint64 { return w.epoch }
+
+// Lost is closed when nothing can be appended any more: [Writer.Err] says why.
+func (w *Writer) Lost() <-chan struct{} { return w.lost }
+
+// Err returns why nothing can be appended any more, or nil.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Emit gives body the next place in the log and queues it. It blocks while the backlog is large. The error is final:
+// ErrFenced, or what made appending impossible; ErrTooLarge concerns this event alone.
+func (w *Writer) Emit(body event.Body) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.backlog > maxBacklogBytes && w.err == nil {
+		w.moved.Wait()
+	}
+	if w.err != nil {
+		return w.err
+	}
+	if w.closing {
+		return ErrEnded
+	}
+	text, err := w.encode(body, w.next)
+	if err != nil {
+		return err
+	}
+	w.next++
+	w.queue = append(w.queue, line{body.Name(), text})
+	w.backlog += len(text)
+	w.poke()
+	return nil
+}
+
+func (w *Writer) encode(body event.Body, n uint64) ([]byte, error) {
+	text, err := event.Encode(event.Event{
+		ID: event.NewCursor(w.inc, n), RequestID: w.id.RequestID, Time: time.Now(), Body: body,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxEventBytes {
+		return nil, fmt.Errorf("%s event of %d bytes: %w", body.Name(), len(text), ErrTooLarge)
+	}
+	return append(text, '\n'), nil
+}
+
+// Flush waits until everything that was emitted before is stored.
+func (w *Writer) Flush(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.moved.Broadcast()
+	})
+	defer stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	upTo := w.next
+	for w.stored < upTo && w.err == nil && ctx.Err() == nil {
+		w.moved.Wait()
+	}
+	if w.stored >= upTo {
+		return nil
+	}
+	if w.err != nil {
+		return w.err
+	}
+	return ctx.Err()
+}
+
+// Close ends the appender after what is queued, and waits for it.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	w.closing = true
+	w.poke()
+	w.mu.Unlock()
+	<-w.done
+}
+
+// poke must be called with mu held, or before the writer is shared.
+func (w *Writer) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// append stores the queue frame by frame until the writer is closed or lost, or ctx is done.
+func (w *Writer) append(ctx context.Context) {
+	defer close(w.done)
+	for {
+		f, closing := w.take()
+		if len(f.Names) == 0 {
+			if closing {
+				return
+			}
+			select {
+			case <-w.wake:
+			case <-ctx.Done():
+				w.fail(fmt.Errorf("append to %s: %w", w.subject, ctx.Err()))
+				return
+			}
+			continue
+		}
+		msgID := w.id.RequestID + "/" + strconv.FormatUint(w.epoch, 10) + "/" + strconv.FormatUint(f.First, 10)
+		err := w.store(ctx, f, msgID)
+		if errors.Is(err, ErrConflict) {
+			err = ErrFenced
+		}
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		w.advance(f)
+	}
+}
+
+// take makes a frame of the front of the queue.
+func (w *Writer) take() (f event.Frame, closing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f = event.Frame{Incarnation: w.inc, Epoch: w.epoch, First: w.stored}
+	count, size := 0, 0
+	for _, l := range w.queue {
+		if count == frameEvents || count > 0 && size+len(l.json) > frameBytes {
+			break
+		}
+		count++
+		size += len(l.json)
+	}
+	if count == 0 {
+		return f, w.closing
+	}
+	f.Names = make([]event.Name, 0, count)
+	f.Lines = make([]byte, 0, size)
+	for _, l := range w.queue[:count] {
+		f.Names = append(f.Names, l.name)
+		f.Lines = append(f.Lines, l.json...)
+	}
+	w.queue = append(w.queue[:0], w.queue[count:]...)
+	w.backlog -= size
+	return f, w.closing
+}
+
+func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
+	msg := &nats.Msg{Subject: w.subject, Header: nats.Header{}, Data: f.Lines}
+	setFrameHeaders(msg.Header, f)
+	inject(ctx, msg.Header)
+	sequence, err := w.bus.swap(ctx, w.bus.eventsStream(), msg, msgID, w.sequence)
+	if err != nil {
+		return err
+	}
+	w.sequence = sequence
+	return nil
+}
+
+func (w *Writer) advance(f event.Frame) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stored = f.Next()
+	w.moved.Broadcast()
+}
+
+func (w *Writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	w.moved.Broadcast()
+	close(w.lost)
+}
