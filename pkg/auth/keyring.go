@@ -1,0 +1,98 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// how says what to send, in every refusal.
+const how = `send one header "Authorization: Bearer ak_<id>_<secret>"`
+
+// Keyring holds the records that a gateway checks keys against. It is safe for concurrent use.
+type Keyring struct {
+	issuer *Issuer
+	decoy  []byte // compared where there is no record, so that an unknown id takes as long as a wrong secret
+	mu     sync.RWMutex
+	byID   map[string]Record
+	loaded bool
+}
+
+// NewKeyring returns an empty keyring for keys under the issuer's pepper. Until [Keyring.Loaded] it refuses every key
+// as unavailable.
+func NewKeyring(issuer *Issuer) *Keyring {
+	return &Keyring{issuer: issuer, decoy: digest(issuer.pepper, newSecret()), byID: map[string]Record{}}
+}
+
+// Put adds a record or replaces the one with its ID.
+func (k *Keyring) Put(r Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.byID[r.ID] = r
+}
+
+// Loaded says that every record that exists has been put, so that an unknown key is a wrong one.
+func (k *Keyring) Loaded() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.loaded = true
+}
+
+// Verify returns who holds key at time now. Otherwise it fails with fault.AuthFailed, or with fault.Unavailable before
+// the keys are loaded. How long it takes says nothing about what was wrong.
+func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {
+	keyID, secret := split(key)
+	k.mu.RLock()
+	r, known := k.byID[keyID]
+	loaded := k.loaded
+	k.mu.RUnlock()
+	want := k.decoy
+	if known {
+		want = r.Hash
+	}
+	same := hmac.Equal(digest(k.issuer.pepper, secret), want)
+	switch {
+	case !loaded:
+		return Principal{}, fault.New(fault.Unavailable, "the API keys are not loaded yet; try again in a second")
+	case !known || !same:
+		return Principal{}, fault.New(fault.AuthFailed, "the API key is not valid; %s", how)
+	case r.Revoked:
+		return Principal{}, fault.New(fault.AuthFailed, "the API key %s is revoked; %s that is active", keyID, how)
+	case !r.Active(now):
+		return Principal{}, fault.New(fault.AuthFailed, "the API key %s has expired; %s that is active", keyID, how)
+	}
+	p := Principal{Tenant: r.Tenant, Subject: r.Subject, KeyID: r.ID}
+	for _, s := range r.Scopes {
+		p.Scopes = append(p.Scopes, Scope(s))
+	}
+	return p, nil
+}
+
+// split takes "ak_<id>_<secret>" apart at its last '_'.
+func split(key string) (keyID, secret string) {
+	at := strings.LastIndexByte(key, '_')
+	if at < 0 {
+		return "", ""
+	}
+	return key[:at], key[at+1:]
+}
+
+// Bearer returns the key that a request carries, or fails with fault.AuthFailed, saying what to send.
+func Bearer(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return "", fault.New(fault.AuthFailed, "an API key is needed: %s", how)
+	}
+	if len(values) > 1 {
+		return "", fault.New(fault.AuthFailed, "there are %d Authorization headers: %s", len(values), how)
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	if key = strings.TrimSpace(key); !strings.EqualFold(scheme, "Bearer") || key == "" {
+		return "", fault.New(fault.AuthFailed, "the Authorization header holds no bearer key: %s", how)
+	}
+	return key, nil
+}
