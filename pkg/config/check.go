@@ -1,0 +1,160 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
+)
+
+// The values of Agent.OnDisconnect.
+const (
+	OnDisconnectContinue = "continue"
+	OnDisconnectAbort    = "abort"
+)
+
+// checker finds what is well-formed and still wrong.
+type checker struct {
+	known Known
+	*decoder
+}
+
+func (c checker) check(cfg Config) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
+		c.agent(join("agents", name), name, cfg.Agents[name])
+	}
+	for name, m := range cfg.Models {
+		c.price(join(join("models", name), "price"), m.Price)
+	}
+	for name, t := range cfg.Tools {
+		c.tool(join("tools", name), name, t)
+	}
+	c.gateway(cfg.Gateway)
+}
+
+func (c checker) agent(path, name string, a Agent) {
+	if !id.Valid(name) {
+		c.report(path, "the name of an agent has letters, digits, _ and - only, at most %d", id.MaxLength)
+	}
+	switch {
+	case a.Backend != "":
+		c.oneOf(join(path, "backend"), "backend", a.Backend, c.known.Backends)
+	case !c.mistaken(path): // a misspelt "backend" is one mistake, not two
+		c.report(path, "has no backend; add one, such as backend: scripted")
+	}
+	for i, t := range a.Tools {
+		c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, c.known.Tools)
+		if slices.Contains(a.Tools[:i], t) {
+			c.report(fmt.Sprintf("%s.tools[%d]", path, i), "tool %q is in the list twice; remove one", t)
+		}
+	}
+	for i, t := range a.ClientTools {
+		c.clientTool(fmt.Sprintf("%s.clientTools[%d]", path, i), t, a)
+	}
+	if a.OnDisconnect != "" {
+		c.oneOf(join(path, "onDisconnect"), "value", a.OnDisconnect, []string{OnDisconnectContinue, OnDisconnectAbort})
+	}
+	atLeastZero(c, join(path, "thinking"), a.Thinking)
+	atLeastZero(c, join(path, "maxTokens"), a.MaxTokens)
+	atLeastZero(c, join(path, "limits.turns"), a.Limits.Turns)
+	atLeastZero(c, join(path, "limits.tokens"), a.Limits.Tokens)
+	atLeastZero(c, join(path, "limits.time"), a.Limits.Time)
+	atLeastZero(c, join(path, "actionTTL"), a.ActionTTL)
+	c.httpURL(join(path, "baseURL"), a.BaseURL)
+	if strings.ContainsAny(a.APIKeyEnv, "= \n") || strings.HasPrefix(a.APIKeyEnv, "sk-") {
+		c.report(join(path, "apiKeyEnv"), "is the name of an environment variable, never the key itself")
+	}
+}
+
+func (c checker) mistaken(path string) bool {
+	return slices.ContainsFunc(c.mistakes, func(m Mistake) bool { return m.Path == path || m.Path == join(path, "backend") })
+}
+
+func (c checker) clientTool(path string, t ClientTool, a Agent) {
+	if !id.Valid(t.Name) {
+		c.report(path, "needs a name of letters, digits, _ and - only, at most %d", id.MaxLength)
+	}
+	if slices.Contains(a.Tools, t.Name) {
+		c.report(join(path, "name"), "%q is a server tool of this agent too; give one another name", t.Name)
+	}
+	if kind, ok := t.Schema["type"]; t.Schema != nil && (!ok || kind != "object") {
+		c.report(join(path, "schema"), "must be a JSON Schema of an object; start it with type: object")
+	}
+}
+
+func (c checker) price(path string, p Price) {
+	for name, v := range map[string]float64{"input": p.Input, "output": p.Output, "cachedInput": p.CachedInput} {
+		if !(v >= 0 && v < 1e9) { // also finds NaN
+			c.report(join(path, name), "must be a price in US dollars for a million tokens, 0 or more")
+		}
+	}
+}
+
+func (c checker) tool(path, name string, t Tool) {
+	if len(c.known.Tools) > 0 && !slices.Contains(c.known.Tools, name) {
+		c.report(path, "unknown tool %q; %s", name, cure(name, c.known.Tools))
+	}
+	if t.Approval != "" {
+		c.oneOf(join(path, "approval"), "approval", string(t.Approval),
+			[]string{string(tool.ApprovalAlways), string(tool.ApprovalNever)})
+	}
+	if t.Effect != "" {
+		c.oneOf(join(path, "effect"), "effect", string(t.Effect),
+			[]string{string(tool.EffectNone), string(tool.EffectIdempotent), string(tool.EffectUnsafe)})
+	}
+	atLeastZero(c, join(path, "timeout"), t.Timeout)
+	atLeastZero(c, join(path, "maxOutput"), t.MaxOutput)
+	for i, allowed := range t.Allow {
+		if strings.Contains(allowed, "/") {
+			if _, err := netip.ParsePrefix(allowed); err != nil {
+				c.report(fmt.Sprintf("%s.allow[%d]", path, i), "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
+			}
+		}
+	}
+}
+
+func (c checker) gateway(g Gateway) {
+	for i, origin := range g.CORS {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
+			c.report(fmt.Sprintf("gateway.cors[%d]", i), "%q is no origin; write one such as https://app.example.com", origin)
+		}
+	}
+	atLeastZero(c, "gateway.maxBody", g.MaxBody)
+	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
+	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
+	atLeastZero(c, "gateway.rateLimit.requests", g.RateLimit.Requests)
+	atLeastZero(c, "gateway.rateLimit.per", g.RateLimit.Per)
+	atLeastZero(c, "gateway.rateLimit.burst", g.RateLimit.Burst)
+	if g.RateLimit.Requests > 0 && g.RateLimit.Per == 0 {
+		c.report("gateway.rateLimit", "says how many requests and not per what; add per: 1m")
+	}
+}
+
+func (c checker) oneOf(path, what, value string, names []string) {
+	if len(names) > 0 && !slices.Contains(names, value) {
+		c.report(path, "unknown %s %q; %s", what, value, cure(value, names))
+	}
+}
+
+func (c checker) httpURL(path, value string) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		c.report(path, "%q is no URL; write one such as https://api.example.com/v1", value)
+	}
+}
+
+// atLeastZero reports a number or duration below zero.
+func atLeastZero[N ~int | ~int64](c checker, path string, value N) {
+	if value < 0 {
+		c.report(path, "must not be negative; leave it out for the default")
+	}
+}

@@ -1,0 +1,100 @@
+// Package config is the one YAML file that describes agents, models, tools and the gateway's limits. Every service reads
+// the same file; what belongs to a deployment (addresses, secrets) comes from the environment instead.
+//
+// Every field's zero value is a good default, so that services of different versions may read one file.
+package config
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/tool"
+)
+
+// Config is the whole file.
+type Config struct {
+	Agents  map[string]Agent `yaml:"agents"`
+	Models  map[string]Model `yaml:"models"`
+	Tools   map[string]Tool  `yaml:"tools"`
+	Gateway Gateway          `yaml:"gateway"`
+}
+
+// Agent is a named configuration of a backend.
+type Agent struct {
+	Description  string       `yaml:"description"`
+	Backend      string       `yaml:"backend"` // scripted, openai, anthropic
+	Model        string       `yaml:"model"`
+	System       string       `yaml:"system"`
+	Tools        []string     `yaml:"tools"`       // names of server tools that the model may call
+	ClientTools  []ClientTool `yaml:"clientTools"` // tools that the client runs
+	AskUser      bool         `yaml:"askUser"`     // lets the model ask the user a question
+	Thinking     int          `yaml:"thinking"`    // budget of thinking tokens; 0 = off
+	MaxTokens    int          `yaml:"maxTokens"`   // of one answer
+	Limits       Limits       `yaml:"limits"`
+	OnDisconnect string       `yaml:"onDisconnect"` // continue (default) or abort, when the client that started it leaves
+	ActionTTL    Duration     `yaml:"actionTTL"`    // how long a client has to act; default 24h
+	BaseURL      string       `yaml:"baseURL"`      // of the provider; default from the environment
+	APIKeyEnv    string       `yaml:"apiKeyEnv"`    // variable that holds the provider's key; default by backend
+	Script       string       `yaml:"script"`       // scripted: run this whatever the prompt says
+}
+
+// Limits bound one request.
+type Limits struct {
+	Turns  int      `yaml:"turns"`  // default 20
+	Tokens int64    `yaml:"tokens"` // input and output together; 0 = no limit
+	Time   Duration `yaml:"time"`   // default 10m
+}
+
+// ClientTool is a tool that runs on the client's side.
+type ClientTool struct {
+	Name        string         `yaml:"name"`
+	Description string         `yaml:"description"`
+	Schema      map[string]any `yaml:"schema"`
+}
+
+// Model tells what a model costs.
+type Model struct {
+	Price Price `yaml:"price"`
+}
+
+// Price is in US dollars for a million tokens.
+type Price struct {
+	Input       float64 `yaml:"input"`
+	Output      float64 `yaml:"output"`
+	CachedInput float64 `yaml:"cachedInput"`
+}
+
+// Tool changes how a tool is treated.
+type Tool struct {
+	Approval  tool.Approval `yaml:"approval"` // always, never; default: the tool's own
+	Effect    tool.Effect   `yaml:"effect"`   // none, idempotent, unsafe; default: the tool's own
+	Timeout   Duration      `yaml:"timeout"`
+	MaxOutput int64         `yaml:"maxOutput"` // bytes
+	Allow     []string      `yaml:"allow"`     // http_get: hosts or CIDRs that the egress guard lets through though they are private
+}
+
+// Gateway bounds what clients may do.
+type Gateway struct {
+	CORS          []string `yaml:"cors"`          // allowed origins; none = no cross-origin use
+	MaxBody       int64    `yaml:"maxBody"`       // bytes; default 512 KiB
+	RateLimit     Rate     `yaml:"rateLimit"`     // for each key; default 600 a minute
+	Heartbeat     Duration `yaml:"heartbeat"`     // default 15s
+	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
+}
+
+// Rate is a number of requests in a time.
+type Rate struct {
+	Requests int      `yaml:"requests"`
+	Per      Duration `yaml:"per"`
+	Burst    int      `yaml:"burst"`
+}
+
+// Duration is a time.Duration written as "30s" or "10m".
+type Duration time.Duration
+
+// Or returns d, or fallback when d is zero.
+func (d Duration) Or(fallback time.Duration) time.Duration {
+	if d == 0 {
+		return fallback
+	}
+	return time.Duration(d)
+}

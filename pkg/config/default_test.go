@@ -1,0 +1,114 @@
+package config_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/config"
+)
+
+func environ(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		env    map[string]string
+		agents []string
+		model  map[string]string
+	}{
+		"nothing set":          {nil, []string{"demo"}, nil},
+		"a model alone":        {map[string]string{"OPENAI_MODEL": "x"}, []string{"demo"}, nil},
+		"an OpenAI key":        {map[string]string{"OPENAI_API_KEY": "k"}, []string{"demo", "openai"}, map[string]string{"openai": config.DefaultOpenAIModel}},
+		"an OpenAI server":     {map[string]string{"OPENAI_BASE_URL": "http://x", "OPENAI_MODEL": "qwen"}, []string{"demo", "openai"}, map[string]string{"openai": "qwen"}},
+		"an Anthropic key":     {map[string]string{"ANTHROPIC_API_KEY": "k"}, []string{"anthropic", "demo"}, map[string]string{"anthropic": config.DefaultAnthropicModel}},
+		"an Anthropic server":  {map[string]string{"ANTHROPIC_BASE_URL": "http://x", "ANTHROPIC_MODEL": "m"}, []string{"anthropic", "demo"}, map[string]string{"anthropic": "m"}},
+		"keys of both at once": {map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, []string{"anthropic", "demo", "openai"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config.Default(environ(test.env))
+			if got := slices.Sorted(maps.Keys(c.Agents)); !slices.Equal(got, test.agents) {
+				t.Errorf("agents: got %v, want %v", got, test.agents)
+			}
+			for agent, model := range test.model {
+				if got := c.Agents[agent].Model; got != model {
+					t.Errorf("model of %s: got %q, want %q", agent, got, model)
+				}
+				if _, ok := c.Price(c.Agents[agent].Model); !ok && test.env["OPENAI_BASE_URL"]+test.env["ANTHROPIC_BASE_URL"] == "" {
+					t.Errorf("the default model %q has no price", c.Agents[agent].Model)
+				}
+			}
+			if got := c.Agents["demo"]; got.Backend != "scripted" || len(got.Tools) != 4 {
+				t.Errorf("demo: got %+v", got)
+			}
+		})
+	}
+}
+
+func TestLoadAddsToItsBase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, "agents:\n  demo: {backend: scripted, description: mine}\n  other: {backend: scripted}\n")
+	base := config.Default(environ(map[string]string{"OPENAI_API_KEY": "k"}))
+	base.Gateway.MaxBody = 7
+	got, err := config.Load(path, base, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := slices.Sorted(maps.Keys(got.Agents)); !slices.Equal(names, []string{"demo", "openai", "other"}) {
+		t.Errorf("agents: got %v", names)
+	}
+	if demo := got.Agents["demo"]; demo.Description != "mine" || demo.Tools != nil {
+		t.Errorf("the file's demo does not replace the default one: %+v", demo)
+	}
+	if got.Gateway.MaxBody != 7 || len(got.Models) != len(base.Models) {
+		t.Errorf("what the file does not mention is gone: %+v", got)
+	}
+	if base.Agents["demo"].Description == "mine" {
+		t.Error("Load changed its base")
+	}
+}
+
+func TestLoadNamesTheFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, "agents:\n  a: {}\n")
+	_, err := config.Load(path, config.Config{}, known)
+	if err == nil || !strings.HasPrefix(err.Error(), path+":2:3: agents.a: ") {
+		t.Errorf("got %v", err)
+	}
+	_, err = config.Load(path+".not", config.Config{}, known)
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that there is no such file", err)
+	}
+}
+
+func TestPrice(t *testing.T) {
+	t.Parallel()
+	c := config.Config{Models: map[string]config.Model{
+		"m":            {Price: config.Price{Input: 1}},
+		"m-2025-01-01": {Price: config.Price{Input: 2}},
+	}}
+	tests := map[string]float64{"m": 1, "m-2025-01-01": 2, "m-2026-02-02": 1, "m-20260202": 1, "m-latest": 1, "m-mini": 0, "": 0}
+	for model, want := range tests {
+		got, ok := c.Price(model)
+		if got.Input != want || ok != (want > 0) {
+			t.Errorf("%q: got %v, %v, want %v", model, got.Input, ok, want)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+)
+
+// MaxSize is the largest file that is read, in bytes.
+const MaxSize = 1 << 20
+
+// Known lists what a file may name and this package cannot know by itself. An empty list lets every name pass.
+type Known struct {
+	Backends []string
+	Tools    []string
+}
+
+// Load reads the file at path and adds it to base, usually [Default]: see [Config.With]. The error is a [Mistakes]
+// when the file can be read and says something wrong.
+func Load(path string, base Config, known Known) (Config, error) {
+	data, err := read(path)
+	if err != nil {
+		return Config{}, err
+	}
+	file, err := Parse(data, known)
+	if mistakes, ok := errors.AsType[Mistakes](err); ok {
+		return Config{}, mistakes.in(path)
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return base.With(file), nil
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	if len(data) > MaxSize {
+		return nil, fmt.Errorf("read the configuration: %s is larger than %d bytes", path, MaxSize)
+	}
+	return data, nil
+}
+
+// Parse reads a configuration. It finds every mistake, not only the first: the error is a [Mistakes]. Only text that
+// is no YAML at all ends the search early.
+func Parse(data []byte, known Known) (Config, error) {
+	if len(data) > MaxSize {
+		return Config{}, Mistakes{{Line: 1, Column: 1, What: fmt.Sprintf("the file is larger than %d bytes", MaxSize)}}
+	}
+	var c Config
+	d := decoder{places: map[string]place{}}
+	root, err := parseYAML(bytes.TrimPrefix(data, []byte("\ufeff")))
+	if err != nil {
+		return Config{}, Mistakes{*err}
+	}
+	if root != nil {
+		d.decodeRoot(root, &c)
+	}
+	checker{known: known, decoder: &d}.check(c)
+	if len(d.mistakes) > 0 {
+		return Config{}, d.mistakes.sorted()
+	}
+	return c, nil
+}
+
+// With returns c with everything that file says: an agent, model or tool of the same name replaces that of c whole,
+// and the gateway section, if the file has one, replaces that of c.
+func (c Config) With(file Config) Config {
+	c.Agents = merged(c.Agents, file.Agents)
+	c.Models = merged(c.Models, file.Models)
+	c.Tools = merged(c.Tools, file.Tools)
+	if !file.Gateway.isZero() {
+		c.Gateway = file.Gateway
+	}
+	return c
+}
+
+func (g Gateway) isZero() bool {
+	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0
+}
+
+func merged[V any](base, over map[string]V) map[string]V {
+	all := make(map[string]V, len(base)+len(over))
+	maps.Copy(all, base)
+	maps.Copy(all, over)
+	return all
+}

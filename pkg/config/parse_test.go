@@ -1,0 +1,351 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/config"
+)
+
+var known = config.Known{
+	Backends: []string{"scripted", "openai", "anthropic"},
+	Tools:    []string{"clock", "calculator", "http_get", "echo"},
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse([]byte(`
+agents:
+  helper:
+    description: answers questions
+    backend: openai
+    model: gpt-4.1
+    system: |
+      You are brief.
+    tools: [clock, http_get]
+    clientTools:
+      - name: locate
+        description: where the user is
+        schema: {type: object, properties: {precision: {type: integer, minimum: 1}}, required: [precision]}
+    askUser: true
+    thinking: 1024
+    limits: {turns: 5, tokens: 100000, time: 2m30s}
+    onDisconnect: abort
+    actionTTL: 1h
+    baseURL: http://127.0.0.1:11434/v1
+    apiKeyEnv: LOCAL_KEY
+models:
+  gpt-4.1: {price: {input: 2, output: 8.5}}
+tools:
+  http_get: {approval: always, effect: none, timeout: 5s, maxOutput: 65536, allow: [10.1.0.0/16, intranet.example.com]}
+gateway:
+  cors: ["https://app.example.com"]
+  rateLimit: {requests: 10, per: 1s, burst: 20}
+  heartbeat: 15s
+`), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Config{
+		Agents: map[string]config.Agent{"helper": {
+			Description: "answers questions", Backend: "openai", Model: "gpt-4.1", System: "You are brief.\n",
+			Tools: []string{"clock", "http_get"},
+			ClientTools: []config.ClientTool{{
+				Name: "locate", Description: "where the user is",
+				Schema: map[string]any{
+					"type":       "object",
+					"properties": map[string]any{"precision": map[string]any{"type": "integer", "minimum": uint64(1)}},
+					"required":   []any{"precision"},
+				},
+			}},
+			AskUser: true, Thinking: 1024,
+			Limits:       config.Limits{Turns: 5, Tokens: 100000, Time: config.Duration(150 * time.Second)},
+			OnDisconnect: "abort", ActionTTL: config.Duration(time.Hour),
+			BaseURL: "http://127.0.0.1:11434/v1", APIKeyEnv: "LOCAL_KEY",
+		}},
+		Models: map[string]config.Model{"gpt-4.1": {Price: config.Price{Input: 2, Output: 8.5}}},
+		Tools: map[string]config.Tool{"http_get": {
+			Approval: "always", Effect: "none", Timeout: config.Duration(5 * time.Second), MaxOutput: 65536,
+			Allow: []string{"10.1.0.0/16", "intranet.example.com"},
+		}},
+		Gateway: config.Gateway{
+			CORS:      []string{"https://app.example.com"},
+			RateLimit: config.Rate{Requests: 10, Per: config.Duration(time.Second), Burst: 20},
+			Heartbeat: config.Duration(15 * time.Second),
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ file, want string }{
+		"a misspelt field": {
+			"agents:\n  a:\n    backend: scripted\n    modle: x\n",
+			`4:5: agents.a: unknown field "modle"; did you mean "model"?`,
+		},
+		"a field nothing is like": {
+			"gateway:\n  zzzzzzzzzz: 1\n",
+			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of cors, heartbeat, maxBody, rateLimit, streamTimeout`,
+		},
+		"a field in the wrong case": {
+			"agents:\n  a: {backend: scripted, askuser: true}\n",
+			`2:26: agents.a: unknown field "askuser"; did you mean "askUser"?`,
+		},
+		"a misspelt backend": {
+			"agents:\n  a:\n    backend: scriptd\n",
+			`3:5: agents.a.backend: unknown backend "scriptd"; did you mean "scripted"?`,
+		},
+		"no backend": {
+			"agents:\n  a:\n    model: x\n",
+			`2:3: agents.a: has no backend; add one, such as backend: scripted`,
+		},
+		"a misspelt tool of an agent": {
+			"agents:\n  a:\n    backend: scripted\n    tools:\n      - clock\n      - calculater\n",
+			`6:9: agents.a.tools[1]: unknown tool "calculater"; did you mean "calculator"?`,
+		},
+		"a tool twice": {
+			"agents:\n  a: {backend: scripted, tools: [clock, clock]}\n",
+			`2:41: agents.a.tools[1]: tool "clock" is in the list twice; remove one`,
+		},
+		"a misspelt tool": {
+			"tools:\n  clok: {}\n",
+			`2:3: tools.clok: unknown tool "clok"; did you mean "clock"?`,
+		},
+		"a number where a duration belongs": {
+			"gateway:\n  heartbeat: 15\n",
+			`2:14: gateway.heartbeat: is 15; a duration belongs here, such as 30s or 10m`,
+		},
+		"a duration without a unit": {
+			"gateway:\n  heartbeat: \"15\"\n",
+			`2:14: gateway.heartbeat: is the text "15"; a duration belongs here, such as 30s or 10m`,
+		},
+		"a text where a number belongs": {
+			"gateway:\n  maxBody: big\n",
+			`2:12: gateway.maxBody: is the text "big"; a whole number belongs here`,
+		},
+		"a fraction where a whole number belongs": {
+			"gateway:\n  maxBody: 1.5\n",
+			`2:12: gateway.maxBody: is 1.5; a whole number belongs here`,
+		},
+		"a text where a price belongs": {
+			"models:\n  m: {price: {input: cheap}}\n",
+			`2:22: models.m.price.input: is the text "cheap"; a number belongs here`,
+		},
+		"a negative price": {
+			"models:\n  m: {price: {input: -1}}\n",
+			`2:15: models.m.price.input: must be a price in US dollars for a million tokens, 0 or more`,
+		},
+		"a price that is no number": {
+			"models:\n  m: {price: {input: .nan}}\n",
+			`2:22: models.m.price.input: is .nan; a number belongs here`,
+		},
+		"a number where a text belongs": {
+			"agents:\n  a: {backend: scripted, model: 4}\n",
+			`2:33: agents.a.model: is 4; a text belongs here, write "4"`,
+		},
+		"a word where true or false belongs": {
+			"agents:\n  a: {backend: scripted, askUser: yep}\n",
+			`2:35: agents.a.askUser: is the text "yep"; true or false belongs here`,
+		},
+		"a list where a mapping belongs": {
+			"agents: [demo]\n",
+			`1:9: agents: is a list; a mapping of names to values belongs here`,
+		},
+		"a text where a list belongs": {
+			"agents:\n  a: {backend: scripted, tools: clock}\n",
+			`2:33: agents.a.tools: is the text "clock"; a list belongs here, such as [a, b]`,
+		},
+		"a field twice": {
+			"gateway:\n  heartbeat: 1s\n  heartbeat: 2s\n",
+			`3:3: gateway.heartbeat: is here twice, first in line 2; remove one`,
+		},
+		"an agent twice": {
+			"agents:\n  a: {backend: scripted}\n  a: {backend: scripted}\n",
+			`3:3: agents.a: is here twice, first in line 2; remove one`,
+		},
+		"a name that cannot be a subject": {
+			"agents:\n  a.b: {backend: scripted}\n",
+			`2:3: agents.a.b: the name of an agent has letters, digits, _ and - only, at most 64`,
+		},
+		"a negative limit": {
+			"agents:\n  a: {backend: scripted, limits: {turns: -1}}\n",
+			`2:35: agents.a.limits.turns: must not be negative; leave it out for the default`,
+		},
+		"a wrong onDisconnect": {
+			"agents:\n  a: {backend: scripted, onDisconnect: abrot}\n",
+			`2:26: agents.a.onDisconnect: unknown value "abrot"; did you mean "abort"?`,
+		},
+		"a key where its variable belongs": {
+			"agents:\n  a: {backend: openai, apiKeyEnv: sk-123}\n",
+			`2:24: agents.a.apiKeyEnv: is the name of an environment variable, never the key itself`,
+		},
+		"a base URL without a scheme": {
+			"agents:\n  a: {backend: openai, baseURL: localhost:80}\n",
+			`2:24: agents.a.baseURL: "localhost:80" is no URL; write one such as https://api.example.com/v1`,
+		},
+		"a client tool with the name of a server tool": {
+			"agents:\n  a: {backend: openai, tools: [clock], clientTools: [{name: clock}]}\n",
+			`2:55: agents.a.clientTools[0].name: "clock" is a server tool of this agent too; give one another name`,
+		},
+		"a client tool whose schema is no object": {
+			"agents:\n  a: {backend: openai, clientTools: [{name: x, schema: {type: string}}]}\n",
+			`2:48: agents.a.clientTools[0].schema: must be a JSON Schema of an object; start it with type: object`,
+		},
+		"a wrong CIDR": {
+			"tools:\n  http_get: {allow: [10.0.0.0/99]}\n",
+			`2:22: tools.http_get.allow[0]: "10.0.0.0/99" is no CIDR; write one such as 10.1.0.0/16, or a host name`,
+		},
+		"an origin with a path": {
+			"gateway: {cors: [\"https://a.example/x\"]}\n",
+			`1:18: gateway.cors[0]: "https://a.example/x" is no origin; write one such as https://app.example.com`,
+		},
+		"a rate without a time": {
+			"gateway: {rateLimit: {requests: 1}}\n",
+			`1:11: gateway.rateLimit: says how many requests and not per what; add per: 1m`,
+		},
+		"an alias": {
+			"agents:\n  a: &x {backend: scripted}\n  b: *x\n",
+			"2:6: agents.a: anchors, aliases and tags are not read here; write the value out\n" +
+				"3:6: agents.b: anchors, aliases and tags are not read here; write the value out",
+		},
+		"two documents": {
+			"agents: {}\n---\nagents: {}\n",
+			`3:7: a second YAML document; put everything into one`,
+		},
+		"no YAML": {
+			"agents: {\n",
+			`1:9: not YAML: could not find flow mapping end token '}'`,
+		},
+		"several mistakes, in the order of the file": {
+			"gateway:\n  hartbeat: 1s\nagents:\n  a:\n    backend: scriptd\n    tools: [clok]\n",
+			"2:3: gateway: unknown field \"hartbeat\"; did you mean \"heartbeat\"?\n" +
+				"5:5: agents.a.backend: unknown backend \"scriptd\"; did you mean \"scripted\"?\n" +
+				"6:13: agents.a.tools[0]: unknown tool \"clok\"; did you mean \"clock\"?",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Parse([]byte(test.file), known)
+			if _, ok := errors.AsType[config.Mistakes](err); !ok {
+				t.Fatalf("got %v, want Mistakes", err)
+			}
+			if err.Error() != test.want {
+				t.Errorf("got\n%s\nwant\n%s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAnEmptyFileSaysNothing(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"", "\n", "# only a comment\n", "---\n", "{}", "\ufeff", "agents:\ngateway:\n"} {
+		got, err := config.Parse([]byte(file), known)
+		if err != nil || !reflect.DeepEqual(got, config.Config{}) {
+			t.Errorf("%q: got %+v, %v; want an empty Config", file, got, err)
+		}
+	}
+}
+
+func TestParseRefusesWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse(make([]byte, config.MaxSize+1), known)
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The decoder has no case for a kind that Config does not have; a new field of one must come with the case.
+func TestEveryKindIsDecoded(t *testing.T) {
+	t.Parallel()
+	var visit func(typ reflect.Type, path string)
+	visit = func(typ reflect.Type, path string) {
+		switch typ.Kind() {
+		case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.Interface:
+		case reflect.Slice, reflect.Map:
+			visit(typ.Elem(), path+"[]")
+		case reflect.Struct:
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				if tag := f.Tag.Get("yaml"); tag == "" || strings.Contains(tag, ",") {
+					t.Errorf("%s.%s has the tag %q; want a plain name", path, f.Name, tag)
+				}
+				visit(f.Type, path+"."+f.Name)
+			}
+		default:
+			t.Errorf("%s is a %s, which the decoder does not know", path, typ.Kind())
+		}
+	}
+	visit(reflect.TypeFor[config.Config](), "Config")
+}
+
+func TestTheExampleIsAValidFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "deploy", "config.example.yaml")
+	got, err := config.Load(path, config.Config{}, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Agents) == 0 || len(got.Models) == 0 || len(got.Tools) == 0 {
+		t.Errorf("the example shows only %d agents, %d models, %d tools", len(got.Agents), len(got.Models), len(got.Tools))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range fieldNames(reflect.TypeFor[config.Config]()) {
+		if !strings.Contains(string(text), name+":") {
+			t.Errorf("the example does not show the field %q", name)
+		}
+	}
+}
+
+func fieldNames(typ reflect.Type) []string {
+	switch typ.Kind() {
+	case reflect.Slice, reflect.Map:
+		return fieldNames(typ.Elem())
+	case reflect.Struct:
+		var names []string
+		for i := range typ.NumField() {
+			names = append(names, typ.Field(i).Tag.Get("yaml"))
+			names = append(names, fieldNames(typ.Field(i).Type)...)
+		}
+		return names
+	default:
+		return nil
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	example, err := os.ReadFile(filepath.Join("..", "..", "deploy", "config.example.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(example)
+	for _, seed := range []string{"", "agents: {a: {backend: scripted}}", "a: *b", "a: &a [*a]", "? [x]: y", "- 1", "gateway: {maxBody: 0x7fffffffffffffff}", "agents:\n  1: 2", "<<: {}"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, err := config.Parse(data, known)
+		if err == nil {
+			return
+		}
+		mistakes, ok := errors.AsType[config.Mistakes](err)
+		if !ok || len(mistakes) == 0 {
+			t.Fatalf("got %v, want Mistakes", err)
+		}
+		for _, m := range mistakes {
+			if m.Line < 1 || m.Column < 0 || m.What == "" {
+				t.Errorf("a mistake without a place: %+v", m)
+			}
+		}
+	})
+}
