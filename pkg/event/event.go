@@ -5,7 +5,6 @@
 package event
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -33,38 +32,10 @@ type Body interface {
 // envelope is the part that all events share (S2, Protocol Overview). Rest holds the members of the body.
 type envelope struct {
 	Event     Name           `json:"event"`
-	ID        Cursor         `json:"id,omitzero"`
+	ID        Cursor         `json:"id"`
 	RequestID string         `json:"requestId"`
 	Timestamp time.Time      `json:"timestamp"`
 	Rest      jsontext.Value `json:",embed"`
-}
-
-// wire makes the text safe to put in one line anywhere: U+2028 and U+2029 are escaped, because some NDJSON readers
-// split lines at them.
-var wire = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
-
-// Encode returns e as one line of JSON without a line break. It fails only for a body that cannot be JSON, such as
-// invalid UTF-8 in a raw value.
-func Encode(e Event) ([]byte, error) {
-	body, err := json.Marshal(e.Body, wire)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s event: %w", e.Body.Name(), err)
-	}
-	head, err := json.Marshal(envelope{
-		Event: e.Body.Name(), ID: e.ID, RequestID: e.RequestID, Timestamp: e.Time.UTC().Truncate(time.Millisecond),
-	}, wire)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s event: %w", e.Body.Name(), err)
-	}
-	return splice(head, body), nil
-}
-
-// splice joins two JSON objects, neither of which has a member of the other.
-func splice(a, b []byte) []byte {
-	if bytes.Equal(b, []byte("{}")) {
-		return a
-	}
-	return append(append(a[:len(a)-1], ','), b[1:]...)
 }
 
 // Decode reads one event. An unknown event name gives an [Unknown] body; unknown members of a known body are kept and
