@@ -1,0 +1,157 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Answer is what one turn produced, put together.
+type Answer struct {
+	Text      string
+	Thinking  string
+	Signature string
+	Calls     []Call // in the order of their starts
+	Warnings  []string
+	Chunks    []backend.Chunk // everything, as it came
+	Outcome   backend.Outcome
+}
+
+// Call is a tool call of an Answer.
+type Call struct {
+	Index int
+	Name  string
+	Gate  backend.Gate
+	Args  string // JSON text
+}
+
+// Ask runs one turn and puts its answer together. The answer holds what came until then also beside an error. Chunks
+// that break the rules of the door are an error, which [errors.Is] finds as ErrMalformed.
+func Ask(ctx context.Context, b backend.Backend, turn backend.Turn) (Answer, error) {
+	var a Answer
+	outcome, err := b.Run(ctx, turn, a.add)
+	a.Outcome = outcome
+	if err != nil {
+		return a, err
+	}
+	return a, a.check()
+}
+
+// ErrMalformed is the error of a turn whose chunks break the rules of the door.
+var ErrMalformed = errors.New("malformed answer")
+
+func (a *Answer) add(c backend.Chunk) error {
+	a.Chunks = append(a.Chunks, c)
+	switch c := c.(type) {
+	case backend.TextDelta:
+		a.Text += string(c)
+		return whole("text delta", string(c))
+	case backend.ThinkingDelta:
+		a.Thinking += string(c)
+		return valid("thinking delta", string(c))
+	case backend.Signature:
+		a.Signature += string(c)
+		return a.checkSignature()
+	case backend.CallStart:
+		return a.start(c)
+	case backend.CallDelta:
+		return a.extend(c)
+	case backend.Warning:
+		a.Warnings = append(a.Warnings, string(c))
+		return whole("warning", string(c))
+	default:
+		return fmt.Errorf("%w: chunk of unknown type %T", ErrMalformed, c)
+	}
+}
+
+func (a *Answer) start(c backend.CallStart) error {
+	if c.Name == "" {
+		return fmt.Errorf("%w: call %d has no name", ErrMalformed, c.Index)
+	}
+	if a.call(c.Index) != nil {
+		return fmt.Errorf("%w: call %d starts twice", ErrMalformed, c.Index)
+	}
+	a.Calls = append(a.Calls, Call{Index: c.Index, Name: c.Name, Gate: c.Gate})
+	return nil
+}
+
+func (a *Answer) extend(c backend.CallDelta) error {
+	call := a.call(c.Index)
+	if call == nil {
+		return fmt.Errorf("%w: call %d goes on before it starts", ErrMalformed, c.Index)
+	}
+	call.Args += c.Args
+	return whole("call delta", c.Args)
+}
+
+func (a *Answer) call(index int) *Call {
+	for i := range a.Calls {
+		if a.Calls[i].Index == index {
+			return &a.Calls[i]
+		}
+	}
+	return nil
+}
+
+func (a *Answer) checkSignature() error {
+	if len(a.Chunks) > 1 {
+		switch a.Chunks[len(a.Chunks)-2].(type) {
+		case backend.ThinkingDelta, backend.Signature:
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: signature without thinking before it", ErrMalformed)
+}
+
+// check looks at what can be told only at the end.
+func (a *Answer) check() error {
+	for _, c := range a.Calls {
+		if args := jsontext.Value(c.Args); !args.IsValid() || args.Kind() != '{' {
+			return fmt.Errorf("%w: arguments of call %d are no JSON object: %q", ErrMalformed, c.Index, c.Args)
+		}
+	}
+	if called, said := len(a.Calls) > 0, a.Outcome.Finish == event.FinishToolCalls; called != said {
+		return fmt.Errorf("%w: %d calls, but the turn finished with %q", ErrMalformed, len(a.Calls), a.Outcome.Finish)
+	}
+	return nil
+}
+
+func whole(what, s string) error {
+	if s == "" {
+		return fmt.Errorf("%w: empty %s", ErrMalformed, what)
+	}
+	return valid(what, s)
+}
+
+func valid(what, s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%w: %s is not UTF-8: %q", ErrMalformed, what, s)
+	}
+	return nil
+}
+
+// Messages returns the conversation of turn with a's calls and one result for each of them: the turn that comes next.
+func (a *Answer) Messages(turn backend.Turn, result string) []backend.Message {
+	said := backend.Message{Role: backend.Assistant}
+	if a.Thinking != "" {
+		said.Parts = append(said.Parts, backend.Thinking{Text: a.Thinking, Signature: a.Signature})
+	}
+	if strings.TrimSpace(a.Text) != "" {
+		said.Parts = append(said.Parts, backend.Text{Text: a.Text})
+	}
+	results := backend.Message{Role: backend.Tool}
+	for _, c := range a.Calls {
+		id := fmt.Sprintf("call_%d", c.Index)
+		said.Parts = append(said.Parts, backend.Call{ID: id, Name: c.Name, Args: jsontext.Value(c.Args)})
+		results.Parts = append(results.Parts,
+			backend.Result{ID: id, Name: c.Name, Content: result, Status: event.ToolSuccess})
+	}
+	next := append([]backend.Message{}, turn.Messages...)
+	return append(next, said, results)
+}

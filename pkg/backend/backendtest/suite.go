@@ -1,0 +1,267 @@
+// Package backendtest is the conformance suite of the door [backend]: what every backend has to keep, whatever stands
+// behind it. A new backend is done when Run passes.
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// Subject is a backend under test, with the turns that make it do something. Each turn is a whole conversation.
+type Subject struct {
+	Backend backend.Backend
+
+	Text      backend.Turn // is answered with text alone
+	Thinking  backend.Turn // is answered with thinking and then text; zero for a backend that never thinks
+	Call      backend.Turn // is answered with exactly one tool call
+	Calls     backend.Turn // is answered with several tool calls
+	Retryable backend.Turn // fails, and may work later
+	Final     backend.Turn // fails, and will fail again
+	Endless   backend.Turn // is answered for more than ten seconds, the first chunk at once
+
+	Result string // what the tool of Call gives
+	After  string // part of the answer once Result is there
+}
+
+// Run checks the backend that open makes. Open is called once for each test.
+func Run(t *testing.T, open func(t *testing.T) Subject) {
+	t.Helper()
+	tests := []struct {
+		name string
+		run  func(*testing.T, Subject)
+	}{
+		{"answers with text", answersWithText},
+		{"thinks before it answers", thinks},
+		{"calls a tool", callsTool},
+		{"calls several tools in one turn", callsTools},
+		{"goes on with a tool's result", goesOn},
+		{"says that a failure may pass", failsForNow},
+		{"says that a failure will stay", failsForGood},
+		{"stops within a second of a cancellation at a chunk", stopsAtChunk},
+		{"stops within a second of a cancellation between chunks", stopsBetweenChunks},
+		{"stops at a deadline", stopsAtDeadline},
+		{"does not start when already cancelled", doesNotStart},
+		{"ends with the error of emit", endsWithEmitError},
+		{"keeps concurrent runs apart", keepsRunsApart},
+		{"does not change the turn it was given", keepsTurn},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.run(t, open(t))
+		})
+	}
+}
+
+func ask(t *testing.T, b backend.Backend, turn backend.Turn) Answer {
+	t.Helper()
+	if len(turn.Messages) == 0 {
+		t.Fatal("the subject has no such turn")
+	}
+	a, err := Ask(t.Context(), b, turn)
+	if err != nil {
+		t.Fatalf("run: %v\nchunks: %q", err, a.Chunks)
+	}
+	if a.Outcome.Usage.InputTokens <= 0 || a.Outcome.Usage.OutputTokens <= 0 {
+		t.Errorf("usage is not reported: got %+v", a.Outcome.Usage)
+	}
+	if a.Outcome.Model == "" {
+		t.Error("the model that answered is not reported")
+	}
+	return a
+}
+
+func answersWithText(t *testing.T, s Subject) {
+	a := ask(t, s.Backend, s.Text)
+	if a.Text == "" || a.Thinking != "" || len(a.Calls) > 0 {
+		t.Errorf("got text %q, thinking %q, calls %v, want text alone", a.Text, a.Thinking, a.Calls)
+	}
+	if a.Outcome.Finish != event.FinishStop {
+		t.Errorf("got finish %q, want %q", a.Outcome.Finish, event.FinishStop)
+	}
+}
+
+func thinks(t *testing.T, s Subject) {
+	if len(s.Thinking.Messages) == 0 {
+		return
+	}
+	a := ask(t, s.Backend, s.Thinking)
+	if a.Thinking == "" || a.Text == "" {
+		t.Errorf("got thinking %q and text %q, want both", a.Thinking, a.Text)
+	}
+	if _, first := a.Chunks[0].(backend.ThinkingDelta); !first {
+		t.Errorf("got %T first, want thinking", a.Chunks[0])
+	}
+}
+
+func callsTool(t *testing.T, s Subject) {
+	if a := ask(t, s.Backend, s.Call); len(a.Calls) != 1 {
+		t.Errorf("got calls %v, want one", a.Calls)
+	}
+}
+
+func callsTools(t *testing.T, s Subject) {
+	if a := ask(t, s.Backend, s.Calls); len(a.Calls) < 2 {
+		t.Errorf("got calls %v, want several", a.Calls)
+	}
+}
+
+func goesOn(t *testing.T, s Subject) {
+	first := ask(t, s.Backend, s.Call)
+	next := s.Call
+	next.Messages = first.Messages(s.Call, s.Result)
+	second := ask(t, s.Backend, next)
+	if len(second.Calls) > 0 || second.Outcome.Finish != event.FinishStop {
+		t.Errorf("got calls %v and finish %q, want an answer", second.Calls, second.Outcome.Finish)
+	}
+	if s.After == "" || !strings.Contains(second.Text, s.After) {
+		t.Errorf("got %q, want it to contain %q", second.Text, s.After)
+	}
+}
+
+func failsForNow(t *testing.T, s Subject) { fails(t, s.Backend, s.Retryable, true) }
+
+func failsForGood(t *testing.T, s Subject) { fails(t, s.Backend, s.Final, false) }
+
+func fails(t *testing.T, b backend.Backend, turn backend.Turn, retryable bool) {
+	t.Helper()
+	_, err := Ask(t.Context(), b, turn)
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		t.Fatalf("got error %v, want a *fault.Error", err)
+	}
+	if f.Code != fault.AgentError || f.Retryable != retryable {
+		t.Errorf("got %s, retryable %t, want %s, retryable %t", f.Code, f.Retryable, fault.AgentError, retryable)
+	}
+	if len(f.Message) < 10 || strings.ContainsAny(f.Message, "\n\r") {
+		t.Errorf("got message %q, want one line that says what to do", f.Message)
+	}
+}
+
+// prompt is how soon a backend stops.
+const prompt = time.Second
+
+func stopsAtChunk(t *testing.T, s Subject) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var at time.Time
+	_, err := s.Backend.Run(ctx, s.Endless, func(backend.Chunk) error {
+		if at.IsZero() {
+			at = time.Now()
+			cancel()
+		}
+		return nil
+	})
+	stopped(t, err, context.Canceled, at)
+}
+
+func stopsBetweenChunks(t *testing.T, s Subject) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var once sync.Once
+	at := make(chan time.Time, 1)
+	_, err := s.Backend.Run(ctx, s.Endless, func(backend.Chunk) error {
+		once.Do(func() { time.AfterFunc(50*time.Millisecond, func() { at <- time.Now(); cancel() }) })
+		return nil
+	})
+	select {
+	case cancelled := <-at:
+		stopped(t, err, context.Canceled, cancelled)
+	default:
+		t.Fatalf("the endless turn ended by itself: %v", err)
+	}
+}
+
+func stopsAtDeadline(t *testing.T, s Subject) {
+	const limit = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	deadline := time.Now().Add(limit)
+	_, err := s.Backend.Run(ctx, s.Endless, func(backend.Chunk) error { return nil })
+	stopped(t, err, context.DeadlineExceeded, deadline)
+}
+
+func stopped(t *testing.T, err, want error, at time.Time) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got error %v, want %v", err, want)
+	}
+	if at.IsZero() {
+		t.Fatal("no chunk came")
+	}
+	if late := time.Since(at); late > prompt {
+		t.Errorf("stopped after %s, want %s at most", late, prompt)
+	}
+}
+
+func doesNotStart(t *testing.T, s Subject) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	chunks := 0
+	_, err := s.Backend.Run(ctx, s.Text, func(backend.Chunk) error { chunks++; return nil })
+	if !errors.Is(err, context.Canceled) || chunks > 0 {
+		t.Errorf("got %d chunks and error %v, want none and %v", chunks, err, context.Canceled)
+	}
+}
+
+func endsWithEmitError(t *testing.T, s Subject) {
+	full := errors.New("the log is full")
+	for _, turn := range []backend.Turn{s.Text, s.Call, s.Endless} {
+		for _, at := range []int{1, 2} {
+			chunks := 0
+			_, err := s.Backend.Run(t.Context(), turn, func(backend.Chunk) error {
+				if chunks++; chunks < at {
+					return nil
+				}
+				return full
+			})
+			if !errors.Is(err, full) || chunks != at {
+				t.Errorf("error at chunk %d: got %d chunks and error %v, want %v", at, chunks, err, full)
+			}
+		}
+	}
+}
+
+func keepsRunsApart(t *testing.T, s Subject) {
+	turns := []backend.Turn{s.Text, s.Call, s.Calls}
+	want := make([]Answer, len(turns))
+	for i, turn := range turns {
+		want[i] = ask(t, s.Backend, turn)
+	}
+	var all sync.WaitGroup
+	for i := range 8 * len(turns) {
+		all.Go(func() {
+			k := i % len(turns)
+			got, err := Ask(t.Context(), s.Backend, turns[k])
+			if err != nil {
+				t.Errorf("run: %v", err)
+				return
+			}
+			if got.Text != want[k].Text || len(got.Calls) != len(want[k].Calls) {
+				t.Errorf("got %q and calls %v, want %q and calls %v", got.Text, got.Calls, want[k].Text, want[k].Calls)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func keepsTurn(t *testing.T, s Subject) {
+	first := ask(t, s.Backend, s.Call)
+	next := s.Call
+	next.Messages = first.Messages(s.Call, s.Result)
+	before := len(next.Messages)
+	args := next.Messages[before-2].Parts[len(next.Messages[before-2].Parts)-1].(backend.Call).Args
+	kept := args.String()
+	ask(t, s.Backend, next)
+	if len(next.Messages) != before || args.String() != kept {
+		t.Errorf("got %d messages and arguments %s, want %d and %s", len(next.Messages), args, before, kept)
+	}
+}
