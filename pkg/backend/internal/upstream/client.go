@@ -1,0 +1,94 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// ErrStalled is the error of reading an answer on which nothing came for too long.
+var ErrStalled = errors.New("nothing came for too long")
+
+const (
+	// Patience is how long an answer may stay silent. Reasoning models think for minutes before their first word.
+	Patience = 5 * time.Minute
+
+	maxErrorBody = 64 << 10 // bytes; SDKs read the bodies of errors as a whole
+	idlePerHost  = 64       // connections kept to a provider; the default of 2 would dial anew under load
+)
+
+// NewClient returns an HTTP client for long streams: no limit on their length, but none may be silent for longer than
+// patience (0 = Patience), and bodies of errors are cut.
+func NewClient(patience time.Duration) *http.Client {
+	var next http.RoundTripper = http.DefaultTransport
+	if t, ok := next.(*http.Transport); ok {
+		t = t.Clone()
+		t.MaxIdleConnsPerHost = idlePerHost
+		next = t
+	}
+	if patience <= 0 {
+		patience = Patience
+	}
+	return &http.Client{Transport: transport{next: next, patience: patience}}
+}
+
+type transport struct {
+	next     http.RoundTripper
+	patience time.Duration
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	timer := time.AfterFunc(t.patience, func() { cancel(ErrStalled) })
+	cause := func() error { return context.Cause(ctx) }
+	res, err := t.next.RoundTrip(req.WithContext(ctx))
+	timer.Stop()
+	if err != nil {
+		err = stalled(cause, err)
+		cancel(nil)
+		return nil, err
+	}
+	var from io.Reader = res.Body
+	if res.StatusCode >= http.StatusBadRequest {
+		from = io.LimitReader(res.Body, maxErrorBody)
+	}
+	res.Body = &body{cause: cause, cancel: cancel, from: from, closer: res.Body, timer: timer, patience: t.patience}
+	return res, nil
+}
+
+// body is an answer that ends with ErrStalled when a read takes longer than patience.
+type body struct {
+	cause    func() error // why the exchange was cancelled
+	cancel   context.CancelCauseFunc
+	from     io.Reader
+	closer   io.Closer
+	timer    *time.Timer
+	patience time.Duration
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.timer.Reset(b.patience)
+	n, err := b.from.Read(p)
+	b.timer.Stop()
+	if err != nil && err != io.EOF {
+		err = stalled(b.cause, err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.timer.Stop()
+	b.cancel(nil)
+	return b.closer.Close()
+}
+
+// stalled tells a time-out of ours from a cancellation by the caller.
+func stalled(cause func() error, err error) error {
+	if errors.Is(cause(), ErrStalled) {
+		return ErrStalled
+	}
+	return err
+}

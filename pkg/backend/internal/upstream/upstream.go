@@ -1,0 +1,163 @@
+// Package upstream is what backends share that call a provider's API over HTTP: a client with bounds, and the sentences
+// in which a provider's failures reach an operator. It knows no provider's format.
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// StatusOverloaded is what Anthropic and servers after its model answer while they have no capacity left.
+const StatusOverloaded = 529
+
+// API names a provider in its faults. Name and the variables are meant for people; Key never shows up in a message.
+type API struct {
+	Name    string // "OpenAI"
+	Key     string // the secret itself
+	KeyEnv  string // the variable that holds it
+	BaseEnv string // the variable that holds the address
+}
+
+// Refused is the fault for an answer with a status of 400 or more. Detail is the provider's own explanation, of which a
+// short cleaned part is passed on where it helps; id is its name for the request, for logs.
+func (a API) Refused(status int, header http.Header, detail, id string) *fault.Error {
+	cause := fmt.Errorf("%s answered %d, request %q", a.Name, status, id)
+	f := fault.Wrap(cause, fault.AgentError, "%s", a.sentence(status, a.clean(detail)))
+	f.Retryable = worthRetry(status)
+	if f.Retryable {
+		f.RetryAfter = RetryAfter(header, time.Now())
+	}
+	return f
+}
+
+func (a API) sentence(status int, detail string) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return fmt.Sprintf("%s did not accept the API key; check %s", a.Name, a.KeyEnv)
+	case http.StatusForbidden:
+		return fmt.Sprintf("%s does not allow this to the API key; check what the key in %s may use", a.Name, a.KeyEnv)
+	case http.StatusNotFound:
+		return fmt.Sprintf("%s does not know the model or the address; check the agent's model and %s%s",
+			a.Name, a.BaseEnv, saying(detail))
+	case http.StatusRequestEntityTooLarge:
+		return fmt.Sprintf("the conversation is too large for %s; start a new thread", a.Name)
+	case http.StatusTooManyRequests:
+		return fmt.Sprintf("%s limits the rate of requests; try again later", a.Name)
+	case StatusOverloaded:
+		return fmt.Sprintf("%s is overloaded; try again later", a.Name)
+	}
+	if worthRetry(status) {
+		return fmt.Sprintf("%s has a problem (status %d); try again later", a.Name, status)
+	}
+	return fmt.Sprintf("%s did not accept the request (status %d); change the message or the agent's configuration%s",
+		a.Name, status, saying(detail))
+}
+
+func worthRetry(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests ||
+		status == http.StatusRequestTimeout || status == http.StatusConflict
+}
+
+func saying(detail string) string {
+	if detail == "" {
+		return ""
+	}
+	return ": " + detail
+}
+
+// Unreachable is the fault for a call that got no answer at all.
+func (a API) Unreachable(cause error) *fault.Error {
+	if errors.Is(cause, ErrStalled) {
+		return a.retryable(cause, "%s accepts connections but does not answer; try again later", a.Name)
+	}
+	return a.retryable(cause, "%s does not answer; check the network and %s, or try again later", a.Name, a.BaseEnv)
+}
+
+// Cut is the fault for an answer that ended before its end. A nil cause means that the stream just stopped.
+func (a API) Cut(cause error) *fault.Error {
+	if errors.Is(cause, ErrStalled) {
+		return a.retryable(cause, "%s stopped in the middle of its answer; try again", a.Name)
+	}
+	if cause == nil {
+		cause = errors.New("the stream ended without its finish marker")
+	}
+	return a.retryable(cause, "the answer of %s broke off; try again", a.Name)
+}
+
+// Malformed is the fault for a chunk that cannot be read.
+func (a API) Malformed(cause error) *fault.Error {
+	return a.retryable(cause, "%s sent a chunk that cannot be read; try again", a.Name)
+}
+
+// NotStream is the fault for an answer that is something else than a stream of events, such as a web page.
+func (a API) NotStream(contentType string) *fault.Error {
+	return fault.Wrap(fmt.Errorf("content type %.80q", contentType), fault.AgentError,
+		"what answers in place of %s does not speak its streaming API; check %s", a.Name, a.BaseEnv)
+}
+
+func (a API) retryable(cause error, format string, args ...any) *fault.Error {
+	f := fault.Wrap(cause, fault.AgentError, format, args...)
+	f.Retryable = true
+	return f
+}
+
+// maxDetail is how many runes of a provider's explanation go into a message.
+const maxDetail = 200
+
+// clean makes one short line of a provider's text, without control characters and without anything that looks like a
+// secret.
+func (a API) clean(detail string) string {
+	if a.Key != "" {
+		detail = strings.ReplaceAll(detail, a.Key, "…")
+	}
+	words := strings.FieldsFunc(detail, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' })
+	for i, w := range words {
+		if looksSecret(w) {
+			words[i] = "…"
+		}
+	}
+	runes := []rune(strings.ToValidUTF8(strings.Join(words, " "), ""))
+	if len(runes) > maxDetail {
+		return string(runes[:maxDetail]) + "…"
+	}
+	return string(runes)
+}
+
+// looksSecret knows the prefixes of keys, and takes any long word with digits for one, unless it is a path or a URL.
+func looksSecret(word string) bool {
+	word = strings.Trim(word, `"'.,:;()[]{}<>`)
+	if strings.Contains(word, "sk-") || strings.HasPrefix(word, "ak_") {
+		return true
+	}
+	return len(word) >= 32 && strings.ContainsAny(word, "0123456789") && !strings.Contains(word, "/")
+}
+
+// RetryAfter reads how long the provider wants to be left alone: "retry-after-ms", or "Retry-After" in seconds or as a
+// date. 0 = not said.
+func RetryAfter(header http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil {
+		return bounded(ms * float64(time.Millisecond))
+	}
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
+		return bounded(seconds * float64(time.Second))
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return bounded(float64(date.Sub(now)))
+	}
+	return 0
+}
+
+// bounded keeps a wait between nothing and a day, whatever a header says.
+func bounded(ns float64) time.Duration {
+	if !(ns > 0) { // also NaN
+		return 0
+	}
+	return time.Duration(min(ns, float64(24*time.Hour)))
+}
