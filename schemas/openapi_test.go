@@ -1,0 +1,160 @@
+package schemas_test
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/schemas"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/goccy/go-yaml"
+)
+
+func openAPI(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(schemas.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestOpenAPIIsValid(t *testing.T) {
+	t.Parallel()
+	if err := openAPI(t).Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenAPIIsTheCallersOwn(t *testing.T) {
+	t.Parallel()
+	clear(schemas.OpenAPI())
+	if !strings.HasPrefix(string(schemas.OpenAPI()), "openapi: 3.0.3\n") {
+		t.Error("a caller changed the document for everyone")
+	}
+}
+
+func TestOpenAPITypesAgreeWithGo(t *testing.T) {
+	t.Parallel()
+	var doc any
+	if err := yaml.Unmarshal(schemas.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	c := comparison{documents{"openapi.yaml": doc}, goConstants(t, "event", "fault", "query")}
+	types := map[string]reflect.Type{
+		"AgentRequest": reflect.TypeFor[event.AgentRequest](),
+		"Content":      reflect.TypeFor[event.Content](),
+		"Usage":        reflect.TypeFor[event.Usage](),
+		"Request":      reflect.TypeFor[query.Request](),
+		"Thread":       reflect.TypeFor[query.Thread](),
+		"ThreadPage":   reflect.TypeFor[query.ThreadPage](),
+		"MessagePage":  reflect.TypeFor[query.MessagePage](),
+		"EventPage":    reflect.TypeFor[query.EventPage](),
+		"ErrorCode":    reflect.TypeFor[fault.Code](),
+	}
+	for name, typ := range types {
+		c.compare(t, name, typ, c.docs.follow(t, "openapi.yaml", "#/components/schemas/"+name))
+	}
+	c.compare(t, "Error", reflect.TypeFor[event.Error](), c.docs.follow(t, "openapi.yaml", "#/components/schemas/Error"),
+		"event", "id", "requestId", "timestamp")
+}
+
+func TestOpenAPIListsTheEventsThatClientsMaySee(t *testing.T) {
+	t.Parallel()
+	doc := openAPI(t)
+	var visible, extended []any
+	for _, name := range event.Names() {
+		if name.IsInternal() {
+			continue
+		}
+		visible = append(visible, string(name))
+		if !name.IsNative() {
+			extended = append(extended, string(name))
+		}
+	}
+	if got := doc.Components.Schemas["EventName"].Value.Enum; !sameSet(got, visible) {
+		t.Errorf("EventName lists %v, want %v", got, visible)
+	}
+	include := doc.Components.Parameters["include"].Value.Schema.Value.Items.Value.Enum
+	if want := append(extended, "extended"); !sameSet(include, want) {
+		t.Errorf("include lists %v, want %v", include, want)
+	}
+}
+
+func TestOpenAPIAnswersEveryCode(t *testing.T) {
+	t.Parallel()
+	doc := openAPI(t)
+	documented := map[string]bool{}
+	for _, response := range doc.Components.Responses {
+		head, _, _ := strings.Cut(*response.Value.Description, ".")
+		for code := range strings.SplitSeq(head, ", ") {
+			documented[code] = true
+		}
+	}
+	for _, code := range fault.Codes() {
+		if !documented[string(code)] {
+			t.Errorf("no response of the document carries %s", code)
+		}
+	}
+}
+
+func TestOpenAPIErrorsAreJSONAndTraced(t *testing.T) {
+	t.Parallel()
+	for path, item := range openAPI(t).Paths.Map() {
+		if !strings.HasPrefix(path, "/v1/") {
+			continue
+		}
+		for method, operation := range item.Operations() {
+			responses := operation.Responses.Map()
+			for _, status := range []string{"401", "429", "500"} {
+				if responses[status] == nil {
+					t.Errorf("%s %s does not say what %s means", method, path, status)
+				}
+			}
+			for status, response := range responses {
+				where := method + " " + path + " " + status
+				if response.Value.Headers["X-Trace-Id"] == nil {
+					t.Errorf("%s has no X-Trace-Id", where)
+				}
+				if status < "400" {
+					continue
+				}
+				if body := response.Value.Content.Get("application/json"); body == nil || body.Schema.Ref != "#/components/schemas/Error" {
+					t.Errorf("%s has no error body", where)
+				}
+			}
+		}
+	}
+}
+
+func TestOpenAPIRoutes(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"/healthz", "/metrics", "/openapi.yaml", "/readyz",
+		"/v1/agents", "/v1/agents/{agentName}/requests", "/v1/agents/{agentName}/stream",
+		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/stream",
+		"/v1/threads", "/v1/threads/{threadId}", "/v1/threads/{threadId}/events", "/v1/threads/{threadId}/messages",
+		"/v1/threads/{threadId}/stream",
+	}
+	if got := slices.Sorted(maps.Keys(openAPI(t).Paths.Map())); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func sameSet(a, b []any) bool {
+	set := map[any]bool{}
+	for _, v := range a {
+		set[v] = true
+	}
+	for _, v := range b {
+		if !set[v] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
