@@ -126,10 +126,17 @@ func (b *Bus) Ready(ctx context.Context) error {
 	if status := b.nc.Status(); status != nats.CONNECTED {
 		return fmt.Errorf("NATS connection is %s", status)
 	}
-	if err := b.nc.FlushWithContext(ctx); err != nil {
+	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("NATS does not answer: %w", err)
 	}
 	return nil
+}
+
+// flush waits until the server has seen everything that was sent before, subscriptions above all.
+func (b *Bus) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	return b.nc.FlushWithContext(ctx)
 }
 
 // Incarnation names the EVENTS stream that holds the logs now. It is "" until Provision or Verify has succeeded.

@@ -45,7 +45,7 @@ func (b *Bus) Follow(ctx context.Context, log LogID, from uint64) (*Follower, er
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
 	// The subscription must stand at the server before storage is read, or what comes in between is missed.
-	if err := b.nc.FlushWithContext(ctx); err != nil {
+	if err := b.flush(ctx); err != nil {
 		b.feeds.leave(feed)
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}

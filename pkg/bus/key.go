@@ -17,8 +17,8 @@ type KeyRecord struct {
 	Subject   string    `json:"subject"`
 	Scopes    []string  `json:"scopes,omitempty"`
 	Hash      []byte    `json:"hash"` // HMAC-SHA-256 of the secret
-	CreatedAt time.Time `json:"createdAt,format:RFC3339Nano"`
-	ExpiresAt time.Time `json:"expiresAt,omitzero,format:RFC3339Nano"` // zero = never
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // zero = never
 	Revoked   bool      `json:"revoked,omitzero"`
 }
 

@@ -73,7 +73,7 @@ func await[T any](ctx context.Context, b *Bus, stream, subject, beside string, h
 		}
 		defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
 	}
-	_ = b.nc.FlushWithContext(ctx) // fails while the connection is down; the looks below repair what is missed
+	_ = b.flush(ctx) // fails while the connection is down; the looks below repair what is missed
 	for {
 		value, _, err := get[T](ctx, b, stream, subject)
 		if err == nil {

@@ -93,7 +93,7 @@ func (b *Bus) FollowThread(ctx context.Context, tenant, threadID string, after u
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
-	if err := b.nc.FlushWithContext(ctx); err != nil {
+	if err := b.flush(ctx); err != nil {
 		_ = sub.Unsubscribe() // fails only when the connection is gone
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
