@@ -1,0 +1,182 @@
+// Package env is the environment of each service: what belongs to a deployment, such as addresses and secrets, while
+// pkg/config describes agents and tools.
+//
+// Each service has a struct here; [Load] fills it. Every variable that may hold a secret has a twin with _FILE at its
+// end, which names a file that holds the value, as orchestrators mount secrets.
+package env
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Process is what every service needs.
+type Process struct {
+	NATSURL    Secret     `env:"NATS_URL" envDefault:"nats://127.0.0.1:4222"` // a secret: it may hold a password
+	NATSCreds  string     `env:"NATS_CREDS"`                                  // path of a credentials file
+	Prefix     string     `env:"NATS_PREFIX" envDefault:"agentbus"`           // first token of every subject
+	Provision  Provision  `env:"NATS_PROVISION" envDefault:"verify"`
+	Replicas   int        `env:"NATS_REPLICAS" envDefault:"1"`           // of what is created: 1 or 3
+	AdminAddr  string     `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"` // /healthz, /readyz, /metrics
+	ConfigFile string     `env:"CONFIG_FILE"`
+	LogLevel   slog.Level `env:"LOG_LEVEL" envDefault:"INFO"`
+	LogFormat  Format     `env:"LOG_FORMAT" envDefault:"json"`
+}
+
+// Gateway is the environment of the gateway.
+type Gateway struct {
+	Process
+	HTTPAddr  string `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080"`
+	RedisURL  Secret `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379/0"`
+	Auth      Auth   `env:"AUTH" envDefault:"required"`
+	KeyPepper Secret `env:"KEY_PEPPER"` // what keys are hashed with; needed when Auth is required
+}
+
+// AgentRunner is the environment of the agent-runner. The keys of the providers are read by name (see config.Agent).
+type AgentRunner struct {
+	Process
+	RedisURL Secret `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379/0"`
+	Slots    int    `env:"SLOTS" envDefault:"32"` // requests in flight
+}
+
+// ToolExecutor is the environment of the tool-executor.
+type ToolExecutor struct {
+	Process
+	Slots int `env:"SLOTS" envDefault:"32"` // calls in flight
+}
+
+// History is the environment of history.
+type History struct {
+	Process
+	DatabaseURL Secret `env:"DATABASE_URL,required"` // postgres://… or sqlite:PATH
+}
+
+// secrets are the variables with a _FILE twin.
+var secrets = []string{
+	"NATS_URL", "REDIS_URL", "DATABASE_URL", "KEY_PEPPER", "OPENAI_API_KEY", "ANTHROPIC_API_KEY",
+}
+
+// Environ is a set of variables by name.
+type Environ map[string]string
+
+// Read takes "name=value" entries, usually os.Environ(), and the contents of the files that _FILE variables name. A
+// secret and its twin together are an error: nobody could tell which one counts.
+func Read(entries []string) (Environ, error) {
+	vars := env.ToMap(entries)
+	var errs []error
+	for _, name := range secrets {
+		path := vars[name+"_FILE"]
+		if path == "" {
+			continue
+		}
+		if vars[name] != "" {
+			errs = append(errs, fmt.Errorf("%s and %s_FILE are both set; remove one, best %s", name, name, name))
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s_FILE: %w", name, err))
+			continue
+		}
+		vars[name] = strings.TrimRight(string(text), "\r\n")
+	}
+	return vars, errors.Join(errs...)
+}
+
+// Get returns the value of a variable, "" when it is not set.
+func (e Environ) Get(name string) string { return e[name] }
+
+// Load fills the struct of a service. The error names every variable that is wrong.
+func Load[Service any](vars Environ) (Service, error) {
+	service, err := env.ParseAsWithOptions[Service](env.Options{Environment: withoutEmpty(vars)})
+	var all env.AggregateError
+	if errors.As(err, &all) {
+		return service, fmt.Errorf("environment: %w", errors.Join(all.Errors...))
+	}
+	if err != nil {
+		return service, fmt.Errorf("environment: %w", err)
+	}
+	return service, nil
+}
+
+// withoutEmpty drops variables that are set to nothing, which means unset wherever a template leaves a value out.
+func withoutEmpty(vars Environ) Environ {
+	set := make(Environ, len(vars))
+	for name, value := range vars {
+		if value != "" {
+			set[name] = value
+		}
+	}
+	return set
+}
+
+// Secret is a text that never shows in logs or errors.
+type Secret string
+
+// Reveal returns the text itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the text.
+func (s Secret) String() string { return "(secret)" }
+
+// GoString hides the text from %#v.
+func (s Secret) GoString() string { return "(secret)" }
+
+// LogValue hides the text from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the text from encoders.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Auth says whether clients need a key.
+type Auth string
+
+// The values of AUTH.
+const (
+	AuthRequired Auth = "required"
+	AuthOff      Auth = "off"
+)
+
+// UnmarshalText accepts the values of AUTH.
+func (a *Auth) UnmarshalText(text []byte) error { return oneOf(a, text, AuthRequired, AuthOff) }
+
+// Format is how log lines are written.
+type Format string
+
+// The values of LOG_FORMAT.
+const (
+	FormatJSON Format = "json"
+	FormatText Format = "text"
+)
+
+// UnmarshalText accepts the values of LOG_FORMAT.
+func (f *Format) UnmarshalText(text []byte) error { return oneOf(f, text, FormatJSON, FormatText) }
+
+// Provision says what a service does about the streams when it starts.
+type Provision string
+
+// The values of NATS_PROVISION.
+const (
+	ProvisionVerify Provision = "verify" // they must be there, as production needs them
+	ProvisionCreate Provision = "create" // create what is missing, with NATS_REPLICAS copies
+)
+
+// UnmarshalText accepts the values of NATS_PROVISION.
+func (p *Provision) UnmarshalText(text []byte) error {
+	return oneOf(p, text, ProvisionVerify, ProvisionCreate)
+}
+
+func oneOf[T ~string](into *T, text []byte, values ...T) error {
+	value := T(text)
+	if !slices.Contains(values, value) {
+		return fmt.Errorf("%q is none of %q", value, values)
+	}
+	*into = value
+	return nil
+}
