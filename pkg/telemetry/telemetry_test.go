@@ -1,0 +1,139 @@
+package telemetry_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/telemetry"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// collector is an OTLP receiver that hands over what it gets.
+func collector(t *testing.T) (url string, got <-chan *coltracepb.ExportTraceServiceRequest) {
+	t.Helper()
+	requests := make(chan *coltracepb.ExportTraceServiceRequest, 4)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
+		}
+		var request coltracepb.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &request); err != nil {
+			t.Errorf("not OTLP: %v", err)
+		}
+		requests <- &request
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, requests
+}
+
+func environ(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+// Not parallel: it sets OpenTelemetry's globals, as a process does once.
+func TestSetup(t *testing.T) {
+	url, spans := collector(t)
+	tel, err := telemetry.Setup(t.Context(), telemetry.Options{
+		Service: "gateway", Version: "1.2.3",
+		Getenv: environ(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": url + "/"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, span := otel.Tracer("test").Start(t.Context(), "work")
+
+	headers := map[string]string{}
+	telemetry.Inject(ctx, headers)
+	far := trace.SpanContextFromContext(telemetry.Extract(t.Context(), headers))
+	if far.TraceID() != span.SpanContext().TraceID() || far.SpanID() != span.SpanContext().SpanID() || !far.IsSampled() {
+		t.Errorf("the trace got lost in %v: %v", headers, far)
+	}
+	span.SetAttributes(telemetry.RequestID.String("req_1"))
+	span.End()
+
+	counter, err := otel.Meter("test").Int64Counter("agentbus_test_total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter.Add(ctx, 3)
+	if text := scrape(t, tel.Metrics); !strings.Contains(text, "agentbus_test_total{") || !strings.Contains(text, "go_goroutines") {
+		t.Errorf("the metrics lack what was counted:\n%s", text)
+	}
+
+	if err := tel.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	request := <-spans
+	resource := request.GetResourceSpans()[0]
+	got := map[string]string{}
+	for _, a := range resource.GetResource().GetAttributes() {
+		got[a.GetKey()] = a.GetValue().GetStringValue()
+	}
+	if got["service.name"] != "gateway" || got["service.version"] != "1.2.3" {
+		t.Errorf("the service says of itself: %v", got)
+	}
+	sent := resource.GetScopeSpans()[0].GetSpans()[0]
+	if sent.GetName() != "work" || sent.GetAttributes()[0].GetKey() != "agentbus.request.id" {
+		t.Errorf("the collector got %v", sent)
+	}
+}
+
+func TestSpansAreRecordedOnlyForACollector(t *testing.T) {
+	t.Parallel()
+	const here = "http://127.0.0.1:1"
+	tests := map[string]struct {
+		env  map[string]string
+		want bool
+	}{
+		"no collector":                    {nil, false},
+		"a collector":                     {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": here}, true},
+		"a collector of traces":           {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": here + "/traces"}, true},
+		"a collector and the SDK off":     {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": here, "OTEL_SDK_DISABLED": "TRUE"}, false},
+		"a collector and no traces":       {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": here, "OTEL_TRACES_EXPORTER": "none"}, false},
+		"a collector and the SDK not off": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": here, "OTEL_SDK_DISABLED": "false"}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tel, err := telemetry.New(t.Context(), telemetry.Options{Service: "s", Getenv: environ(test.env)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = tel.Shutdown(context.Background()) }) // nothing is held back
+			_, span := telemetry.Tracer(tel).Start(t.Context(), "work") // never ended, so nothing is sent
+			if span.IsRecording() != test.want {
+				t.Errorf("recording: got %v, want %v", span.IsRecording(), test.want)
+			}
+			if !span.SpanContext().TraceID().IsValid() {
+				t.Error("a span without a trace id: logs could not be joined")
+			}
+		})
+	}
+}
+
+func TestExtractWithoutATraceChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, headers := range []map[string]string{nil, {}, {"traceparent": "nonsense"}, {"traceparent": "00-0-0-00"}} {
+		if span := trace.SpanContextFromContext(telemetry.Extract(t.Context(), headers)); span.IsValid() {
+			t.Errorf("%v gave %v", headers, span)
+		}
+	}
+}
+
+func scrape(t *testing.T, h http.Handler) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if rec.Code != http.StatusOK {
+		t.Fatalf("metrics: %d %s", rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
