@@ -37,7 +37,7 @@ type PlanStep struct {
 type Notice struct {
 	Level   string         `json:"level"` // info, warning, error
 	Message string         `json:"message"`
-	Details jsontext.Value `json:"details,omitempty"`
+	Details jsontext.Value `json:"details,omitzero"`
 	Extra   jsontext.Value `json:",embed"`
 }
 
@@ -62,7 +62,7 @@ type UsageSoFar struct {
 // Custom is an event of an application. Type is its name, Data any JSON.
 type Custom struct {
 	Type  string         `json:"type"`
-	Data  jsontext.Value `json:"data,omitempty"`
+	Data  jsontext.Value `json:"data,omitzero"`
 	Extra jsontext.Value `json:",embed"`
 }
 

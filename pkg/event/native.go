@@ -59,7 +59,7 @@ type ToolCall struct {
 	ToolCallID string           `json:"toolCallId"`
 	Tool       string           `json:"name,omitempty"` // with start and stop
 	Delta      string           `json:"delta,omitempty"`
-	Args       jsontext.Value   `json:"args,omitempty"` // with stop: an object
+	Args       jsontext.Value   `json:"args,omitzero"` // with stop: an object
 	Gate       ContinuationKind `json:"gate,omitempty"` // with stop: what a client must do before the tool can have a result
 	Extra      jsontext.Value   `json:",embed"`
 }
@@ -177,7 +177,7 @@ type Continuation struct {
 type ContinuationAction struct {
 	ToolCallID string         `json:"toolCallId,omitempty"`
 	Tool       string         `json:"name,omitempty"`
-	Args       jsontext.Value `json:"args,omitempty"`
+	Args       jsontext.Value `json:"args,omitzero"`
 	ArgsHash   string         `json:"argsHash,omitempty"` // an approval is for these arguments and no others
 	Question   string         `json:"question,omitempty"` // of an input
 	Extra      jsontext.Value `json:",embed"`

@@ -109,6 +109,6 @@ const (
 type ActionResult struct {
 	ActionID string         `json:"actionId"`
 	Status   ActionStatus   `json:"status"`
-	Result   jsontext.Value `json:"result,omitempty"` // any JSON: a tool's result, the answer to a question
+	Result   jsontext.Value `json:"result,omitzero"` // any JSON: a tool's result, the answer to a question
 	Error    string         `json:"error,omitempty"`
 }
