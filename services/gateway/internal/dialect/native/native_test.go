@@ -1,0 +1,157 @@
+package native_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/sse"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect/dialecttest"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
+)
+
+var update = dialecttest.Update()
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	dialecttest.Run(t, native.Dialect{}, update,
+		dialecttest.Format{Name: "sse"},
+		dialecttest.Format{Name: "sse with some", Options: dialect.Options{Include: []string{"input", "plan"}}},
+		dialecttest.Format{Name: "sse with all", Options: dialect.Options{Include: []string{"extended"}}},
+		dialecttest.Format{Name: "ndjson", Options: dialect.Options{Accept: "application/x-ndjson"}},
+		dialecttest.Format{Name: "ndjson with all",
+			Options: dialect.Options{Accept: "application/x-ndjson", Include: []string{"extended"}}},
+	)
+}
+
+func TestLinesAreTheDataOfServerSentEvents(t *testing.T) {
+	t.Parallel()
+	for _, include := range [][]string{nil, {"extended"}, {"usage"}} {
+		events := write(t, dialect.Options{Accept: "*/*", Include: include})
+		var data []string
+		parsed, rest, err := sse.Parse([]byte(events))
+		if err != nil || len(rest) > 0 {
+			t.Fatalf("rest %q, %v", rest, err)
+		}
+		for _, e := range parsed {
+			data = append(data, string(e.Data)+"\n")
+		}
+		if lines := write(t, dialect.Options{Accept: "text/html, application/x-ndjson;q=0.9", Include: include}); lines != strings.Join(data, "") {
+			t.Errorf("include %v: got lines\n%s\nwant the data of\n%s", include, lines, events)
+		}
+	}
+}
+
+func TestEveryServerSentEventHasItsNameAndCursor(t *testing.T) {
+	t.Parallel()
+	parsed, _, err := sse.Parse([]byte(write(t, dialect.Options{Include: []string{"extended"}})))
+	if err != nil || len(parsed) == 0 {
+		t.Fatalf("%d events, %v", len(parsed), err)
+	}
+	for _, got := range parsed {
+		e, err := event.Decode(got.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.ID != string(e.ID) || got.Name != string(e.Body.Name()) {
+			t.Errorf("got id %q, name %q for %s", got.ID, got.Name, got.Data)
+		}
+	}
+}
+
+func TestIncludeRefusesWhatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"tool_output", "everything", "", "Extended", "a\r\nb"} {
+		_, err := native.Dialect{}.Encoder(dialect.Options{Include: []string{word}})
+		if fault.CodeOf(err) != fault.InvalidMessageFormat || !strings.Contains(err.Error(), "extended") {
+			t.Errorf("%q: got %v, want invalid_message_format that lists the choices", word, err)
+		}
+	}
+}
+
+func TestPlaceReplacesTheCursor(t *testing.T) {
+	t.Parallel()
+	place := func(dst []byte, incarnation string, n uint64) []byte {
+		return append(append(dst, "x."...), incarnation...)
+	}
+	if got := write(t, dialect.Options{Place: place}); !strings.HasPrefix(got, "id: x.k3f9\n") {
+		t.Errorf("got %.60q", got)
+	}
+	broken := func(dst []byte, _ string, _ uint64) []byte { return append(dst, "1\nevent: done"...) }
+	enc, err := native.Dialect{}.Encoder(dialect.Options{Place: broken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range dialecttest.Log(t) {
+		if f.Names[0].IsNative() {
+			if got, err := enc.Append(nil, f); err == nil {
+				t.Fatalf("an id with a line break: got %q", got)
+			}
+		}
+	}
+}
+
+func TestNote(t *testing.T) {
+	t.Parallel()
+	note := dialect.Note{Retry: 1500 * time.Millisecond, Comment: "draining"}
+	for accept, want := range map[string]string{"": ": draining\n\nretry: 1500\n\n", native.NDJSON: ""} {
+		enc, err := native.Dialect{}.Encoder(dialect.Options{Accept: accept})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := enc.Note(nil, note); string(got) != want {
+			t.Errorf("%q: got %q, want %q", accept, got, want)
+		}
+	}
+}
+
+func TestFailureIsTheErrorEvent(t *testing.T) {
+	t.Parallel()
+	busy := fault.New(fault.ThreadBusy, "wait")
+	busy.RequestID = "req_2"
+	kind, body := native.Dialect{}.Failure(dialect.Failure{Error: busy, ThreadID: "thr_1", At: time.Unix(0, 0)})
+	want := `{"event":"error","requestId":"","timestamp":"1970-01-01T00:00:00.000Z","threadId":"thr_1","code":"thread_busy",` +
+		`"message":"wait","retryable":true,"runningRequestId":"req_2"}` + "\n"
+	if kind != "application/json" || string(body) != want {
+		t.Errorf("got %s\n%swant\n%s", kind, body, want)
+	}
+}
+
+func BenchmarkServerSentEvents(b *testing.B) {
+	line := `{"event":"text","id":"k3f9-1","requestId":"req_1","blockId":"b0","stage":"delta","delta":"` + strings.Repeat("x", 150) + "\"}\n"
+	f := event.Frame{Incarnation: "k3f9"}
+	for range 64 {
+		f.Names = append(f.Names, event.NameText)
+		f.Lines = append(f.Lines, line...)
+	}
+	enc, err := native.Dialect{}.Encoder(dialect.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		if dst, err = enc.Append(dst[:0], f); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/event")
+}
+
+func write(t *testing.T, o dialect.Options) string {
+	t.Helper()
+	enc, err := native.Dialect{}.Encoder(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []byte
+	for _, f := range dialecttest.Log(t) {
+		if out, err = enc.Append(out, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return string(out)
+}

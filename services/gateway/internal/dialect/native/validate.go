@@ -1,0 +1,107 @@
+package native
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+)
+
+// validate checks what the types cannot say.
+func validate(r event.AgentRequest) error {
+	if r.Messages == nil {
+		return invalid("messages is missing; send [] when context.actionResults says it all, otherwise something like %s", example)
+	}
+	if len(r.Messages) == 0 && len(r.Context.ActionResults) == 0 {
+		return invalid("messages is empty; it may be only when there are context.actionResults")
+	}
+	if len(r.Messages) > maxMessages {
+		return invalid("messages has %d entries; send at most %d, only what is new: the thread keeps what was said", len(r.Messages), maxMessages)
+	}
+	for i, m := range r.Messages {
+		if err := validateMessage("messages["+strconv.Itoa(i)+"]", m); err != nil {
+			return err
+		}
+	}
+	return validateResults(r)
+}
+
+func validateMessage(where string, m event.InputMessage) error {
+	if m.Role != event.RoleUser {
+		return invalid("%s.role is %.40q; only \"user\" may speak: the agent's own instructions are part of its configuration", where, m.Role)
+	}
+	if len(m.Content) == 0 {
+		return invalid("%s.content is missing or empty; send a string, or parts such as {\"type\":\"text\",\"text\":\"hi\"}", where)
+	}
+	if len(m.Content) > maxParts {
+		return invalid("%s.content has %d parts; send at most %d", where, len(m.Content), maxParts)
+	}
+	for i, p := range m.Content {
+		if err := validatePart(where+".content["+strconv.Itoa(i)+"]", p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validatePart(where string, p event.InputPart) error {
+	switch p.Type {
+	case "text":
+		if p.Text == "" {
+			return invalid("%s has no text; send {\"type\":\"text\",\"text\":\"hi\"} or a plain string", where)
+		}
+		return nil
+	case "image", "file":
+		return validateMedia(where, p)
+	default:
+		return invalid("%s.type is %.40q; use \"text\", \"image\" or \"file\"", where, p.Type)
+	}
+}
+
+func validateMedia(where string, p event.InputPart) error {
+	if (p.URL == "") == (len(p.Data) == 0) {
+		return invalid("%s needs either a url or data, base64-encoded", where)
+	}
+	if len(p.Data) > 0 {
+		if p.MediaType == "" {
+			return invalid("%s.mediaType is missing; it says what data is, for example \"image/png\"", where)
+		}
+		return nil
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return invalid("%s.url must be an http or https URL", where)
+	}
+	return nil
+}
+
+func validateResults(r event.AgentRequest) error {
+	results := r.Context.ActionResults
+	if len(results) == 0 {
+		return nil
+	}
+	if r.ThreadID == "" {
+		return invalid("context.actionResults needs threadId: the thread that asked for the actions")
+	}
+	if len(results) > maxActions {
+		return invalid("context.actionResults has %d entries; send at most %d", len(results), maxActions)
+	}
+	seen := make(map[string]bool, len(results))
+	for i, a := range results {
+		where := "context.actionResults[" + strconv.Itoa(i) + "]"
+		if !id.Valid(a.ActionID) {
+			return invalid("%s.actionId %.80q must match ^[A-Za-z0-9_-]{1,64}$", where, a.ActionID)
+		}
+		if seen[a.ActionID] {
+			return invalid("%s repeats actionId %s; an action has one result", where, a.ActionID)
+		}
+		seen[a.ActionID] = true
+		switch a.Status {
+		case event.ActionSuccess, event.ActionError, event.ActionDenied:
+		default:
+			return invalid("%s.status is %.40q; use \"success\", \"error\" or \"denied\"", where, a.Status)
+		}
+	}
+	return nil
+}
