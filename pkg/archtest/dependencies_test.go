@@ -1,0 +1,134 @@
+package archtest_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dependency is a module that we import directly. Files of tests, and packages named …test, may import all of them.
+type dependency struct {
+	module string
+	where  []string // the packages that may import it; none = tests alone
+	why    string
+}
+
+// dependencies is the reviewed list: each line answers why the standard library does not do.
+func dependencies() []dependency {
+	everywhere := []string{"..."}
+	observed := []string{"pkg/bus/...", "pkg/state", "pkg/telemetry/...", "pkg/service/...", "pkg/client", "services/...", "cmd/..."}
+	telemetry := []string{"pkg/telemetry/..."}
+	return []dependency{
+		// What the product is about.
+		{"github.com/nats-io/nats.go", []string{"pkg/bus/..."}, "the broker's client; only the bus knows that it is NATS"},
+		{"github.com/nats-io/nats-server/v2", []string{"pkg/bus/embedded"}, "the broker itself, for one process without installation"},
+		{"github.com/redis/go-redis/v9", []string{"pkg/state"}, "continuation and abort state, shared between gateways"},
+		{"github.com/redis/go-redis/extra/redisotel/v9", []string{"pkg/state"}, "spans of Redis calls"},
+		{"github.com/go-redis/redis_rate/v10", []string{"pkg/state"}, "one rate limit for all gateways: GCRA in one Redis script"},
+		{"github.com/alicebob/miniredis/v2", []string{"cmd/..."}, "Redis for one process without installation, and for tests"},
+		{"github.com/gin-gonic/gin", []string{"services/gateway/internal/api"}, "routes of the gateway"},
+		{"github.com/google/uuid", []string{"pkg/id"}, "UUIDv7: ids that sort by time"},
+
+		// Formats.
+		{"github.com/go-json-experiment/json", everywhere, "strict JSON: case-sensitive, no duplicate names, unknown members kept"},
+		{"github.com/goccy/go-yaml", []string{"pkg/config/..."}, "the configuration file, with line and column of every mistake"},
+		{"github.com/caarlos0/env/v11", []string{"pkg/config/..."}, "the environment as a struct"},
+		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/..."}, "JSON Schema 2020-12: arguments of tools, and the contract's tests"},
+		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
+
+		// Models.
+		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},
+		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
+
+		// SQL.
+		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite"}, "SQLite without C"},
+		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres"}, "PostgreSQL"},
+		{"github.com/pressly/goose/v3", []string{"services/history/internal/store/..."}, "migrations, safe with two processes at once"},
+
+		// Watching it run.
+		{"go.opentelemetry.io/otel", observed, "spans and propagation; never in the vocabulary"},
+		{"go.opentelemetry.io/otel/trace", observed, "the interface of spans"},
+		{"go.opentelemetry.io/otel/metric", observed, "the interface of metrics"},
+		{"go.opentelemetry.io/otel/sdk", telemetry, "where spans go is decided in one place"},
+		{"go.opentelemetry.io/otel/sdk/metric", telemetry, "where metrics go is decided in one place"},
+		{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", telemetry, "spans over OTLP"},
+		{"go.opentelemetry.io/otel/exporters/prometheus", telemetry, "metrics for Prometheus"},
+		{"github.com/prometheus/client_golang", telemetry, "the handler of /metrics"},
+		{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",
+			[]string{"services/gateway/internal/api", "pkg/client", "pkg/telemetry/...", "pkg/backend/..."}, "spans of HTTP"},
+
+		{"go.opentelemetry.io/proto/otlp", nil, "a receiver that tests read spans from"},
+		{"google.golang.org/protobuf", nil, "a receiver that tests read spans from"},
+
+		// The command line, and small things of the Go project.
+		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
+		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
+		{"golang.org/x/time", []string{"pkg/state", "services/..."}, "a rate limit within one process"},
+		{"golang.org/x/tools", nil, "txtar: golden transcripts"},
+		{"pgregory.net/rapid", nil, "property tests"},
+	}
+}
+
+func TestModulesAreUsedWhereTheyMay(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		for _, name := range f.imports {
+			if isOurs(name) {
+				continue
+			}
+			d, ok := dependencyOf(name)
+			if !ok {
+				t.Errorf("%s imports %s, whose module is not in dependencies(): add a line with the reason", f.path, name)
+				continue
+			}
+			if !f.isTestSupport() && !matchAny(d.where, f.path) {
+				t.Errorf("%s imports %s, but only %v may: %s", f.path, name, d.where, d.why)
+			}
+		}
+		for _, name := range f.testImports {
+			if _, ok := dependencyOf(name); !ok && !isOurs(name) {
+				t.Errorf("a test of %s imports %s, whose module is not in dependencies(): add a line with the reason", f.path, name)
+			}
+		}
+	}
+}
+
+// dependencyOf finds the module of an import: the longest path in the list that it begins with.
+func dependencyOf(name string) (found dependency, ok bool) {
+	for _, d := range dependencies() {
+		if (name == d.module || strings.HasPrefix(name, d.module+"/")) && len(d.module) > len(found.module) {
+			found, ok = d, true
+		}
+	}
+	return found, ok
+}
+
+func TestDirectDependenciesAreReviewed(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var required []string
+	for _, line := range regexp.MustCompile(`(?m)^(?:require )?\s*(\S+) v\S+$`).FindAllStringSubmatch(string(text), -1) {
+		required = append(required, line[1])
+	}
+	var listed []string
+	for _, d := range dependencies() {
+		if listed = append(listed, d.module); d.why == "" {
+			t.Errorf("%s has no reason", d.module)
+		}
+	}
+	for _, name := range required {
+		if !slices.Contains(listed, name) {
+			t.Errorf("go.mod requires %s, which is not in dependencies(): add a line with the reason", name)
+		}
+	}
+	for _, name := range listed {
+		if !slices.Contains(required, name) {
+			t.Errorf("dependencies() lists %s, which go.mod does not require directly: drop the line", name)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package archtest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layer says which of our packages the ones that match where may import. $1 in may stands for the first star of where.
+// Files of tests, and packages named …test, are not bound by it: see TestTestsKeepTheBorders.
+type layer struct {
+	where string
+	may   []string
+	but   []string // of what may allows, these not
+	why   string
+}
+
+// layers is read from the top; the first row that matches a package decides.
+func layers() []layer {
+	vocabulary := []string{"pkg/event", "pkg/fault", "pkg/id", "pkg/command", "pkg/query", "pkg/tool", "pkg/backend"}
+	and := func(more ...string) []string { return append(slices.Clone(vocabulary), more...) }
+	implementations := []string{"services/*/internal/dialect/*", "services/*/internal/store/*"}
+	return []layer{
+		// The bottom: words that everyone shares.
+		{"pkg/fault", nil, nil, "everyone imports it"},
+		{"pkg/id", nil, nil, "everyone imports it"},
+		{"pkg/sse", nil, nil, "a wire format knows no one's events"},
+		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
+		{"schemas", nil, nil, "the contract knows no code; its tests do"},
+		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
+		{"pkg/command", []string{"pkg/event", "pkg/fault"}, nil, "records speak of events and nothing else"},
+		{"pkg/query", []string{"pkg/event", "pkg/fault"}, nil, "questions speak of events and nothing else"},
+
+		// Doors know none of their implementations, implementations know none of each other.
+		{"pkg/tool", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "a door does not know who stands behind it"},
+		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/fault", "pkg/id"}, nil,
+			"it is the one list of the built-in tools"},
+		{"pkg/tool/*", and("pkg/egress"), nil, "an implementation knows its door and no other implementation"},
+		{"pkg/backend", []string{"pkg/event", "pkg/fault", "pkg/tool"}, nil, "a door does not know who stands behind it"},
+		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
+		{"pkg/backend/*", and("pkg/backend/internal/...", "pkg/sse"), nil,
+			"an implementation knows its door and no other implementation"},
+		{"services/gateway/internal/dialect", and("pkg/sse"), nil, "a door does not know who stands behind it"},
+		{"services/gateway/internal/dialect/*", and("services/gateway/internal/dialect", "pkg/sse"), nil,
+			"a dialect is a projection of a log: it knows neither the bus nor HTTP nor another dialect"},
+		{"services/history/internal/store", vocabulary, nil, "a door does not know who stands behind it"},
+		{"services/history/internal/store/sqlstore", and("services/history/internal/store"), nil, "what both databases share knows neither"},
+		{"services/history/internal/store/*",
+			and("services/history/internal/store", "services/history/internal/store/sqlstore"), nil,
+			"a store knows its door and no other store"},
+		{"services/agent-runner/internal/loop",
+			and("pkg/config", "pkg/price", "pkg/telemetry", "services/agent-runner/internal/..."), nil,
+			"the turn loop knows neither NATS nor HTTP"},
+
+		// What services share.
+		{"pkg/config/...", and("pkg/config/..."), nil, "configuration knows words, not services"},
+		{"pkg/bus/...", and("pkg/bus/...", "pkg/telemetry"), nil, "the bus knows words, not services"},
+		{"pkg/state", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},
+		{"pkg/auth", vocabulary, nil, "keys are the same wherever they are kept"},
+		{"pkg/client", and("pkg/sse"), nil, "a client is what anyone could write against the documents"},
+		{"pkg/telemetry/...", []string{"pkg/fault", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
+		{"pkg/service/...", []string{"pkg/fault", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
+		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
+
+		// Services, and those who put them together.
+		{"services/e2e/...", []string{"..."}, nil, "whole runs need everything"},
+		{"services/*/cmd", []string{"services/$1", "pkg/..."}, nil, "a main function knows its service alone"},
+		{"services/*/internal/...", []string{"services/$1/internal/...", "pkg/...", "schemas"}, implementations,
+			"services never import one another, and only a service's root knows the implementations behind a door"},
+		{"services/*", []string{"services/$1/internal/...", "pkg/...", "schemas"}, nil, "services never import one another"},
+		{"cmd/*/...", []string{"cmd/$1/...", "services/*", "pkg/...", "schemas"}, nil,
+			"it puts services together by their roots; nobody imports cmd"},
+	}
+}
+
+func TestImportsFollowTheLayers(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		if f.isTestSupport() {
+			continue
+		}
+		rule, stars, ok := layerOf(f.path)
+		if !ok {
+			t.Errorf("%s is in no layer: add a row to layers() that says what it may import", f.path)
+			continue
+		}
+		for _, name := range f.imports {
+			if !isOurs(name) || matchAny(rule.may, name, stars...) && !matchAny(rule.but, name) {
+				continue
+			}
+			t.Errorf("%s imports %s, but %s may import only %v: %s", f.path, name, rule.where, rule.may, rule.why)
+		}
+	}
+}
+
+func TestTestsKeepTheBorders(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		if strings.HasPrefix(f.path, "services/e2e") || strings.HasPrefix(f.path, "cmd/") {
+			continue
+		}
+		names := f.testImports
+		if f.isTestSupport() {
+			names = append(slices.Clone(names), f.imports...)
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "services/") && service(name) != service(f.path) {
+				t.Errorf("a test of %s imports %s, but tests may import anything except another service: services/e2e is the place", f.path, name)
+			}
+		}
+	}
+}
+
+// service is the name of the service that a path belongs to; "" for none.
+func service(folderPath string) string {
+	if rest, ok := strings.CutPrefix(folderPath, "services/"); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		return name
+	}
+	return ""
+}
+
+func layerOf(folderPath string) (rule layer, stars []string, ok bool) {
+	for _, l := range layers() {
+		if stars, ok := match(l.where, folderPath); ok {
+			return l, stars, true
+		}
+	}
+	return layer{}, nil, false
+}
+
+func TestTestSupportStaysInTests(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		for _, name := range f.imports {
+			if isOurs(name) && isTestSupport(name) && !f.isTestSupport() {
+				t.Errorf("%s imports %s, but packages named …test are for tests", f.path, name)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		if f.hasCode && !f.documented {
+			t.Errorf("%s has no package comment: say in one sentence what its place in the whole is", f.path)
+		}
+	}
+}
+
+func TestForbiddenNames(t *testing.T) {
+	t.Parallel()
+	vague := []string{"util", "utils", "common", "helper", "helpers", "misc", "types", "models", "impl"}
+	for _, f := range tree(t) {
+		for name := range strings.SplitSeq(f.path, "/") {
+			if slices.Contains(vague, name) {
+				t.Errorf("%s: %q says nothing; name the package by what its callers read", f.path, name)
+			}
+		}
+	}
+}
