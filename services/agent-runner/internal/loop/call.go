@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+)
+
+const (
+	// parallelCalls bounds the tool calls of one request that run at once.
+	parallelCalls = 8
+	// maxOutputBytes is the largest output that stays in the log.
+	maxOutputBytes = 128 << 10
+)
+
+// calls gives each call without a result one, or announces what a client must do for it. It reports whether any waits.
+func (r *run) calls(ctx context.Context) (waits bool, err error) {
+	if r.State.Filtered() {
+		return false, nil
+	}
+	var jobs []*job
+	var actions, fresh []event.Continuation
+	for _, c := range r.State.Waiting() {
+		ruling, err := r.rule(c)
+		if err != nil {
+			return false, err
+		}
+		if ruling.wait == nil {
+			jobs = append(jobs, &job{run: r, call: c, ruling: ruling})
+			continue
+		}
+		actions = append(actions, *ruling.wait)
+		if ruling.announce {
+			fresh = append(fresh, *ruling.wait)
+		}
+	}
+	if err := r.perform(ctx, jobs); err != nil {
+		return false, err
+	}
+	for _, action := range fresh {
+		if err := r.journal.emit(action); err != nil {
+			return false, err
+		}
+	}
+	if len(actions) > 0 {
+		r.Actions.Put(ctx, actions)
+	}
+	return len(actions) > 0, nil
+}
+
+// job is a call on its way to its result.
+type job struct {
+	run    *run
+	call   transcript.Call
+	ruling ruling
+
+	mu      sync.Mutex // the tool may still print when nobody waits for it any more
+	over    bool
+	blockID string
+	deltas  int
+}
+
+type jobEnd struct {
+	job    *job
+	output Output
+	err    error
+}
+
+// perform runs jobs side by side. When ctx ends first it does not wait long: the results of what still runs are then
+// written by the request's end.
+func (r *run) perform(ctx context.Context, jobs []*job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	jobs, err := r.begin(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer func() {
+		for _, j := range jobs {
+			j.cut()
+		}
+	}()
+	ends := make(chan jobEnd, len(jobs))
+	slots := make(chan struct{}, parallelCalls)
+	for _, j := range jobs {
+		r.stragglers.Go(func() {
+			end := jobEnd{job: j, err: errPanic}
+			defer func() { ends <- end }()
+			defer r.recover(ctx, "tool")
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+				end.output, end.err = j.do(ctx)
+			case <-ctx.Done():
+				end.err = context.Cause(ctx)
+			}
+		})
+	}
+	return r.collect(ctx, cancel, ends, len(jobs))
+}
+
+// begin starts the blocks of all results, finishes those whose output is known, and returns the jobs that must run.
+func (r *run) begin(ctx context.Context, jobs []*job) (rest []*job, err error) {
+	for _, j := range jobs {
+		if err := j.start(); err != nil {
+			return nil, err
+		}
+		if j.ruling.output == nil {
+			rest = append(rest, j)
+			continue
+		}
+		if err := j.finish(ctx, *j.ruling.output); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// collect writes results as they come. The first error stops the other jobs.
+func (r *run) collect(ctx context.Context, cancel context.CancelCauseFunc, ends <-chan jobEnd, n int) error {
+	stopped := ctx.Done()
+	var late <-chan time.Time
+	for range n {
+		var end jobEnd
+		for received := false; !received; {
+			select {
+			case end = <-ends:
+				received = true
+			case <-stopped:
+				stopped, late = nil, time.After(grace)
+			case <-late:
+				return context.Cause(ctx)
+			}
+		}
+		err := end.err
+		if err == nil {
+			err = end.job.finish(ctx, end.output)
+		}
+		if err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (j *job) start() (err error) {
+	j.blockID, err = j.run.journal.open(func(b event.Block) event.Body {
+		return event.ToolResult{Block: b, ToolCallID: j.call.ID, Tool: j.call.Name}
+	})
+	return err
+}
+
+func (j *job) do(ctx context.Context) (Output, error) {
+	if ctx.Err() != nil {
+		return Output{}, context.Cause(ctx)
+	}
+	return j.run.Tools.Call(ctx, j.call.Call, j.ruling.approval, j.progress)
+}
+
+func (j *job) progress(delta string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.over || delta == "" {
+		return
+	}
+	at := j.run.journal.delta(j.blockID, j.deltas)
+	j.deltas++
+	// A log that is lost shows when the result is written.
+	_ = j.run.journal.emit(event.ToolResult{Block: at, ToolCallID: j.call.ID, Delta: clean(delta)})
+}
+
+func (j *job) cut() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.over = true
+}
+
+// finish writes the result: the output for the model first, for it is what a runner that takes over must not miss.
+func (j *job) finish(ctx context.Context, output Output) error {
+	j.cut()
+	ref := output.Ref
+	if ref == nil && len(output.Content) > maxOutputBytes {
+		stored, err := j.run.Objects.PutObject(ctx, []byte(output.Content))
+		if err != nil {
+			return err
+		}
+		ref = &stored
+	}
+	return j.run.journal.result(j.call.ID, j.call.Name, j.blockID, output, ref)
+}
+
+// result writes the output of a call, for the model, and the end of its block, for clients.
+func (j *journal) result(callID, name, blockID string, output Output, ref *event.ObjectRef) error {
+	body := event.ToolOutput{ToolCallID: callID, Status: output.Status, Content: clean(output.Content)}
+	if ref != nil {
+		body.Content, body.Ref = "", ref
+	}
+	if err := j.emit(body); err != nil {
+		return err
+	}
+	if ref != nil {
+		j.keep(callID, output.Content)
+	}
+	return j.emit(event.ToolResult{
+		Block: j.stop(blockID), ToolCallID: callID, Tool: name,
+		Status: output.Status, Summary: output.Summary, ElapsedMS: output.Elapsed.Milliseconds(),
+	})
+}

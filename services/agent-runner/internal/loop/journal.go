@@ -1,0 +1,86 @@
+package loop
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+)
+
+// journal writes events to the log and folds them into the state, so that the state is always what another runner
+// would read from the log. It is safe for concurrent use; whoever reads the state directly must be alone.
+type journal struct {
+	log       Log
+	requestID string
+	messageID string
+	epoch     uint64
+
+	mu    sync.Mutex
+	state *transcript.State
+	lost  error // of the log: nothing can be written any more
+}
+
+func (j *journal) emit(body event.Body) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.write(body)
+}
+
+// write must be called with mu held.
+func (j *journal) write(body event.Body) error {
+	if j.lost != nil {
+		return j.lost
+	}
+	if err := j.log.Emit(body); err != nil {
+		j.lost = fmt.Errorf("write %s event: %w", body.Name(), err)
+		return j.lost
+	}
+	j.state.Fold(event.Event{RequestID: j.requestID, Time: time.Now(), Body: body})
+	return nil
+}
+
+// open writes the start of the next block, as body makes it, and returns the block's id.
+func (j *journal) open(body func(event.Block) event.Body) (blockID string, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	index := j.state.NextBlock()
+	blockID = "b" + strconv.Itoa(index)
+	if j.epoch > 1 {
+		blockID = "e" + strconv.FormatUint(j.epoch, 10) + blockID
+	}
+	return blockID, j.write(body(event.Block{
+		MessageID: j.messageID, BlockID: blockID, Stage: event.Start, BlockIndex: &index,
+	}))
+}
+
+func (j *journal) delta(blockID string, index int) event.Block {
+	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Delta, DeltaIndex: &index}
+}
+
+func (j *journal) stop(blockID string) event.Block {
+	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Stop}
+}
+
+// text is what the open block has so far.
+func (j *journal) text(blockID string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.OpenText(blockID)
+}
+
+// failed returns why nothing can be written any more, or nil.
+func (j *journal) failed() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
+// keep remembers the content of an output that the log only refers to.
+func (j *journal) keep(callID, content string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.state.Keep(callID, content)
+}

@@ -1,0 +1,141 @@
+package loop
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// begin starts d, unless it seems to repeat a block that a dead runner finished.
+func (s *speech) begin(d *draft) error {
+	if len(s.repeat) > 0 && s.repeat[0].Kind == d.kind && s.repeat[0].Tool == d.tool && s.repeat[0].CallID == d.callID {
+		d.repeats = &s.repeat[0]
+		s.repeat = s.repeat[1:]
+		return nil
+	}
+	if err := s.discard(); err != nil {
+		return err
+	}
+	return s.start(d)
+}
+
+func (s *speech) start(d *draft) (err error) {
+	d.blockID, err = s.run.journal.open(func(b event.Block) event.Body {
+		switch d.kind {
+		case event.NameThinking:
+			return event.Thinking{Block: b}
+		case event.NameToolCall:
+			return event.ToolCall{Block: b, ToolCallID: d.callID, Tool: d.tool}
+		default:
+			return event.Text{Block: b}
+		}
+	})
+	return err
+}
+
+// add appends text to d, and writes it unless d still repeats a finished block. Arguments may be spaced differently, so
+// those of a call are compared when it ends.
+func (s *speech) add(d *draft, text string) error {
+	d.size += len(text)
+	if d.repeats == nil {
+		return s.write(d, text)
+	}
+	d.held = append(d.held, text...)
+	if d.kind == event.NameToolCall || strings.HasPrefix(d.repeats.Text, string(d.held)) {
+		return nil
+	}
+	return s.differ(d)
+}
+
+func (s *speech) write(d *draft, text string) error {
+	j := &s.run.journal
+	at := j.delta(d.blockID, d.deltas)
+	d.deltas++
+	switch d.kind {
+	case event.NameThinking:
+		return j.emit(event.Thinking{Block: at, Delta: text})
+	case event.NameToolCall:
+		return j.emit(event.ToolCall{Block: at, ToolCallID: d.callID, Delta: text})
+	default:
+		return j.emit(event.Text{Block: at, Delta: text})
+	}
+}
+
+// differ gives up the block that d repeated so far, and all after it, and writes d in their place.
+func (s *speech) differ(d *draft) error {
+	old := d.repeats
+	d.repeats = nil
+	if err := s.run.journal.discard(*old, reasonSuperseded); err != nil {
+		return err
+	}
+	if err := s.discard(); err != nil {
+		return err
+	}
+	if err := s.start(d); err != nil {
+		return err
+	}
+	if len(d.held) == 0 {
+		return nil
+	}
+	return s.write(d, string(d.held))
+}
+
+// discard gives up the finished blocks that the turn has not repeated.
+func (s *speech) discard() error {
+	for _, b := range s.repeat {
+		if err := s.run.journal.discard(b, reasonSuperseded); err != nil {
+			return err
+		}
+	}
+	s.repeat = nil
+	return nil
+}
+
+// same reports whether two values are the same JSON.
+func same(a, b jsontext.Value) bool {
+	a, b = a.Clone(), b.Clone()
+	return a.Canonicalize() == nil && b.Canonicalize() == nil && bytes.Equal(a, b)
+}
+
+// The reasons in the stops of blocks that were cut.
+const (
+	reasonSuperseded = "superseded"
+	reasonAborted    = "aborted"
+	reasonError      = "error"
+)
+
+// discardOpen gives up the blocks that a dead runner left open, except that a call's result which is stored counts.
+func (j *journal) discardOpen() error {
+	for _, b := range j.state.Open() {
+		if output, ok := j.state.Output(b.CallID); ok && b.Kind == event.NameToolResult {
+			err := j.emit(event.ToolResult{Block: j.stop(b.ID), ToolCallID: b.CallID, Tool: b.Tool, Status: output.Status})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := j.discard(b, reasonSuperseded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard says that a block does not count.
+func (j *journal) discard(b transcript.Block, reason string) error {
+	stop := j.stop(b.ID)
+	stop.Discarded, stop.Reason = true, reason
+	switch b.Kind {
+	case event.NameThinking:
+		return j.emit(event.Thinking{Block: stop})
+	case event.NameToolCall:
+		return j.emit(event.ToolCall{Block: stop, ToolCallID: b.CallID, Tool: b.Tool})
+	case event.NameToolResult:
+		return j.emit(event.ToolResult{Block: stop, ToolCallID: b.CallID, Tool: b.Tool})
+	default:
+		return j.emit(event.Text{Block: stop})
+	}
+}

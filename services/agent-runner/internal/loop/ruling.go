@@ -1,0 +1,158 @@
+package loop
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ruling is what is to be done about a call: wait for a client, take an output without running anything, or run it.
+type ruling struct {
+	wait     *event.Continuation
+	announce bool // wait is not in this request's log yet
+	output   *Output
+	approval string // the action that allowed the run
+}
+
+// rule decides about a call that has no result.
+func (r *run) rule(c transcript.Call) (ruling, error) {
+	switch {
+	case c.Invalid:
+		return fixed(event.ToolFailed, "the arguments were not a JSON object; call %s again with valid ones", c.Name), nil
+	case c.Action == nil:
+		return r.ruleNew(c)
+	case c.Action.Answer != nil:
+		return r.ruleAnswered(c), nil
+	case !c.Action.ExpiresAt.IsZero() && !time.Now().Before(c.Action.ExpiresAt):
+		return fixed(event.ToolDenied, "expired: nobody acted in time"), nil
+	case !c.Own && r.State.Spoken():
+		return fixed(event.ToolDenied, "superseded by a new message"), nil
+	default:
+		return ruling{wait: &c.Action.Continuation, announce: c.Action.RequestID != r.RequestID}, nil
+	}
+}
+
+// ruleNew decides about a call that the model has just made.
+func (r *run) ruleNew(c transcript.Call) (ruling, error) {
+	if c.Gate == "" || c.Gate == event.ContinueApproval {
+		if _, ok := r.spec(c.Name); !ok {
+			return r.unknown(c.Name), nil
+		}
+	}
+	if c.Gate == "" {
+		return ruling{}, nil
+	}
+	hash, err := command.HashArgs(c.Args)
+	if err != nil {
+		return ruling{}, err
+	}
+	return ruling{announce: true, wait: &event.Continuation{
+		ActionID: id.Derive(id.Action, c.ID),
+		Kind:     c.Gate,
+		Payload: event.ContinuationAction{
+			ToolCallID: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: hash, Question: question(c),
+		},
+		ExpiresAt: time.Now().Add(r.Agent.ActionTTL).UTC().Truncate(time.Millisecond),
+	}}, nil
+}
+
+// ruleAnswered decides about a call that a client has acted on.
+func (r *run) ruleAnswered(c transcript.Call) ruling {
+	action, answer := c.Action, c.Action.Answer
+	switch {
+	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:
+		return fixed(event.ToolDenied, "the user declined to answer%s", because(answer.Error))
+	case answer.Status == event.ActionDenied:
+		return fixed(event.ToolDenied, "the user denied this call%s", because(answer.Error))
+	case answer.Status == event.ActionError:
+		return fixed(event.ToolFailed, "%s", cmp.Or(answer.Error, "the client reported an error without saying which"))
+	case action.Kind != event.ContinueApproval:
+		return fixed(event.ToolSuccess, "%s", content(answer.Result))
+	}
+	if hash, err := command.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash {
+		return fixed(event.ToolDenied, "the approval was for other arguments")
+	}
+	if _, ok := r.spec(c.Name); !ok {
+		return r.unknown(c.Name)
+	}
+	return ruling{approval: action.ActionID}
+}
+
+// gate says who must act before a tool has a result. What the backend asks for comes first, except that nobody but the
+// client can run its tools.
+func (r *run) gate(name string, asked backend.Gate) event.ContinuationKind {
+	spec, known := r.spec(name)
+	switch {
+	case asked == backend.GateInput || known && name == AskUser().Name:
+		return event.ContinueInput
+	case asked == backend.GateClient || spec.Client:
+		return event.ContinueTool
+	case asked == backend.GateApproval || spec.Approval == tool.ApprovalAlways:
+		return event.ContinueApproval
+	default:
+		return ""
+	}
+}
+
+func (r *run) spec(name string) (tool.Spec, bool) {
+	i := slices.IndexFunc(r.Agent.Tools, func(s tool.Spec) bool { return s.Name == name })
+	if i < 0 {
+		return tool.Spec{}, false
+	}
+	return r.Agent.Tools[i], true
+}
+
+func (r *run) unknown(name string) ruling {
+	names := make([]string, 0, len(r.Agent.Tools))
+	for _, s := range r.Agent.Tools {
+		names = append(names, s.Name)
+	}
+	if len(names) == 0 {
+		return fixed(event.ToolFailed, "there is no tool %.64q; this agent has no tools", name)
+	}
+	return fixed(event.ToolFailed, "there is no tool %.64q; there are %s", name, strings.Join(names, ", "))
+}
+
+// fixed is an output that says itself what happened, to the model and to clients.
+func fixed(status event.ToolStatus, format string, args ...any) ruling {
+	text := fmt.Sprintf(format, args...)
+	return ruling{output: &Output{Status: status, Content: text, Summary: summary(text)}}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// content is a client's result as the model reads it: a string as it is, any other JSON as text.
+func content(result jsontext.Value) string {
+	var text string
+	if result.Kind() == '"' && json.Unmarshal(result, &text) == nil {
+		return text
+	}
+	return string(result)
+}
+
+// question is what a call of AskUser asks.
+func question(c transcript.Call) string {
+	var args struct {
+		Question string `json:"question"`
+	}
+	if c.Gate != event.ContinueInput || json.Unmarshal(c.Args, &args) != nil {
+		return ""
+	}
+	return args.Question
+}

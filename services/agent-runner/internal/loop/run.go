@@ -1,0 +1,188 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+)
+
+const (
+	// maxStalls bounds the claims without a finished step in between: the first, and two restarts.
+	maxStalls = 3
+	// grace is how long the end of a request waits for a backend or tool that was told to stop.
+	grace = 500 * time.Millisecond
+	// leave is how long the end of Run waits for one that ignores it.
+	leave = 5 * time.Second
+)
+
+var errTime = errors.New("the request's time is over")
+
+// run is a request under way.
+type run struct {
+	Request
+	journal    journal
+	messageID  string
+	unfinished event.Usage // of a turn that failed
+	stragglers sync.WaitGroup
+}
+
+// Run takes a request to its terminal event and stores that. It returns nil once the terminal event is stored; the
+// log's error when the log is lost; and ctx's cause when ctx is cancelled for anything but an [Abort]: then the request
+// stays open for another runner. It waits for what it started, a few seconds at most.
+func Run(ctx context.Context, request Request) error {
+	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
+	r.journal = journal{log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, state: r.State}
+	started := r.State.Started()
+	if started.IsZero() {
+		started = time.Now()
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, started.Add(r.Agent.Time), errTime)
+	defer cancel()
+
+	finish, err := r.turns(ctx)
+	err = r.end(ctx, finish, err)
+	cancel()
+	r.await()
+	return err
+}
+
+// turns goes from wherever the log stands to the end of the answer.
+func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
+	if r.State.Stalls() > maxStalls {
+		e := fault.New(fault.AgentError, "the agent was interrupted %d times without getting any further; try again", maxStalls)
+		e.Retryable = true
+		return "", e
+	}
+	if err := r.journal.discardOpen(); err != nil {
+		return "", err
+	}
+	for {
+		waits, err := r.calls(ctx)
+		if err != nil {
+			return "", err
+		}
+		if waits {
+			return event.FinishActionRequired, nil
+		}
+		if finish, ok := r.finished(); ok {
+			return finish, nil
+		}
+		if err := r.check(ctx); err != nil {
+			return "", err
+		}
+		if err := r.turn(ctx); err != nil {
+			return "", err
+		}
+	}
+}
+
+// finished reports whether the request ends here, and how.
+func (r *run) finished() (event.FinishReason, bool) {
+	s := r.State
+	usage := s.Usage()
+	finish, answered := s.Answered()
+	switch {
+	case s.Filtered():
+		return event.FinishContentFilter, true
+	case answered && (finish == event.FinishToolCalls || finish == ""):
+		return event.FinishStop, true
+	case answered:
+		return finish, true
+	case s.Turns() >= r.Agent.Turns:
+		return event.FinishMaxTurns, true
+	case r.Agent.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= r.Agent.Tokens:
+		return event.FinishBudget, true
+	default:
+		return "", false
+	}
+}
+
+// check returns why the request must not go on.
+func (r *run) check(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if abort := r.Aborted(ctx); abort != nil {
+		return abort
+	}
+	return nil
+}
+
+// turn lets the model speak once.
+func (r *run) turn(ctx context.Context) error {
+	s := newSpeech(r)
+	outcome, err := r.speak(ctx, s)
+	usage := outcome.Usage
+	if usage.CostUSD == 0 {
+		usage.CostUSD = r.Price(outcome.Model, usage)
+	}
+	if err == nil {
+		err = s.finish()
+	}
+	s.cut()
+	if err != nil {
+		r.unfinished = usage
+		return err
+	}
+	if err := r.journal.emit(event.UsageSoFar{
+		Usage: r.State.Usage().Add(usage), Turns: r.State.Turns() + 1, FinishReason: outcome.Finish,
+	}); err != nil {
+		return err
+	}
+	if len(r.State.Waiting()) == 0 {
+		return nil
+	}
+	// No tool runs before its call is stored: a runner that takes over must know of it.
+	return r.Log.Flush(ctx)
+}
+
+// speak runs the backend and waits for it, but not for long after ctx is done.
+func (r *run) speak(ctx context.Context, s *speech) (backend.Outcome, error) {
+	type answer struct {
+		outcome backend.Outcome
+		err     error
+	}
+	turn := backend.Turn{
+		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
+		System: r.Agent.System, Messages: r.State.Messages(), Tools: r.Agent.Tools,
+		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options,
+	}
+	answers := make(chan answer, 1)
+	r.stragglers.Go(func() {
+		a := answer{err: errPanic}
+		defer func() { answers <- a }()
+		defer r.recover(ctx, "backend")
+		a.outcome, a.err = r.Backend.Run(ctx, turn, s.chunk)
+	})
+	select {
+	case a := <-answers:
+		return a.outcome, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-answers:
+		return a.outcome, context.Cause(ctx)
+	case <-time.After(grace):
+		return backend.Outcome{}, context.Cause(ctx)
+	}
+}
+
+// await waits for goroutines that outlived the request because they ignored its end.
+func (r *run) await() {
+	gone := make(chan struct{})
+	go func() {
+		r.stragglers.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(leave):
+		r.Logger.Error("a backend or tool does not return after its context is done", "agent", r.Agent.Name)
+	}
+}

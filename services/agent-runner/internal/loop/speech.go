@@ -1,0 +1,249 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Bounds of one turn. A text that outgrows a block goes on in the next one, because the stop of a block repeats it and
+// must fit into a message, even where each byte becomes six in JSON.
+const (
+	maxBlockBytes = 128 << 10
+	maxDeltaBytes = 32 << 10
+	maxArgsBytes  = 256 << 10
+	maxCalls      = 128
+)
+
+var errCut = errors.New("the turn is over")
+
+// speech turns the chunks of one turn into events by S2's stage pattern: start, deltas, stop.
+//
+// Where a dead runner left finished blocks of this turn, the turn is done again: blocks that come out the same are not
+// written twice, and from the first difference on the old ones are discarded.
+type speech struct {
+	run *run
+
+	mu     sync.Mutex // the backend may still speak when nobody listens any more
+	over   bool
+	prose  *draft   // the open text or thinking
+	calls  []*draft // open until the turn ends, for their deltas may interleave
+	repeat []transcript.Block
+}
+
+// draft is a block that is being written.
+type draft struct {
+	kind      event.Name
+	blockID   string
+	deltas    int
+	size      int
+	signature string
+	repeats   *transcript.Block // the finished block that this one has repeated so far
+	held      []byte            // what it repeated
+
+	index  int // of a call
+	callID string
+	tool   string
+	gate   event.ContinuationKind
+	args   []byte
+}
+
+func newSpeech(r *run) *speech { return &speech{run: r, repeat: r.State.Unfinished()} }
+
+// chunk is the backend.Emit of the turn.
+func (s *speech) chunk(c backend.Chunk) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return errCut
+	}
+	switch c := c.(type) {
+	case backend.TextDelta:
+		return s.say(event.NameText, string(c))
+	case backend.ThinkingDelta:
+		return s.say(event.NameThinking, string(c))
+	case backend.Signature:
+		return s.sign(string(c))
+	case backend.CallStart:
+		return s.call(c)
+	case backend.CallDelta:
+		return s.argue(c)
+	case backend.Warning:
+		return s.run.journal.emit(event.Notice{Level: "warning", Message: clean(string(c))})
+	default:
+		return fmt.Errorf("the backend emitted a chunk of unknown type %T", c)
+	}
+}
+
+// cut makes the speech deaf: whatever the backend says from now on has no effect.
+func (s *speech) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}
+
+// finish stops all blocks, at the end of a turn that went well.
+func (s *speech) finish() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.endProse(); err != nil {
+		return err
+	}
+	for _, d := range s.calls {
+		if err := s.endCall(d); err != nil {
+			return err
+		}
+	}
+	return s.discard()
+}
+
+func (s *speech) say(kind event.Name, text string) error {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	for text != "" {
+		if s.prose != nil && (s.prose.kind != kind || s.prose.signature != "" || s.prose.size >= maxBlockBytes) {
+			if err := s.endProse(); err != nil {
+				return err
+			}
+		}
+		if s.prose == nil {
+			d := &draft{kind: kind}
+			if err := s.begin(d); err != nil {
+				return err
+			}
+			s.prose = d
+		}
+		room := min(maxDeltaBytes, maxBlockBytes-s.prose.size)
+		piece := head(text, room)
+		text = text[len(piece):]
+		if err := s.add(s.prose, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// head returns the start of text, at most n bytes or one character, whole characters only.
+func head(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	if n == 0 {
+		_, n = utf8.DecodeRuneInString(text)
+	}
+	return text[:n]
+}
+
+// sign completes the thinking before it; a signature alone is thinking that the provider hides.
+func (s *speech) sign(signature string) error {
+	if s.prose == nil || s.prose.kind != event.NameThinking {
+		if err := s.endProse(); err != nil {
+			return err
+		}
+		d := &draft{kind: event.NameThinking}
+		if err := s.begin(d); err != nil {
+			return err
+		}
+		s.prose = d
+	}
+	s.prose.signature += signature
+	return nil
+}
+
+func (s *speech) call(c backend.CallStart) error {
+	if err := s.endProse(); err != nil {
+		return err
+	}
+	if s.find(c.Index) != nil {
+		return fmt.Errorf("the backend started call %d of the turn twice", c.Index)
+	}
+	if len(s.calls) == maxCalls {
+		return fault.New(fault.AgentError, "the model made more than %d tool calls in one turn", maxCalls)
+	}
+	r := s.run
+	d := &draft{
+		kind: event.NameToolCall, index: c.Index, tool: clean(c.Name), gate: r.gate(c.Name, c.Gate),
+		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(r.State.Turns()+1), strconv.Itoa(c.Index)),
+	}
+	s.calls = append(s.calls, d)
+	return s.begin(d)
+}
+
+func (s *speech) find(index int) *draft {
+	for _, d := range s.calls {
+		if d.index == index {
+			return d
+		}
+	}
+	return nil
+}
+
+func (s *speech) argue(c backend.CallDelta) error {
+	d := s.find(c.Index)
+	if d == nil {
+		return fmt.Errorf("the backend gave arguments for call %d of the turn before it started it", c.Index)
+	}
+	if len(d.args)+len(c.Args) > maxArgsBytes {
+		return fault.New(fault.AgentError, "the arguments of tool %.64q are longer than %d bytes", d.tool, maxArgsBytes)
+	}
+	d.args = append(d.args, c.Args...)
+	return s.add(d, strings.ToValidUTF8(c.Args, "\uFFFD"))
+}
+
+func (s *speech) endProse() error {
+	d := s.prose
+	s.prose = nil
+	if d == nil {
+		return nil
+	}
+	if d.repeats != nil {
+		if d.repeats.Text == string(d.held) {
+			return nil
+		}
+		if err := s.differ(d); err != nil {
+			return err
+		}
+	}
+	j := &s.run.journal
+	if d.kind == event.NameThinking {
+		return j.emit(event.Thinking{Block: j.stop(d.blockID), Thinking: j.text(d.blockID), Signature: d.signature})
+	}
+	return j.emit(event.Text{Block: j.stop(d.blockID), Text: j.text(d.blockID)})
+}
+
+func (s *speech) endCall(d *draft) error {
+	if len(strings.TrimSpace(string(d.args))) == 0 {
+		// Models leave out the arguments of tools that have none. The deltas must still be JSON.
+		d.args = []byte("{}")
+		if err := s.add(d, "{}"); err != nil {
+			return err
+		}
+	}
+	args, gate, reason := jsontext.Value(d.args), d.gate, ""
+	if !args.IsValid() || args.Kind() != '{' {
+		args, gate, reason = jsontext.Value("{}"), "", transcript.ReasonInvalid
+	}
+	if d.repeats != nil {
+		if reason == d.repeats.Reason && same(args, d.repeats.Args) {
+			return nil
+		}
+		if err := s.differ(d); err != nil {
+			return err
+		}
+	}
+	stop := s.run.journal.stop(d.blockID)
+	stop.Reason = reason
+	return s.run.journal.emit(event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate})
+}

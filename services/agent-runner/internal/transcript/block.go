@@ -1,0 +1,103 @@
+package transcript
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ReasonInvalid is the reason in a tool_call's stop whose arguments were not a JSON object. The stop then has empty
+// arguments, and the call never runs.
+const ReasonInvalid = "invalid_arguments"
+
+// Block is one block of the answer.
+type Block struct {
+	ID     string
+	Index  int
+	Kind   event.Name // text, thinking, tool_call or tool_result
+	Reason string     // why it was cut
+
+	Text      string // of text and thinking
+	Signature string // of thinking
+
+	CallID string // of calls and results
+	Tool   string
+	Args   jsontext.Value
+	Gate   event.ContinuationKind
+
+	Status  event.ToolStatus // of results
+	Summary string
+
+	partial []byte // deltas of an open block
+}
+
+// block folds one event of a block. b holds what the event says about it, delta what it adds to the text.
+func (s *State) block(at event.Block, b Block, delta string) {
+	r := &s.request
+	b.ID, b.Reason = at.BlockID, at.Reason
+	i := slices.IndexFunc(r.open, func(o Block) bool { return o.ID == b.ID })
+	switch at.Stage {
+	case event.Start:
+		b.Index = r.nextBlock
+		if at.BlockIndex != nil {
+			b.Index = *at.BlockIndex
+		}
+		r.nextBlock = max(r.nextBlock, b.Index+1)
+		r.open = append(r.open, b)
+	case event.Delta:
+		if i >= 0 {
+			r.open[i].partial = append(r.open[i].partial, delta...)
+		}
+	case event.Stop:
+		b.Index = r.nextBlock
+		if i >= 0 {
+			b.Index = r.open[i].Index
+			r.open = slices.Delete(r.open, i, i+1)
+		}
+		s.finish(b, at.Discarded)
+	}
+}
+
+// finish keeps a stopped block. A discarded one does not count, even if it had counted before.
+func (s *State) finish(b Block, discarded bool) {
+	r := &s.request
+	if discarded {
+		same := func(o Block) bool { return o.ID == b.ID }
+		r.blocks = slices.DeleteFunc(r.blocks, same)
+		r.turn = slices.DeleteFunc(r.turn, same)
+		return
+	}
+	if b.Text+b.Signature == "" && (b.Kind == event.NameText || b.Kind == event.NameThinking) {
+		return
+	}
+	r.blocks = insert(r.blocks, b)
+	if b.Kind != event.NameToolResult {
+		r.turn = insert(r.turn, b)
+	}
+}
+
+func insert(blocks []Block, b Block) []Block {
+	i, _ := slices.BinarySearchFunc(blocks, b.Index+1, func(o Block, index int) int { return cmp.Compare(o.Index, index) })
+	return slices.Insert(blocks, i, b)
+}
+
+func (b Block) call() backend.Call { return backend.Call{ID: b.CallID, Name: b.Tool, Args: b.Args} }
+
+// content is the block as done.content shows it.
+func (b Block) content() event.Content {
+	switch b.Kind {
+	case event.NameThinking:
+		return event.Content{Type: event.ContentThinking, Thinking: b.Text}
+	case event.NameToolCall:
+		return event.Content{Type: event.ContentToolUse, ToolCallID: b.CallID, Name: b.Tool, Args: b.Args}
+	case event.NameToolResult:
+		return event.Content{
+			Type: event.ContentToolResult, ToolCallID: b.CallID, Name: b.Tool, Status: b.Status, Summary: b.Summary,
+		}
+	default:
+		return event.Content{Type: event.ContentText, Text: b.Text}
+	}
+}

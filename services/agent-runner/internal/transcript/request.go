@@ -1,0 +1,144 @@
+package transcript
+
+import (
+	"slices"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// request is how far the newest request got.
+type request struct {
+	id        string
+	started   time.Time // of its first event
+	heard     bool      // has its input
+	opened    bool      // has its metadata
+	spoken    bool      // the user said something, beside action results
+	stalls    int       // claims since the last finished step
+	nextBlock int
+	open      []Block // started, not stopped
+	turn      []Block // finished blocks of the turn that has not ended yet
+	blocks    []Block // finished blocks that count, results among them
+	turns     int     // ended ones
+	calls     int     // of the turn that ended last
+	finish    event.FinishReason
+	usage     event.Usage
+	ended     bool
+}
+
+// Started is the time of the request's first event; zero when it has none.
+func (s *State) Started() time.Time { return s.request.started }
+
+// Heard reports whether the request's log has its input.
+func (s *State) Heard() bool { return s.request.heard }
+
+// Opened reports whether the request's log has its metadata.
+func (s *State) Opened() bool { return s.request.opened }
+
+// Spoken reports whether the request brought a message of the user, beside action results.
+func (s *State) Spoken() bool { return s.request.spoken }
+
+// Ended reports whether the request has its terminal event.
+func (s *State) Ended() bool { return s.request.ended }
+
+// Stalls counts the claims since the request's last finished step: a turn, or a tool's result.
+func (s *State) Stalls() int { return s.request.stalls }
+
+// NextBlock is the index of the request's next block.
+func (s *State) NextBlock() int { return s.request.nextBlock }
+
+// Turns counts the request's ended turns.
+func (s *State) Turns() int { return s.request.turns }
+
+// Usage is what the request's ended turns have used.
+func (s *State) Usage() event.Usage { return s.request.usage }
+
+// Answered reports whether the last turn of the request ended without calls, and how: then the answer is complete.
+func (s *State) Answered() (event.FinishReason, bool) {
+	return s.request.finish, s.request.turns > 0 && s.request.calls == 0 && len(s.request.turn) == 0
+}
+
+// Filtered reports whether the provider cut the last turn for its content: its calls must not run.
+func (s *State) Filtered() bool { return s.request.finish == event.FinishContentFilter }
+
+// Open gives the request's blocks that started and did not stop, each with its text so far.
+func (s *State) Open() []Block {
+	open := slices.Clone(s.request.open)
+	for i := range open {
+		open[i].Text = string(open[i].partial)
+	}
+	return open
+}
+
+// OpenText is the text so far of one open block.
+func (s *State) OpenText(blockID string) string {
+	for _, b := range s.request.open {
+		if b.ID == blockID {
+			return string(b.partial)
+		}
+	}
+	return ""
+}
+
+// Unfinished gives the finished blocks of a turn that has not ended, in the order of their indices.
+func (s *State) Unfinished() []Block { return slices.Clone(s.request.turn) }
+
+// Content lists the request's blocks that count, as done.content does.
+func (s *State) Content() []event.Content {
+	content := make([]event.Content, 0, len(s.request.blocks))
+	for _, b := range s.request.blocks {
+		content = append(content, b.content())
+	}
+	return content
+}
+
+// Call is a tool call that has no result yet.
+type Call struct {
+	backend.Call
+	Gate    event.ContinuationKind // who must act first, as the call's event says
+	Invalid bool                   // its arguments were not a JSON object
+	Action  *Action                // what was announced for it; nil = nothing
+	Own     bool                   // made by the newest request
+}
+
+// Waiting lists the calls that want a result: those of the newest request, and those of earlier ones whose action is
+// still open. Calls of an unfinished turn are not among them, since that turn will be done again.
+func (s *State) Waiting() []Call {
+	var waiting []Call
+	for _, e := range s.entries {
+		for _, b := range e.blocks {
+			if b.Kind != event.NameToolCall || s.has(b.CallID) {
+				continue
+			}
+			call := Call{
+				Call: b.call(), Gate: b.Gate, Invalid: b.Reason == ReasonInvalid,
+				Action: s.action(b.CallID), Own: e.requestID == s.request.id,
+			}
+			if call.Own || call.Action != nil {
+				waiting = append(waiting, call)
+			}
+		}
+	}
+	return waiting
+}
+
+// Output is the result of a call, and whether there is one.
+func (s *State) Output(callID string) (event.ToolOutput, bool) {
+	output, ok := s.outputs[callID]
+	return output, ok
+}
+
+func (s *State) has(callID string) bool {
+	_, ok := s.outputs[callID]
+	return ok
+}
+
+func (s *State) action(callID string) *Action {
+	for _, a := range s.actions {
+		if a.Payload.ToolCallID == callID {
+			return &a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+// Package transcript turns the events of a thread's requests into what an agent-runner must know: the conversation for
+// the model, the calls that still want a result, the actions that wait for a client, and how far the newest request got.
+//
+// It is pure. The same fold reads the thread's earlier requests, a dead runner's log at a takeover, and what the turn
+// loop emits itself, so a runner that takes over knows exactly what its predecessor knew.
+package transcript
+
+import (
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// State is a thread as its events tell it. The zero value is a thread without events. It is not safe for concurrent use.
+type State struct {
+	entries []entry
+	outputs map[string]event.ToolOutput // by tool call
+	actions []Action                    // those without an output, in the order of their first announcement
+	request request                     // the newest one
+}
+
+// entry is one contribution to the conversation: what a user said, or one turn of the model. The results of a turn's
+// calls are found by their ids, so they stand beside it wherever in the logs they came.
+type entry struct {
+	requestID string
+	user      []backend.Part
+	blocks    []Block
+}
+
+// Action is something that a client must do before its call can have a result.
+type Action struct {
+	event.Continuation
+	RequestID string              // the request that announced it last
+	Answer    *event.ActionResult // what the client decided; nil = it still waits
+}
+
+// Fold adds events in the order of their logs: all of one request before the next one of the thread. Deltas may be
+// missing, as they are in history's answers.
+func (s *State) Fold(events ...event.Event) {
+	for _, e := range events {
+		s.fold(e)
+	}
+}
+
+func (s *State) fold(e event.Event) {
+	if e.RequestID != s.request.id {
+		s.endTurn()
+		s.dropAnswered()
+		s.request = request{id: e.RequestID, started: e.Time}
+	}
+	switch b := e.Body.(type) {
+	case event.Text:
+		s.block(b.Block, Block{Kind: event.NameText, Text: b.Text}, b.Delta)
+	case event.FinalAnswer:
+		s.block(b.Block, Block{Kind: event.NameText, Text: b.Content}, b.Delta)
+	case event.Thinking:
+		s.block(b.Block, Block{Kind: event.NameThinking, Text: b.Thinking, Signature: b.Signature}, b.Delta)
+	case event.ToolCall:
+		s.block(b.Block, Block{
+			Kind: event.NameToolCall, CallID: b.ToolCallID, Tool: b.Tool, Args: b.Args, Gate: b.Gate,
+		}, b.Delta)
+	case event.ToolResult:
+		s.endTurn()
+		s.block(b.Block, Block{
+			Kind: event.NameToolResult, CallID: b.ToolCallID, Tool: b.Tool, Status: b.Status, Summary: b.Summary,
+		}, "")
+	case event.ToolOutput:
+		s.output(b)
+	case event.Continuation:
+		s.announce(e.RequestID, b)
+	default:
+		s.progress(b)
+	}
+}
+
+// progress folds the events that say how far the request got.
+func (s *State) progress(body event.Body) {
+	r := &s.request
+	switch b := body.(type) {
+	case event.Claim:
+		r.stalls++
+	case event.Metadata:
+		r.opened = true
+	case event.Input:
+		s.input(b)
+	case event.UsageSoFar:
+		r.turns, r.finish, r.usage, r.stalls = b.Turns, b.FinishReason, b.Usage, 0
+		r.calls = 0
+		for _, block := range r.turn {
+			if block.Kind == event.NameToolCall {
+				r.calls++
+			}
+		}
+		s.endTurn()
+	case event.Done, event.Error, event.Aborted:
+		r.ended = true
+		s.endTurn()
+		s.dropAnswered()
+	}
+}
+
+func (s *State) input(b event.Input) {
+	s.request.heard = true
+	for _, m := range b.Messages {
+		s.request.spoken = true
+		s.entries = append(s.entries, entry{requestID: s.request.id, user: userParts(m.Content)})
+	}
+	for _, result := range b.ActionResults {
+		i := slices.IndexFunc(s.actions, func(a Action) bool { return a.ActionID == result.ActionID })
+		if i >= 0 {
+			s.actions[i].Answer = &result
+		}
+	}
+}
+
+func (s *State) output(b event.ToolOutput) {
+	s.endTurn()
+	s.request.stalls = 0
+	if s.outputs == nil {
+		s.outputs = make(map[string]event.ToolOutput)
+	}
+	s.outputs[b.ToolCallID] = b
+	s.actions = slices.DeleteFunc(s.actions, func(a Action) bool { return a.Payload.ToolCallID == b.ToolCallID })
+}
+
+func (s *State) announce(requestID string, b event.Continuation) {
+	s.endTurn()
+	action := Action{Continuation: b, RequestID: requestID}
+	i := slices.IndexFunc(s.actions, func(a Action) bool { return a.ActionID == b.ActionID })
+	if i < 0 {
+		s.actions = append(s.actions, action)
+		return
+	}
+	s.actions[i] = action
+}
+
+// endTurn moves the blocks of the turn into the conversation. Whatever follows belongs to the model's next turn.
+func (s *State) endTurn() {
+	if len(s.request.turn) > 0 {
+		s.entries = append(s.entries, entry{requestID: s.request.id, blocks: s.request.turn})
+	}
+	s.request.turn = nil
+}
+
+// dropAnswered forgets actions whose request ended between the client's decision and its effect: a decision counts once.
+func (s *State) dropAnswered() {
+	s.actions = slices.DeleteFunc(s.actions, func(a Action) bool { return a.Answer != nil })
+}
