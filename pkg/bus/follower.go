@@ -28,6 +28,7 @@ type Follower struct {
 	log    storedLog
 	ahead  []event.Frame // read from storage, not given yet
 	stale  bool          // storage may hold more than was read
+	behind bool          // storage does hold more, though perhaps not every replica
 	look   time.Duration // between looks into storage while nothing comes
 	lookAt time.Time     // the next one
 	ended  bool
@@ -110,6 +111,7 @@ func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 		f.gave(frame)
 		return frame, true, nil
 	}
+	f.behind = behind
 	f.stale = f.stale || behind
 	return event.Frame{}, false, changed
 }
@@ -130,12 +132,17 @@ func (f *Follower) relax(look time.Duration) {
 func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
 	for {
 		frames, more, err := f.log.next(ctx)
-		if err == nil {
-			f.ahead, f.stale = frames, more
-			return nil
-		}
 		if errors.Is(err, ErrForgotten) {
 			return err
+		}
+		if err == nil {
+			f.ahead, f.stale = frames, more
+		}
+		if err == nil && len(frames) == 0 && f.behind {
+			return pause(ctx, replicaPause)
+		}
+		if err == nil {
+			return nil
 		}
 		if err := pause(ctx, refill); err != nil {
 			return err

@@ -7,11 +7,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// replicaPatience is how long an object that is missing is looked for.
+const replicaPatience = time.Second
 
 // PutObject stores a payload that is too large for an event. It is kept as long as the stream keeps events.
 func (b *Bus) PutObject(ctx context.Context, data []byte) (event.ObjectRef, error) {
@@ -34,6 +38,13 @@ func (b *Bus) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
 		return nil, err
 	}
 	data, err := objects.GetBytes(ctx, ref.Object)
+	// A reference is made after its object, so "not found" may only be a replica that lags.
+	for begun := time.Now(); errors.Is(err, jetstream.ErrObjectNotFound) && time.Since(begun) < replicaPatience; {
+		if err := pause(ctx, replicaPause); err != nil {
+			return nil, fmt.Errorf("read object %.64q: %w", ref.Object, err)
+		}
+		data, err = objects.GetBytes(ctx, ref.Object)
+	}
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, ErrNotFound
 	}

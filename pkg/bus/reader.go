@@ -22,18 +22,29 @@ func (b *Bus) Last(ctx context.Context, log LogID) (event.Frame, error) {
 	return m.frame()
 }
 
-// Read yields what is stored of a log, from event n = from on, without gaps, until there is no more. An empty log
-// yields nothing. ErrForgotten when the stream no longer holds event from, though it holds later ones.
+// Read yields what is stored of a log when it is called, from event n = from on, without gaps. An empty log yields
+// nothing. ErrForgotten when the stream no longer holds event from, though it holds later ones.
 func (b *Bus) Read(ctx context.Context, log LogID, from uint64) iter.Seq2[event.Frame, error] {
 	return func(yield func(event.Frame, error) bool) {
+		newest, err := b.Last(ctx, log)
+		if errors.Is(err, ErrNotFound) {
+			return
+		}
+		if err != nil {
+			yield(event.Frame{}, err)
+			return
+		}
 		subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
 		if err != nil {
 			yield(event.Frame{}, err)
 			return
 		}
 		r := storedLog{bus: b, subject: subject, n: from}
-		for {
-			frames, more, err := r.next(ctx)
+		for r.n < newest.Next() {
+			frames, _, err := r.next(ctx)
+			if err == nil && len(frames) == 0 {
+				err = pause(ctx, replicaPause)
+			}
 			if err != nil {
 				yield(event.Frame{}, err)
 				return
@@ -42,9 +53,6 @@ func (b *Bus) Read(ctx context.Context, log LogID, from uint64) iter.Seq2[event.
 				if !yield(f, nil) {
 					return
 				}
-			}
-			if !more {
-				return
 			}
 		}
 	}

@@ -115,7 +115,10 @@ func (b *Bus) nextDirect(ctx context.Context, stream, subject string, from uint6
 	return directAnswer(msg)
 }
 
-// page is the size of one batched direct get.
+// replicaPause is the wait for a replica that has not yet what the leader has.
+const replicaPause = 5 * time.Millisecond
+
+// The size of one batched direct get.
 const (
 	pageMessages = 500
 	pageBytes    = 1 << 20

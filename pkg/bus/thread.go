@@ -2,8 +2,10 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
@@ -46,11 +48,15 @@ func (b *Bus) ThreadRecords(ctx context.Context, tenant, threadID string, after 
 			yield(ThreadRecord{}, err)
 			return
 		}
-		for more := true; more; {
+		newest, err := b.last(ctx, b.eventsStream(), subject)
+		if errors.Is(err, ErrNotFound) {
+			return
+		}
+		for err == nil && after < newest.Sequence {
 			var messages []stored
-			if messages, more, err = b.page(ctx, b.eventsStream(), subject, after+1); err != nil {
-				yield(ThreadRecord{}, err)
-				return
+			messages, _, err = b.page(ctx, b.eventsStream(), subject, after+1)
+			if err == nil && len(messages) == 0 {
+				err = pause(ctx, replicaPause)
 			}
 			for _, m := range messages {
 				t, err := m.thread()
@@ -59,6 +65,9 @@ func (b *Bus) ThreadRecords(ctx context.Context, tenant, threadID string, after 
 				}
 				after = m.Sequence
 			}
+		}
+		if err != nil {
+			yield(ThreadRecord{}, err)
 		}
 	}
 }
@@ -76,8 +85,9 @@ type ThreadFollower struct {
 	bus      *Bus
 	subject  string
 	sub      *nats.Subscription
-	messages chan *nats.Msg // only says that something came; storage is read
-	after    uint64
+	messages chan *nats.Msg // says that something came; storage is read
+	after    uint64         // sequence of the newest record that was read
+	known    uint64         // sequence of the newest record that came
 	ahead    []ThreadRecord
 	stale    bool
 }
@@ -117,8 +127,9 @@ func (f *ThreadFollower) Next(ctx context.Context, wait time.Duration) (ThreadRe
 			continue
 		}
 		select {
-		case <-f.messages:
+		case msg := <-f.messages:
 			f.stale = true
+			f.known, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64) // 0 would only mean to look less long
 		case <-ctx.Done():
 			return ThreadRecord{}, ctx.Err()
 		case <-timer.C:
@@ -141,7 +152,10 @@ func (f *ThreadFollower) fill(ctx context.Context) error {
 		f.ahead = append(f.ahead, t)
 		f.after = m.Sequence
 	}
-	f.stale = more
+	f.stale = more || f.after < f.known
+	if f.stale && len(messages) == 0 {
+		return pause(ctx, replicaPause)
+	}
 	return nil
 }
 
