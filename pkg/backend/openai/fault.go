@@ -1,0 +1,95 @@
+package openai
+
+import (
+	"encoding/json" // the SDK's errors are of this package
+	"errors"
+	"net/http"
+
+	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
+	"github.com/agentbus/agentbus/pkg/fault"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+)
+
+// outOfQuota is the code of a 429 that waiting does not cure.
+const outOfQuota = "insufficient_quota"
+
+// fault says what became of an answer without an end.
+func (r *reader) fault(api upstream.API, res *http.Response, err error) *fault.Error {
+	if refusal, ok := errors.AsType[*sdk.Error](err); ok {
+		return refused(api, refusal)
+	}
+	if failure, ok := errors.AsType[*ssestream.StreamError](err); ok {
+		return failed(api, failure.Event.Data)
+	}
+	if res == nil {
+		return api.Unreachable(err)
+	}
+	if res.StatusCode >= http.StatusBadRequest { // with a body that is not of the API
+		return api.Refused(res.StatusCode, res.Header, "", res.Header.Get("X-Request-Id"))
+	}
+	if malformed(err) {
+		return api.Malformed(err)
+	}
+	if err == nil && r.chunks == 0 && !isStream(res) {
+		return api.NotStream(res.Header.Get("Content-Type"))
+	}
+	return api.Cut(err)
+}
+
+func refused(api upstream.API, e *sdk.Error) *fault.Error {
+	f := api.Refused(e.StatusCode, e.Response.Header, e.Message, e.Response.Header.Get("X-Request-Id"))
+	if e.Code == outOfQuota {
+		return spent(api, f)
+	}
+	return f
+}
+
+func spent(api upstream.API, cause error) *fault.Error {
+	return fault.Wrap(cause, fault.AgentError, "the account behind %s has used up its quota at %s; check its plan and billing",
+		api.KeyEnv, api.Name)
+}
+
+// failed reads an error that came within the stream. Its code may be a word or, from some servers, an HTTP status.
+func failed(api upstream.API, data []byte) *fault.Error {
+	var event struct {
+		Error struct {
+			Message string         `json:"message"`
+			Type    string         `json:"type"`
+			Code    jsontext.Value `json:"code"`
+		} `json:"error"`
+	}
+	status := http.StatusInternalServerError
+	if err := jsonv2.Unmarshal(data, &event); err != nil {
+		return api.Refused(status, nil, "", "")
+	}
+	var number int
+	if err := jsonv2.Unmarshal(event.Error.Code, &number); err == nil && number >= http.StatusBadRequest {
+		status = number
+	}
+	var word string
+	if err := jsonv2.Unmarshal(event.Error.Code, &word); err != nil {
+		word = "" // a number, or absent
+	}
+	f := api.Refused(status, nil, event.Error.Message, "")
+	switch {
+	case word == outOfQuota:
+		return spent(api, f)
+	case word == "rate_limit_exceeded" || event.Error.Type == "rate_limit_error":
+		return api.Refused(http.StatusTooManyRequests, nil, "", "")
+	case event.Error.Type == "invalid_request_error":
+		return api.Refused(http.StatusBadRequest, nil, event.Error.Message, "")
+	default:
+		return f
+	}
+}
+
+func malformed(err error) bool {
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok
+}
