@@ -1,0 +1,243 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus/embedded"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+)
+
+// open returns a bus on a server of its own.
+func open(t *testing.T) *Bus {
+	t.Helper()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	b, err := Connect(t.Context(), Options{InProcess: server, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(ctx context.Context, t *testing.T, w *Writer, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := w.Emit(event.Custom{Type: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// drainFollower reads to the end and checks that nothing is missing.
+func drainFollower(t *testing.T, f *Follower, want uint64) {
+	t.Helper()
+	var next uint64
+	for {
+		frame, err := f.Next(t.Context(), 20*time.Second)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frame.First != next {
+			t.Fatalf("frame starts at %d, want %d", frame.First, next)
+		}
+		next = frame.Next()
+	}
+	if next != want {
+		t.Fatalf("got %d events, want %d", next, want)
+	}
+}
+
+func TestFollowerSurvivesLostLiveMessages(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		lose func(t *testing.T, f *Follower) // called after 10 of 30 events
+	}{
+		{"none is lost", func(*testing.T, *Follower) {}},
+		{"all that follow are lost, the last one too", func(t *testing.T, f *Follower) {
+			if err := f.feed.sub.Unsubscribe(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"some in the middle are lost", func(_ *testing.T, f *Follower) {
+			f.feed.mu.Lock()
+			defer f.feed.mu.Unlock()
+			f.feed.ring, f.feed.bytes = nil, 0
+		}},
+		{"all that came so far are lost", func(_ *testing.T, f *Follower) {
+			f.feed.mu.Lock()
+			defer f.feed.mu.Unlock()
+			f.feed.ring = f.feed.ring[len(f.feed.ring):]
+		}},
+	}
+	b := open(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			log := LogID{"t", id.New(id.Request)}
+			f, err := b.Follow(t.Context(), log, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			w, _, err := b.Claim(t.Context(), log, "r", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			write(t.Context(), t, w, 0, 10)
+			test.lose(t, f)
+			write(t.Context(), t, w, 10, 30)
+			if err := w.Emit(event.Done{}); err != nil {
+				t.Fatal(err)
+			}
+			drainFollower(t, f, 32)
+		})
+	}
+}
+
+func TestSlowFollowerReadsStorage(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	log := LogID{"t", id.New(id.Request)}
+	f, err := b.Follow(t.Context(), log, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, _, err := b.Claim(t.Context(), log, "r", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = ringFrames + 200
+	write(t.Context(), t, w, 0, events)
+	_ = w.Emit(event.Done{})
+	w.Close()
+	for f.feed.known() < events+2 { // the ring has turned over while the follower slept
+		time.Sleep(time.Millisecond)
+	}
+	if _, _, _, behind := f.feed.at(0); !behind {
+		t.Fatal("the ring still holds the first event: the test shows nothing")
+	}
+	drainFollower(t, f, events+2)
+}
+
+// known returns the n behind the newest frame of the ring.
+func (f *feed) known() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ring) == 0 {
+		return 0
+	}
+	return f.ring[len(f.ring)-1].Next()
+}
+
+func TestFollowersOfOneLogShareASubscription(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	log := LogID{"t", id.New(id.Request)}
+	before := b.nc.NumSubscriptions()
+	var followers []*Follower
+	for range 10 {
+		f, err := b.Follow(t.Context(), log, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		followers = append(followers, f)
+	}
+	if got := b.nc.NumSubscriptions() - before; got != 1 {
+		t.Errorf("ten followers hold %d subscriptions, want 1", got)
+	}
+	for _, f := range followers {
+		f.Close()
+		f.Close()
+	}
+	if got := b.nc.NumSubscriptions(); got != before {
+		t.Errorf("%d subscriptions stayed behind", got-before)
+	}
+}
+
+func TestNamesPackAndUnpack(t *testing.T) {
+	t.Parallel()
+	for _, packed := range []string{"claim", "text*3", "claim,input,metadata", "text*2,done", "a,b,a"} {
+		names, err := unpackNames(packed)
+		if err != nil {
+			t.Errorf("%q: %v", packed, err)
+		}
+		if got := packNames(names); got != packed {
+			t.Errorf("got %q, want %q", got, packed)
+		}
+	}
+	for _, packed := range []string{"", ",", "a,", "*2", "a*", "a*1", "a*-1", "a*x", "a*99999999"} {
+		if names, err := unpackNames(packed); err == nil {
+			t.Errorf("%q gave %d names, want an error", packed, len(names))
+		}
+	}
+}
+
+func FuzzUnpackNames(f *testing.F) {
+	for _, seed := range []string{"claim", "text*12,done", "a*,b", "*", "a*99999999999999999999"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, packed string) {
+		names, err := unpackNames(packed)
+		if err != nil {
+			return
+		}
+		again, err := unpackNames(packNames(names))
+		if err != nil || len(again) != len(names) {
+			t.Fatalf("%q gave %d names, and those packed gave %d (%v)", packed, len(names), len(again), err)
+		}
+	})
+}
+
+func TestSubjectsTakeOnlyTokens(t *testing.T) {
+	t.Parallel()
+	b := &Bus{prefix: "p"}
+	if s, err := b.subject(kindEvent, "t", "req_1"); s != "p.event.t.req_1" || err != nil {
+		t.Fatalf("got %q (%v)", s, err)
+	}
+	if got := b.live("p.event.t.r"); got != "p.live.event.t.r" {
+		t.Fatalf("got %q", got)
+	}
+	for _, bad := range []string{"", "*", ">", "a.b", "a ", "é", "a\x00"} {
+		if s, err := b.subject(kindEvent, bad); err == nil {
+			t.Errorf("token %q gave %q, want an error", bad, s)
+		}
+	}
+}
+
+func FuzzSubject(f *testing.F) {
+	for _, seed := range []string{"req_1", "*", "a.b", "$JS.API.STREAM.DELETE.EVENTS", "a b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		b := &Bus{prefix: "p"}
+		s, err := b.subject(kindEvent, "tenant", token)
+		if err != nil {
+			return
+		}
+		if kind, rest := b.tokens(s); kind != kindEvent || len(rest) != 2 || rest[1] != token {
+			t.Fatalf("token %q gave subject %q", token, s)
+		}
+	})
+}
