@@ -17,7 +17,7 @@ type Content struct {
 	Thinking   string         `json:"thinking,omitempty"`   // thinking
 	ToolCallID string         `json:"toolCallId,omitempty"` // tool_use, tool_result
 	Name       string         `json:"name,omitempty"`       // tool_use, tool_result
-	Args       jsontext.Value `json:"args,omitzero"`       // tool_use: an object
+	Args       jsontext.Value `json:"args,omitzero"`        // tool_use: an object
 	Status     ToolStatus     `json:"status,omitempty"`     // tool_result
 	Summary    string         `json:"summary,omitempty"`    // tool_result
 	Extra      jsontext.Value `json:",embed"`

@@ -59,7 +59,7 @@ type ToolCall struct {
 	ToolCallID string           `json:"toolCallId"`
 	Tool       string           `json:"name,omitempty"` // with start and stop
 	Delta      string           `json:"delta,omitempty"`
-	Args       jsontext.Value   `json:"args,omitzero"` // with stop: an object
+	Args       jsontext.Value   `json:"args,omitzero"`  // with stop: an object
 	Gate       ContinuationKind `json:"gate,omitempty"` // with stop: what a client must do before the tool can have a result
 	Extra      jsontext.Value   `json:",embed"`
 }

@@ -1,0 +1,100 @@
+# Go and make are all that `make dev` and `make test` need.
+
+SHELL       := bash
+SERVICES    := gateway agent-runner tool-executor history
+BINARIES    := agentbus $(SERVICES)
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS     := -s -w -X github.com/agentbus/agentbus/pkg/service.Version=$(VERSION)
+LINT        := .tmp/bin/golangci-lint
+LINTVERSION := v2.15.0
+FUZZTIME    ?= 10s
+BENCHTIME   ?= 1s
+CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/state/... ./services/...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: dev
+dev: ## run everything in one process, on embedded servers
+	go run ./cmd/agentbus dev
+
+.PHONY: build
+build: ## build all binaries into bin/
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/agentbus ./cmd/agentbus
+	@for service in $(SERVICES); do \
+		echo "CGO_ENABLED=0 go build -o bin/$$service ./services/$$service/cmd"; \
+		CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$service ./services/$$service/cmd || exit 1; \
+	done
+
+.PHONY: test
+test: ## run all tests
+	go test ./...
+
+.PHONY: race
+race: ## run the tests of the concurrent packages under the race detector
+	go test -race $(CONCURRENT)
+
+.PHONY: e2e
+e2e: ## run the end-to-end suite against separate processes
+	go test -count=1 ./services/e2e/... -args -stack=processes
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services schemas cmd | sort | while read -r file; do \
+		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
+			echo "fuzz $$target in $$(dirname "$$file")"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## run all benchmarks for BENCHTIME (1s) each
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: generate
+generate: ## write generated files again
+	go generate ./...
+
+.PHONY: lint
+lint: $(LINT) ## run the linters
+	$(LINT) run
+
+$(LINT):
+	GOBIN=$(CURDIR)/.tmp/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTVERSION)
+
+.PHONY: verify
+verify: ## check formatting, vet, generated files and lint
+	@unformatted=$$(git ls-files '*.go' | xargs gofmt -l); \
+		if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	$(MAKE) generate
+	git diff --exit-code
+	$(MAKE) lint
+
+.PHONY: up
+up: build ## start the services in the background (NATS_URL, REDIS_URL and DATABASE_URL say where the servers are)
+	@mkdir -p .tmp/run
+	@port=9100; for service in $(SERVICES); do \
+		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; \
+		if [ -f $$pidfile ] && kill -0 $$(cat $$pidfile) 2>/dev/null; then echo "$$service runs already"; continue; fi; \
+		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=true nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \
+		echo $$! >$$pidfile; \
+		echo "$$service: pid $$(cat $$pidfile), log .tmp/run/$$service.log, health http://127.0.0.1:$$port/readyz"; \
+	done
+
+.PHONY: down
+down: ## stop what `make up` started
+	@for service in $(SERVICES); do \
+		pidfile=.tmp/run/$$service.pid; [ -f $$pidfile ] || continue; \
+		pid=$$(cat $$pidfile); kill "$$pid" 2>/dev/null || true; \
+		for _ in $$(seq 300); do kill -0 "$$pid" 2>/dev/null || break; sleep 0.1; done; \
+		rm -f $$pidfile; echo "$$service stopped"; \
+	done
+
+.PHONY: clean
+clean: ## remove what make made
+	rm -rf bin out
