@@ -1,0 +1,102 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+func TestFromFindsTheFaultInAChain(t *testing.T) {
+	t.Parallel()
+	want := fault.New(fault.ThreadBusy, "thread %s is busy", "thr_1")
+	err := fmt.Errorf("accept: %w", fmt.Errorf("advance: %w", want))
+	if got := fault.From(err); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := fault.CodeOf(err); got != fault.ThreadBusy {
+		t.Errorf("got %s, want %s", got, fault.ThreadBusy)
+	}
+}
+
+func TestFromHidesWhatHasNoCode(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("dial tcp 10.0.0.7:5432: password rejected")
+	got := fault.From(secret)
+	if got.Code != fault.Internal || !got.Retryable {
+		t.Errorf("got %s, retryable %v; want a retryable internal_error", got.Code, got.Retryable)
+	}
+	if strings.Contains(got.Message, "10.0.0.7") {
+		t.Errorf("the message gives the cause away: %s", got.Message)
+	}
+	if !errors.Is(got, secret) || !strings.Contains(got.Error(), "password") {
+		t.Error("the cause is lost to logs")
+	}
+}
+
+func TestNilIsNoFault(t *testing.T) {
+	t.Parallel()
+	if got := fault.From(nil); got != nil {
+		t.Errorf("From(nil) is %v", got)
+	}
+	if got := fault.CodeOf(nil); got != "" {
+		t.Errorf("CodeOf(nil) is %q", got)
+	}
+}
+
+func TestWrapKeepsTheCauseFromClients(t *testing.T) {
+	t.Parallel()
+	err := fault.Wrap(io.ErrUnexpectedEOF, fault.Unavailable, "the broker went away; try again")
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error("errors.Is does not find the cause")
+	}
+	if err.Message != "the broker went away; try again" {
+		t.Errorf("the message is %q", err.Message)
+	}
+	if got, want := err.Error(), "unavailable: the broker went away; try again: unexpected EOF"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := fault.New(fault.AgentError, "no").Error(), "agent_error: no"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestCodesThatMeanTryAgain(t *testing.T) {
+	t.Parallel()
+	want := []fault.Code{fault.RateLimitExceeded, fault.StreamTimeout, fault.ThreadBusy, fault.Unavailable}
+	var got []fault.Code
+	for _, code := range fault.Codes() {
+		if code.Retryable() != fault.New(code, "x").Retryable {
+			t.Errorf("%s: a new fault and its code disagree about a retry", code)
+		}
+		if code.Retryable() {
+			got = append(got, code)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestCodesAreListedOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[fault.Code]bool{}
+	for _, code := range fault.Codes() {
+		if seen[code] {
+			t.Errorf("%s is listed twice", code)
+		}
+		seen[code] = true
+	}
+}
+
+func TestContextErrorsAreInternal(t *testing.T) {
+	t.Parallel()
+	if got := fault.CodeOf(context.Canceled); got != fault.Internal {
+		t.Errorf("got %s, want %s", got, fault.Internal)
+	}
+}
