@@ -50,6 +50,11 @@ type InputPart struct {
 	Extra     jsontext.Value `json:",embed"`
 }
 
+// isPlainText reports whether p is a text and nothing else.
+func (p InputPart) isPlainText() bool {
+	return p.Type == ContentText && p.URL == "" && len(p.Data) == 0 && p.MediaType == "" && p.Name == "" && len(p.Extra) == 0
+}
+
 // UserText is a message of one text.
 func UserText(text string) InputMessage {
 	return InputMessage{Role: RoleUser, Content: InputContent{{Type: ContentText, Text: text}}}
@@ -72,7 +77,7 @@ func (c InputContent) Text() string {
 
 // MarshalJSONTo writes a lone text as a string, and anything else as an array of parts.
 func (c InputContent) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if len(c) == 1 && c[0].Type == ContentText && len(c[0].Extra) == 0 {
+	if len(c) == 1 && c[0].isPlainText() {
 		return enc.WriteToken(jsontext.String(c[0].Text))
 	}
 	return json.MarshalEncode(enc, []InputPart(c))
