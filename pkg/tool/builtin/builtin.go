@@ -1,0 +1,85 @@
+// Package builtin is the list of tools that every installation has. The tool-executor runs them; the agent-runner shows
+// their specs to models. Both apply the same configuration to them, here.
+package builtin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/calculator"
+	"github.com/agentbus/agentbus/pkg/tool/clock"
+	"github.com/agentbus/agentbus/pkg/tool/echo"
+	"github.com/agentbus/agentbus/pkg/tool/httpget"
+)
+
+// Toolset is the token under which calls of these tools are queued.
+const Toolset = "builtin"
+
+// Tools returns the built-in tools as cfg has them: each Spec is the one that [Specs] gives. An error names the entry of
+// the configuration that is wrong.
+func Tools(cfg config.Config) ([]tool.Tool, error) {
+	allow, err := egress.ParseAllow(cfg.Tools[httpget.Name].Allow)
+	if err != nil {
+		return nil, fmt.Errorf("tools.%s.allow: %w", httpget.Name, err)
+	}
+	tools := list(allow)
+	for i, t := range tools {
+		tools[i] = configured{Tool: t, spec: override(t.Spec(), cfg.Tools[t.Spec().Name])}
+	}
+	return tools, nil
+}
+
+// list is where a new built-in tool gets its line.
+func list(allow egress.AllowList) []tool.Tool {
+	return []tool.Tool{
+		calculator.New(),
+		clock.New(time.Now),
+		echo.New(),
+		httpget.New(allow),
+	}
+}
+
+// Specs returns the specs of the built-in tools by name, with what cfg changes about them.
+func Specs(cfg config.Config) map[string]tool.Spec {
+	specs := map[string]tool.Spec{}
+	for _, t := range list(egress.AllowList{}) {
+		spec := t.Spec()
+		specs[spec.Name] = override(spec, cfg.Tools[spec.Name])
+	}
+	return specs
+}
+
+// Names lists the built-in tools, sorted.
+func Names() []string {
+	var names []string
+	for _, t := range list(egress.AllowList{}) {
+		names = append(names, t.Spec().Name)
+	}
+	return names
+}
+
+// configured is a tool under the operator's settings.
+type configured struct {
+	tool.Tool
+	spec tool.Spec
+}
+
+func (c configured) Spec() tool.Spec { return c.spec }
+
+// override applies what the operator has set, and leaves the rest as the tool has it.
+func override(spec tool.Spec, set config.Tool) tool.Spec {
+	if set.Approval != "" {
+		spec.Approval = set.Approval
+	}
+	if set.Effect != "" {
+		spec.Effect = set.Effect
+	}
+	if set.MaxOutput > 0 {
+		spec.MaxOutput = set.MaxOutput
+	}
+	spec.Timeout = set.Timeout.Or(spec.Timeout)
+	return spec
+}
