@@ -1,0 +1,60 @@
+-- Times are microseconds since 1970 in UTC; 0 = not known. Rows of deleted threads and requests stay as tombstones
+-- without content, so that what is delivered late does not bring them back. Ids compare byte by byte, as in the indexes
+-- that pages are read from.
+
+-- +goose Up
+CREATE TABLE threads (
+    tenant          TEXT COLLATE "C" NOT NULL,
+    thread_id       TEXT COLLATE "C" NOT NULL,
+    owner           TEXT    NOT NULL DEFAULT '',
+    agent_id        TEXT    NOT NULL DEFAULT '', -- of the newest request
+    title           TEXT    NOT NULL DEFAULT '',
+    title_idx       BIGINT  NOT NULL DEFAULT -1, -- of the request that gave the title
+    last_idx        BIGINT  NOT NULL DEFAULT -1,
+    last_request_id TEXT    NOT NULL DEFAULT '',
+    created_at      BIGINT  NOT NULL DEFAULT 0,
+    updated_at      BIGINT  NOT NULL DEFAULT 0,
+    deleted         BOOLEAN NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (tenant, thread_id)
+);
+CREATE INDEX threads_of_owner ON threads (tenant, owner, updated_at DESC, thread_id DESC) WHERE NOT deleted;
+
+CREATE TABLE requests (
+    tenant      TEXT COLLATE "C" NOT NULL,
+    request_id  TEXT COLLATE "C" NOT NULL,
+    thread_id   TEXT COLLATE "C" NOT NULL DEFAULT '',
+    agent_id    TEXT    NOT NULL DEFAULT '',
+    owner       TEXT    NOT NULL DEFAULT '',
+    idx         BIGINT  NOT NULL DEFAULT -1, -- on the thread; -1 = not known yet
+    accepted    BOOLEAN NOT NULL DEFAULT FALSE,
+    input       TEXT    NOT NULL DEFAULT '', -- what the user said, as JSON
+    title       TEXT    NOT NULL DEFAULT '', -- how that starts
+    status      TEXT    NOT NULL DEFAULT 'queued',
+    next_n      BIGINT  NOT NULL DEFAULT 0,
+    incarnation TEXT    NOT NULL DEFAULT '', -- of the newest event
+    created_at  BIGINT  NOT NULL DEFAULT 0,
+    ended_at    BIGINT  NOT NULL DEFAULT 0,
+    deleted     BOOLEAN NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (tenant, request_id)
+);
+CREATE INDEX requests_of_thread ON requests (tenant, thread_id, idx, request_id);
+
+CREATE TABLE events (
+    tenant      TEXT COLLATE "C" NOT NULL,
+    request_id  TEXT COLLATE "C" NOT NULL,
+    n           BIGINT  NOT NULL,
+    incarnation TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    delta       BOOLEAN NOT NULL,
+    terminal    BOOLEAN NOT NULL,
+    at          BIGINT  NOT NULL,
+    json        TEXT    NOT NULL,
+    PRIMARY KEY (tenant, request_id, n)
+);
+CREATE UNIQUE INDEX one_terminal ON events (tenant, request_id) WHERE terminal;
+CREATE INDEX blocks ON events (tenant, request_id, n) WHERE NOT delta; -- what transcripts and messages are made of
+
+-- +goose Down
+DROP TABLE events;
+DROP TABLE requests;
+DROP TABLE threads;

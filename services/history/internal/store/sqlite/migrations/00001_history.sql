@@ -1,0 +1,59 @@
+-- Times are microseconds since 1970 in UTC; 0 = not known. Rows of deleted threads and requests stay as tombstones
+-- without content, so that what is delivered late does not bring them back.
+
+-- +goose Up
+CREATE TABLE threads (
+    tenant          TEXT    NOT NULL,
+    thread_id       TEXT    NOT NULL,
+    owner           TEXT    NOT NULL DEFAULT '',
+    agent_id        TEXT    NOT NULL DEFAULT '', -- of the newest request
+    title           TEXT    NOT NULL DEFAULT '',
+    title_idx       INTEGER NOT NULL DEFAULT -1, -- of the request that gave the title
+    last_idx        INTEGER NOT NULL DEFAULT -1,
+    last_request_id TEXT    NOT NULL DEFAULT '',
+    created_at      INTEGER NOT NULL DEFAULT 0,
+    updated_at      INTEGER NOT NULL DEFAULT 0,
+    deleted         BOOLEAN NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (tenant, thread_id)
+);
+CREATE INDEX threads_of_owner ON threads (tenant, owner, updated_at DESC, thread_id DESC) WHERE NOT deleted;
+
+CREATE TABLE requests (
+    tenant      TEXT    NOT NULL,
+    request_id  TEXT    NOT NULL,
+    thread_id   TEXT    NOT NULL DEFAULT '',
+    agent_id    TEXT    NOT NULL DEFAULT '',
+    owner       TEXT    NOT NULL DEFAULT '',
+    idx         INTEGER NOT NULL DEFAULT -1, -- on the thread; -1 = not known yet
+    accepted    BOOLEAN NOT NULL DEFAULT FALSE,
+    input       TEXT    NOT NULL DEFAULT '', -- what the user said, as JSON
+    title       TEXT    NOT NULL DEFAULT '', -- how that starts
+    status      TEXT    NOT NULL DEFAULT 'queued',
+    next_n      INTEGER NOT NULL DEFAULT 0,
+    incarnation TEXT    NOT NULL DEFAULT '', -- of the newest event
+    created_at  INTEGER NOT NULL DEFAULT 0,
+    ended_at    INTEGER NOT NULL DEFAULT 0,
+    deleted     BOOLEAN NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (tenant, request_id)
+);
+CREATE INDEX requests_of_thread ON requests (tenant, thread_id, idx, request_id);
+
+CREATE TABLE events (
+    tenant      TEXT    NOT NULL,
+    request_id  TEXT    NOT NULL,
+    n           INTEGER NOT NULL,
+    incarnation TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    delta       BOOLEAN NOT NULL,
+    terminal    BOOLEAN NOT NULL,
+    at          INTEGER NOT NULL,
+    json        TEXT    NOT NULL,
+    PRIMARY KEY (tenant, request_id, n)
+);
+CREATE UNIQUE INDEX one_terminal ON events (tenant, request_id) WHERE terminal;
+CREATE INDEX blocks ON events (tenant, request_id, n) WHERE NOT delta; -- what transcripts and messages are made of
+
+-- +goose Down
+DROP TABLE events;
+DROP TABLE requests;
+DROP TABLE threads;

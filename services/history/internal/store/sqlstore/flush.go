@@ -1,0 +1,98 @@
+package sqlstore
+
+import (
+	"context"
+)
+
+// flush writes what a batch changed.
+func (b batch) flush(ctx context.Context, f *fold) error {
+	for _, c := range f.cuts {
+		const from = `DELETE FROM events WHERE tenant = $1 AND request_id = $2 AND n >= $3`
+		if _, err := b.tx.ExecContext(ctx, from, c.Tenant, c.RequestID, int64(c.N)); err != nil {
+			return err
+		}
+	}
+	if err := b.insert(ctx, threadsTable(), threadRows(f)); err != nil {
+		return err
+	}
+	if err := b.insert(ctx, requestsTable(), requestRows(f)); err != nil {
+		return err
+	}
+	if err := b.insert(ctx, inputsTable(), inputRows(f)); err != nil {
+		return err
+	}
+	if err := b.insert(ctx, eventsTable(), eventRows(f)); err != nil {
+		return err
+	}
+	for _, thread := range f.purged {
+		if err := b.purge(ctx, thread); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes what a deleted thread held. The requests stay as tombstones.
+func (b batch) purge(ctx context.Context, thread Key) error {
+	const events = `DELETE FROM events WHERE tenant = $1 AND request_id IN (
+		SELECT request_id FROM requests WHERE tenant = $1 AND thread_id = $2)`
+	if _, err := b.tx.ExecContext(ctx, events, thread.Tenant, thread.ID); err != nil {
+		return err
+	}
+	const requests = `UPDATE requests SET deleted = TRUE, agent_id = '', owner = '', idx = -1, accepted = FALSE,
+		input = '', title = '', status = 'queued', next_n = 0, incarnation = '', created_at = 0, ended_at = 0
+		WHERE tenant = $1 AND thread_id = $2 AND NOT deleted`
+	_, err := b.tx.ExecContext(ctx, requests, thread.Tenant, thread.ID)
+	return err
+}
+
+func (b batch) insert(ctx context.Context, t Table, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return b.dialect.Insert(ctx, b.tx, t, rows)
+}
+
+func threadRows(f *fold) [][]any {
+	var rows [][]any
+	for _, t := range f.threads {
+		if t.dirty {
+			rows = append(rows, []any{
+				t.key.Tenant, t.key.ID, t.owner, t.agentID, t.title, int64(t.titleIndex), int64(t.last), t.lastRequestID,
+				t.created, t.updated, t.deleted,
+			})
+		}
+	}
+	return rows
+}
+
+func requestRows(f *fold) [][]any {
+	var rows [][]any
+	for _, r := range f.requests {
+		if r.dirty {
+			rows = append(rows, []any{
+				r.key.Tenant, r.key.ID, r.threadID, r.agentID, r.owner, int64(r.index), r.accepted, r.title,
+				string(r.status), int64(r.next), r.incarnation, r.created, r.ended, r.deleted,
+			})
+		}
+	}
+	return rows
+}
+
+func inputRows(f *fold) [][]any {
+	rows := make([][]any, 0, len(f.inputs))
+	for k, input := range f.inputs {
+		rows = append(rows, []any{k.Tenant, k.ID, input})
+	}
+	return rows
+}
+
+func eventRows(f *fold) [][]any {
+	rows := make([][]any, len(f.rows))
+	for i, r := range f.rows {
+		rows[i] = []any{
+			r.key.Tenant, r.key.ID, int64(r.n), r.incarnation, string(r.name), r.delta, r.terminal, r.at, r.json,
+		}
+	}
+	return rows
+}

@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+	"github.com/go-json-experiment/json"
+)
+
+const threadColumns = `SELECT thread_id, agent_id, owner, title, last_idx, last_request_id, created_at, updated_at
+	FROM threads WHERE NOT deleted AND last_idx >= 0`
+
+// Thread returns a thread, or store.ErrNotFound.
+func (s *Store) Thread(ctx context.Context, tenant, threadID string) (query.Thread, error) {
+	threads, err := s.threads(ctx, threadColumns+` AND tenant = $1 AND thread_id = $2`, tenant, threadID)
+	if err != nil {
+		return query.Thread{}, err
+	}
+	if len(threads) == 0 {
+		return query.Thread{}, fmt.Errorf("thread %s: %w", threadID, store.ErrNotFound)
+	}
+	return threads[0], nil
+}
+
+// Threads lists an owner's threads, the newest change first.
+func (s *Store) Threads(
+	ctx context.Context, tenant, owner string, after store.ThreadPosition, limit int,
+) ([]query.Thread, error) {
+	const order = ` ORDER BY updated_at DESC, thread_id DESC LIMIT $3`
+	if after == (store.ThreadPosition{}) {
+		return s.threads(ctx, threadColumns+` AND tenant = $1 AND owner = $2`+order, tenant, owner, limit)
+	}
+	return s.threads(ctx, threadColumns+` AND tenant = $1 AND owner = $2 AND (updated_at, thread_id) < ($4, $5)`+order,
+		tenant, owner, limit, micros(after.UpdatedAt), after.ThreadID)
+}
+
+func (s *Store) threads(ctx context.Context, text string, args ...any) ([]query.Thread, error) {
+	threads := []query.Thread{}
+	err := each(ctx, s.read, text, args, func(rows *sql.Rows) error {
+		var t query.Thread
+		var last int
+		var created, updated int64
+		err := rows.Scan(&t.ThreadID, &t.AgentID, &t.Owner, &t.Title, &last, &t.LastRequestID, &created, &updated)
+		t.Requests, t.CreatedAt, t.UpdatedAt = last+1, moment(created), moment(updated)
+		threads = append(threads, t)
+		return err
+	})
+	if err != nil {
+		return nil, s.explain(err, "read threads")
+	}
+	return threads, nil
+}
+
+// A request without a thread is one of which only frames have come so far: nobody can tell yet whose it is.
+const requestColumns = `SELECT request_id, thread_id, agent_id, owner, idx, status, created_at, ended_at, accepted, input,
+	next_n FROM requests WHERE NOT deleted AND thread_id <> ''`
+
+// Request returns a request, or store.ErrNotFound.
+func (s *Store) Request(ctx context.Context, tenant, requestID string) (store.Request, error) {
+	requests, err := s.requests(ctx, requestColumns+` AND tenant = $1 AND request_id = $2`, tenant, requestID)
+	if err != nil {
+		return store.Request{}, err
+	}
+	if len(requests) == 0 {
+		return store.Request{}, fmt.Errorf("request %s: %w", requestID, store.ErrNotFound)
+	}
+	return requests[0], nil
+}
+
+// Requests lists the requests of a thread in order.
+func (s *Store) Requests(
+	ctx context.Context, tenant, threadID string, after store.Position, limit int,
+) ([]store.Request, error) {
+	const order = ` ORDER BY idx, request_id LIMIT $3`
+	if after.RequestID == "" {
+		return s.requests(ctx, requestColumns+` AND tenant = $1 AND thread_id = $2 AND idx >= 0`+order,
+			tenant, threadID, limit)
+	}
+	return s.requests(ctx, requestColumns+` AND tenant = $1 AND thread_id = $2 AND (idx, request_id) > ($4, $5)`+order,
+		tenant, threadID, limit, after.Index, after.RequestID)
+}
+
+func (s *Store) requests(ctx context.Context, text string, args ...any) ([]store.Request, error) {
+	var requests []store.Request
+	err := each(ctx, s.read, text, args, func(rows *sql.Rows) error {
+		var r store.Request
+		var created, ended int64
+		var input string
+		err := rows.Scan(&r.RequestID, &r.ThreadID, &r.AgentID, &r.Owner, &r.Index, &r.Status, &created, &ended,
+			&r.Accepted, &input, &r.Next)
+		if err != nil {
+			return err
+		}
+		r.CreatedAt, r.EndedAt = moment(created), moment(ended)
+		if input != "" {
+			if err := json.Unmarshal([]byte(input), &r.Input); err != nil {
+				return fmt.Errorf("input of request %s: %w", r.RequestID, err)
+			}
+		}
+		requests = append(requests, r)
+		return nil
+	})
+	if err != nil {
+		return nil, s.explain(err, "read requests")
+	}
+	return requests, nil
+}
+
+// Ended counts the requests of a thread with an index below before that have their terminal event.
+func (s *Store) Ended(ctx context.Context, tenant, threadID string, before int) (int, error) {
+	var n int
+	err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM requests
+		WHERE tenant = $1 AND thread_id = $2 AND idx >= 0 AND idx < $3 AND ended_at > 0`, tenant, threadID, before).Scan(&n)
+	if err != nil {
+		return 0, s.explain(err, "count ended requests")
+	}
+	return n, nil
+}
+
+// errEnough ends each early, without an error.
+var errEnough = errors.New("enough")
+
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// each calls one for every row.
+func each(ctx context.Context, db querier, text string, args []any, one func(*sql.Rows) error) error {
+	rows, err := db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := one(rows); err != nil {
+			if errors.Is(err, errEnough) {
+				return rows.Close()
+			}
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,98 @@
+// Package sqlstore is what the SQL databases of history have in common: the tables, how a batch is folded into them
+// (apply.go, fold.go), and the queries (read.go, events.go). A database adds a [Dialect] and its migrations.
+//
+// All SQL is written for $1-style parameters, which both PostgreSQL and SQLite read.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/agentbus/agentbus/services/history/internal/store"
+	"github.com/pressly/goose/v3"
+)
+
+// Key names a thread or a request: ids are unique within their tenant.
+type Key struct{ Tenant, ID string }
+
+// Dialect is where the databases differ.
+type Dialect struct {
+	// Keys is a subselect with the columns tenant and id, one row for each key that KeyArgs passes from $1 on.
+	Keys    string
+	KeyArgs func([]Key) []any
+	// Locks says that writers run side by side and must lock the rows that they read.
+	Locks bool
+	// Insert adds rows, each in the order of the table's columns.
+	Insert func(ctx context.Context, tx *sql.Tx, t Table, rows [][]any) error
+	// Refused reports whether err is about the data and not about the database's health.
+	Refused func(err error) bool
+}
+
+// Store keeps history in a SQL database. It is safe for concurrent use.
+type Store struct {
+	write, read *sql.DB
+	dialect     Dialect
+}
+
+// New returns a store on migrated databases. Write and read may be one and the same; Close closes them.
+func New(write, read *sql.DB, d Dialect) *Store {
+	return &Store{write: write, read: read, dialect: d}
+}
+
+// Ready reports why the database cannot be used, or nil.
+func (s *Store) Ready(ctx context.Context) error {
+	var one int
+	if err := s.read.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
+		return fmt.Errorf("ask the database: %w", err)
+	}
+	return nil
+}
+
+// Close ends the connections.
+func (s *Store) Close() error {
+	if s.read == s.write {
+		return s.write.Close()
+	}
+	return errors.Join(s.write.Close(), s.read.Close())
+}
+
+// Migrate brings the tables of db to what this build needs. Processes that do so at the same time need a lock among the
+// options.
+func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, options ...goose.ProviderOption) error {
+	options = append(options, goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(dialect, db, files, options...)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	return nil
+}
+
+// explain says what was tried, and marks what the database will never take.
+func (s *Store) explain(err error, tried string) error {
+	if s.dialect.Refused(err) {
+		return fmt.Errorf("%s: %w: %w", tried, store.ErrRefused, err)
+	}
+	return fmt.Errorf("%s: %w", tried, err)
+}
+
+// micros is t as the tables hold it; 0 stands for no time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func moment(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}

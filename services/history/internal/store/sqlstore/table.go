@@ -1,0 +1,90 @@
+package sqlstore
+
+import (
+	"strings"
+)
+
+// Type is the type of a column.
+type Type string
+
+// The types, by their names in PostgreSQL. Their Go values are string, int64 and bool.
+const (
+	Text    Type = "text"
+	Integer Type = "bigint"
+	Boolean Type = "boolean"
+)
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	Type Type
+}
+
+// Table is a table as rows are inserted into it.
+type Table struct {
+	Name    string
+	Columns []Column
+	Key     []string // the primary key
+	Replace bool     // a row with the same key is replaced; otherwise it stays as it is
+}
+
+// Into is the statement up to the rows.
+func (t Table) Into() string {
+	return "INSERT INTO " + t.Name + " (" + strings.Join(t.names(), ", ") + ")"
+}
+
+// OnConflict is the statement after the rows.
+func (t Table) OnConflict() string {
+	if !t.Replace {
+		return " ON CONFLICT (" + strings.Join(t.Key, ", ") + ") DO NOTHING"
+	}
+	sets := make([]string, 0, len(t.Columns))
+	for _, name := range t.names() {
+		sets = append(sets, name+" = excluded."+name)
+	}
+	return " ON CONFLICT (" + strings.Join(t.Key, ", ") + ") DO UPDATE SET " + strings.Join(sets[len(t.Key):], ", ")
+}
+
+func (t Table) names() []string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// reservation is the table with nothing but the key, to make rows that can be locked.
+func (t Table) reservation() Table {
+	return Table{Name: t.Name, Columns: t.Columns[:len(t.Key)], Key: t.Key}
+}
+
+// The tables. Their columns start with the key.
+func threadsTable() Table {
+	return Table{Name: "threads", Key: []string{"tenant", "thread_id"}, Replace: true, Columns: []Column{
+		{"tenant", Text}, {"thread_id", Text}, {"owner", Text}, {"agent_id", Text}, {"title", Text},
+		{"title_idx", Integer}, {"last_idx", Integer}, {"last_request_id", Text}, {"created_at", Integer},
+		{"updated_at", Integer}, {"deleted", Boolean},
+	}}
+}
+
+func requestsTable() Table {
+	return Table{Name: "requests", Key: []string{"tenant", "request_id"}, Replace: true, Columns: []Column{
+		{"tenant", Text}, {"request_id", Text}, {"thread_id", Text}, {"agent_id", Text}, {"owner", Text},
+		{"idx", Integer}, {"accepted", Boolean}, {"title", Text}, {"status", Text}, {"next_n", Integer},
+		{"incarnation", Text}, {"created_at", Integer}, {"ended_at", Integer}, {"deleted", Boolean},
+	}}
+}
+
+// inputsTable is the one wide column of requests, written apart because it never changes.
+func inputsTable() Table {
+	return Table{Name: "requests", Key: []string{"tenant", "request_id"}, Replace: true, Columns: []Column{
+		{"tenant", Text}, {"request_id", Text}, {"input", Text},
+	}}
+}
+
+func eventsTable() Table {
+	return Table{Name: "events", Key: []string{"tenant", "request_id", "n"}, Columns: []Column{
+		{"tenant", Text}, {"request_id", Text}, {"n", Integer}, {"incarnation", Text}, {"name", Text},
+		{"delta", Boolean}, {"terminal", Boolean}, {"at", Integer}, {"json", Text},
+	}}
+}

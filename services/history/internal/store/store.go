@@ -1,0 +1,138 @@
+// Package store is the door to the databases that history keeps its projection in. A database implements [Store]; what
+// every one of them must do is written as tests in storetest, and the choice is made in services/history/history.go.
+//
+// Read sqlstore for how it is done: the SQL databases share it and differ in a page of dialect.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var (
+	// ErrNotFound says that the store has no such thread or request, or that it was deleted.
+	ErrNotFound = errors.New("not in the store")
+	// ErrHole says that frames are missing before this one: it must come again after them.
+	ErrHole = errors.New("earlier events of the request are missing")
+	// ErrStale says that an entry contradicts what is stored and never will fit: an event after the terminal one.
+	ErrStale = errors.New("contradicts what is stored")
+	// ErrRefused says that the database rejects the data itself, so that the same batch will never go in.
+	ErrRefused = errors.New("the database refuses the data")
+)
+
+// Entry is what the bus delivers: exactly one of Accepted, Thread and Frame is set. It has the shape of a bus.Entry, so
+// that one converts to the other.
+type Entry struct {
+	Tenant    string
+	ThreadID  string // with Accepted and Thread
+	RequestID string // with Accepted and Frame
+	Sequence  uint64 // in the stream
+	Time      time.Time
+
+	Accepted *command.Accepted
+	Thread   *command.Thread
+	Frame    *event.Frame
+}
+
+// Result is what became of a batch.
+type Result struct {
+	// Errors has one for each entry: nil when it is stored, now or before; ErrHole; ErrStale.
+	Errors []error
+	// Events counts those stored for the first time.
+	Events int
+	// Cuts lists the logs of which a part was replaced by another incarnation's.
+	Cuts []Cut
+}
+
+// Cut says that the events of a request from N on were replaced. It happens after a restore of the stream to an earlier
+// state, when a runner goes on from there.
+type Cut struct {
+	Tenant, RequestID string
+	N                 uint64
+	Was, Is           string // incarnations
+}
+
+// Recorder stores what the bus delivers.
+type Recorder interface {
+	// Apply stores entries in one transaction. They may come in any order, more than once and from several processes at
+	// a time; whoever repeats those with ErrHole ends with exactly the logs. An error of its own means that nothing of
+	// the batch is stored.
+	Apply(ctx context.Context, entries []Entry) (Result, error)
+}
+
+// Reader answers from what is stored. Missing and deleted threads and requests are ErrNotFound; lists leave them out.
+type Reader interface {
+	Thread(ctx context.Context, tenant, threadID string) (query.Thread, error)
+	// Threads lists an owner's threads, the newest change first, from after on.
+	Threads(ctx context.Context, tenant, owner string, after ThreadPosition, limit int) ([]query.Thread, error)
+	Request(ctx context.Context, tenant, requestID string) (Request, error)
+	// Requests lists the requests of a thread that have an index, in order, from after on.
+	Requests(ctx context.Context, tenant, threadID string, after Position, limit int) ([]Request, error)
+	// Ended counts the requests of a thread with an index below before that have their terminal event.
+	Ended(ctx context.Context, tenant, threadID string, before int) (int, error)
+	// Events lists events in the order of the thread: by request, then by n.
+	Events(ctx context.Context, q Events) ([]Event, error)
+}
+
+// Store is a database.
+type Store interface {
+	Recorder
+	Reader
+	// Ready reports why the database cannot be used, or nil.
+	Ready(ctx context.Context) error
+	Close() error
+}
+
+// Request is a request as it is stored.
+type Request struct {
+	query.Request                      // without Usage and Terminal
+	Accepted      bool                 // whether the accepted request is known: who, when, and Input
+	Input         []event.InputMessage // what the user said, as accepted
+	Next          uint64               // n of the event that comes next
+}
+
+// Position is a place in a thread: after event N-1 of a request. The zero value is the start.
+type Position struct {
+	Index     int
+	RequestID string
+	N         uint64 // the next event of that request
+}
+
+// ThreadPosition is a place in a list of threads. The zero value is the start.
+type ThreadPosition struct {
+	UpdatedAt time.Time
+	ThreadID  string
+}
+
+// Events selects events: those of RequestID, or else those of ThreadID. Limit is required.
+type Events struct {
+	Tenant    string
+	ThreadID  string
+	RequestID string
+
+	After   Position     // of a request only N counts
+	Before  int          // index of the first request that is too late; 0 = no limit
+	Names   []event.Name // none = all
+	Without []event.Name
+	Blocks  bool // leave out the deltas
+	Since   time.Time
+	Until   time.Time // exclusive
+	Limit   int
+	Bytes   int // stop after the event that makes the JSON longer than this; 0 = no limit
+}
+
+// Event is an event as it is stored.
+type Event struct {
+	Index       int // of its request; 0 when asked for by RequestID
+	RequestID   string
+	N           uint64
+	Incarnation string
+	Name        event.Name
+	JSON        jsontext.Value
+}

@@ -1,0 +1,48 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/agentbus/agentbus/services/history/internal/store"
+)
+
+// BenchmarkApply measures how many events a second a database takes, in batches of 256 entries as the bus delivers
+// them: few events a frame when streams are slow, many when they are fast or the projection catches up.
+func BenchmarkApply(b *testing.B, open Open) {
+	for _, size := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("frames of %d", size), func(b *testing.B) {
+			s := open(b)
+			const entries, requests = 256, 16
+			events := 0
+			for i := 0; b.Loop(); i++ {
+				var batch []store.Entry
+				for r := range requests {
+					l := NewLog(fmt.Sprintf("t%d_%d", i, r), 0)
+					batch = append(batch, l.Frames(size, l.Bodies(entries/requests*size-7)...)...)
+				}
+				result, err := s.Apply(b.Context(), batch)
+				if err != nil {
+					b.Fatal(err)
+				}
+				events += result.Events
+			}
+			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// BenchmarkTranscript measures how long it takes to read what a model must know of a thread of 20 requests with 500
+// deltas each.
+func BenchmarkTranscript(b *testing.B, open Open) {
+	s := open(b)
+	for i := range 20 {
+		apply(b, s, NewLog("thr", i).All(500)...)
+	}
+	for b.Loop() {
+		events, err := s.Events(b.Context(), store.Events{Tenant: Tenant, ThreadID: "thr", Before: 20, Blocks: true, Limit: 1 << 20})
+		if err != nil || len(events) != 20*7 {
+			b.Fatalf("got %d events, %v", len(events), err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Package storetest says as tests what a store of history must do. Each database runs it on its own:
+//
+//	storetest.Run(t, func(t *testing.T) store.Store { … })
+package storetest
+
+import (
+	"testing"
+
+	"github.com/agentbus/agentbus/services/history/internal/store"
+)
+
+// Open returns an empty store that is closed when the test ends.
+type Open func(t testing.TB) store.Store
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	tests := []struct {
+		name string
+		run  func(*testing.T, store.Store)
+	}{
+		{"is ready", isReady},
+		{"gives a log back as it was written", givesBack},
+		{"keeps an event once however often its frame comes", keepsOnce},
+		{"takes what is new of a frame", takesNewPart},
+		{"refuses a frame after a hole until the hole is filled", refusesHole},
+		{"fills a hole from later in the same batch", fillsHoleInBatch},
+		{"refuses what comes after the terminal event", refusesAfterTerminal},
+		{"replaces the end of a log that a restored stream continued otherwise", replacesDiverged},
+		{"goes on in another incarnation where the stored log ends", continuesIncarnation},
+		{"takes accept, thread and frames in any order", takesAnyOrder},
+		{"builds the same rows again from the start", rebuilds},
+		{"ends with the log whatever the order and repetition of deliveries", anyDelivery},
+		{"ends with the log when several write at once", concurrentWriters},
+		{"keeps an event that it cannot read", keepsUnreadable},
+		{"keeps any text", keepsAnyText},
+		{"stores thousands of events", storesThousands},
+		{"forgets a deleted thread and does not bring it back", forgetsThread},
+		{"forgets a request that turns up after its thread was deleted", forgetsLateRequest},
+		{"keeps tenants apart", keepsTenantsApart},
+		{"does not show a request before it knows whose it is", hidesUnowned},
+		{"lists threads in pages, the newest change first", listsThreads},
+		{"titles a thread by its first message", titlesThread},
+		{"lists requests in pages", listsRequests},
+		{"lists events in pages", listsEvents},
+		{"selects events", selectsEvents},
+		{"counts ended requests", countsEnded},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, open(t))
+		})
+	}
+}
+
+func isReady(t *testing.T, s store.Store) {
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("got %v, want a store that is ready", err)
+	}
+}
