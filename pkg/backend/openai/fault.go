@@ -1,13 +1,12 @@
 package openai
 
 import (
-	"encoding/json" // the SDK's errors are of this package
 	"errors"
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
 	"github.com/agentbus/agentbus/pkg/fault"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/ssestream"
@@ -24,19 +23,7 @@ func (r *reader) fault(api upstream.API, res *http.Response, err error) *fault.E
 	if failure, ok := errors.AsType[*ssestream.StreamError](err); ok {
 		return failed(api, failure.Event.Data)
 	}
-	if res == nil {
-		return api.Unreachable(err)
-	}
-	if res.StatusCode >= http.StatusBadRequest { // with a body that is not of the API
-		return api.Refused(res.StatusCode, res.Header, "", res.Header.Get("X-Request-Id"))
-	}
-	if malformed(err) {
-		return api.Malformed(err)
-	}
-	if err == nil && r.chunks == 0 && !isStream(res) {
-		return api.NotStream(res.Header.Get("Content-Type"))
-	}
-	return api.Cut(err)
+	return api.Broken(res, r.chunks, err)
 }
 
 func refused(api upstream.API, e *sdk.Error) *fault.Error {
@@ -62,15 +49,15 @@ func failed(api upstream.API, data []byte) *fault.Error {
 		} `json:"error"`
 	}
 	status := http.StatusInternalServerError
-	if err := jsonv2.Unmarshal(data, &event); err != nil {
+	if err := json.Unmarshal(data, &event); err != nil {
 		return api.Refused(status, nil, "", "")
 	}
 	var number int
-	if err := jsonv2.Unmarshal(event.Error.Code, &number); err == nil && number >= http.StatusBadRequest {
+	if err := json.Unmarshal(event.Error.Code, &number); err == nil && number >= http.StatusBadRequest {
 		status = number
 	}
 	var word string
-	if err := jsonv2.Unmarshal(event.Error.Code, &word); err != nil {
+	if err := json.Unmarshal(event.Error.Code, &word); err != nil {
 		word = "" // a number, or absent
 	}
 	f := api.Refused(status, nil, event.Error.Message, "")
@@ -84,12 +71,4 @@ func failed(api upstream.API, data []byte) *fault.Error {
 	default:
 		return f
 	}
-}
-
-func malformed(err error) bool {
-	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	return ok
 }

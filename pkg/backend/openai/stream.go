@@ -2,9 +2,7 @@ package openai
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
@@ -180,10 +178,4 @@ func finish(reason string) event.FinishReason {
 	default:
 		return event.FinishStop
 	}
-}
-
-// isStream reports whether an answer claims to be a stream of events. Servers that claim nothing get the benefit of doubt.
-func isStream(res *http.Response) bool {
-	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return err != nil || !strings.HasPrefix(kind, "text/html") && kind != "application/json"
 }

@@ -3,8 +3,10 @@
 package upstream
 
 import (
+	"encoding/json" // the SDKs decode with it, and we look at their errors
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -69,6 +71,37 @@ func saying(detail string) string {
 		return ""
 	}
 	return ": " + detail
+}
+
+// Broken is the fault for an answer without an end, of which some chunks have come. Res is nil when nobody answered, err
+// is nil when the stream just stopped.
+func (a API) Broken(res *http.Response, chunks int, err error) *fault.Error {
+	switch {
+	case res == nil:
+		return a.Unreachable(err)
+	case res.StatusCode >= http.StatusBadRequest: // with a body that is not of the API
+		return a.Refused(res.StatusCode, res.Header, "", "")
+	case isSyntax(err):
+		return a.Malformed(err)
+	case err == nil && chunks == 0 && !isStream(res):
+		return a.NotStream(res.Header.Get("Content-Type"))
+	default:
+		return a.Cut(err)
+	}
+}
+
+func isSyntax(err error) bool {
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok
+}
+
+// isStream reports whether an answer claims to be a stream of events. Servers that claim nothing get the benefit of doubt.
+func isStream(res *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return err != nil || kind != "text/html" && kind != "application/json"
 }
 
 // Unreachable is the fault for a call that got no answer at all.

@@ -1,0 +1,105 @@
+// Package anthropic is the backend for models behind Anthropic's messages API, streamed.
+//
+// Read request.go for what is sent, stream.go for what comes back, fault.go for what can go wrong.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+)
+
+// DefaultBaseURL is the address of Anthropic itself.
+const DefaultBaseURL = "https://api.anthropic.com"
+
+const (
+	defaultRetries = 2
+	maxRetryWait   = 5 * time.Second // a longer wait is the client's to decide
+)
+
+// Options say which server to call. Nothing is taken from the environment.
+type Options struct {
+	BaseURL string // without "/v1"; default DefaultBaseURL
+	APIKey  string // "" sends none
+	Name    string // of the provider, in messages to people; default "Anthropic"
+	KeyEnv  string // the variable that the key came from, for the same messages; default ANTHROPIC_API_KEY
+	Retries int    // further attempts before the first byte of an answer; 0 = 2, negative = none
+	Client  *http.Client
+}
+
+// Backend calls one server. It is safe for concurrent use.
+type Backend struct {
+	api      upstream.API
+	messages sdk.MessageService
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
+func New(o Options) *Backend {
+	client := o.Client
+	if client == nil {
+		client = upstream.NewClient(0)
+	}
+	options := []option.RequestOption{
+		option.WithBaseURL(cmp.Or(o.BaseURL, DefaultBaseURL)),
+		option.WithHTTPClient(client),
+		option.WithMaxRetries(max(0, cmp.Or(o.Retries, defaultRetries))),
+		option.WithMiddleware(refuseLongWaits),
+		option.WithoutOpenTelemetry(), // the runner has a span of its own for each turn
+	}
+	if o.APIKey != "" {
+		options = append(options, option.WithAPIKey(o.APIKey))
+	}
+	return &Backend{
+		api: upstream.API{
+			Name: cmp.Or(o.Name, "Anthropic"), Key: o.APIKey,
+			KeyEnv: cmp.Or(o.KeyEnv, "ANTHROPIC_API_KEY"), BaseEnv: "ANTHROPIC_BASE_URL",
+		},
+		messages: sdk.NewMessageService(options...),
+	}
+}
+
+// refuseLongWaits keeps the SDK from sleeping as long as a server likes before it tries again.
+func refuseLongWaits(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if err == nil && upstream.RetryAfter(res.Header, time.Now()) > maxRetryWait {
+		res.Header.Set("X-Should-Retry", "false")
+	}
+	return res, err
+}
+
+// Run implements [backend.Backend].
+func (b *Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+	params, warning, err := b.params(turn)
+	if err != nil {
+		return backend.Outcome{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return backend.Outcome{}, err
+	}
+	if warning != "" {
+		if err := emit(backend.Warning(warning)); err != nil {
+			return backend.Outcome{}, err
+		}
+	}
+	var res *http.Response
+	stream := b.messages.NewStreaming(ctx, params, option.WithResponseInto(&res))
+	defer stream.Close() // the answer was read to its end, or it no longer matters
+	r := reader{emit: emit}
+	for stream.Next() {
+		if err := r.read(stream.Current()); err != nil {
+			return r.outcome, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return r.outcome, err
+	}
+	return r.outcome, r.end(b.api, res, stream.Err())
+}

@@ -1,0 +1,69 @@
+package anthropic
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
+	"github.com/agentbus/agentbus/pkg/fault"
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/go-json-experiment/json"
+)
+
+// end judges the answer once the stream is over: message_stop is the marker of a whole one.
+func (r *reader) end(api upstream.API, res *http.Response, err error) error {
+	if r.stopped && r.outcome.Finish != "" {
+		return nil
+	}
+	if refusal, ok := errors.AsType[*sdk.Error](err); ok {
+		return refused(api, refusal)
+	}
+	if r.stopped {
+		return api.Malformed(errors.New("the answer has no stop reason"))
+	}
+	return api.Broken(res, r.events, err)
+}
+
+// refused reads an error in place of an answer, or within it; the latter has the status of success and says by its type
+// what it is.
+func refused(api upstream.API, e *sdk.Error) *fault.Error {
+	var body struct {
+		Error struct {
+			Type    sdk.ErrorType `json:"type"`
+			Message string        `json:"message"`
+		} `json:"error"`
+	}
+	status := e.StatusCode
+	if err := json.Unmarshal([]byte(e.RawJSON()), &body); err != nil && status < http.StatusBadRequest {
+		return api.Malformed(err)
+	}
+	if status < http.StatusBadRequest {
+		status = statusOf(body.Error.Type)
+	}
+	f := api.Refused(status, e.Response.Header, body.Error.Message, e.RequestID)
+	if body.Error.Type == sdk.ErrorTypeBillingError {
+		return fault.Wrap(f, fault.AgentError, "%s does not serve the account behind %s; check its billing", api.Name, api.KeyEnv)
+	}
+	return f
+}
+
+func statusOf(kind sdk.ErrorType) int {
+	switch kind {
+	case sdk.ErrorTypeInvalidRequestError, sdk.ErrorTypeBillingError:
+		return http.StatusBadRequest
+	case sdk.ErrorTypeAuthenticationError:
+		return http.StatusUnauthorized
+	case sdk.ErrorTypePermissionError:
+		return http.StatusForbidden
+	case sdk.ErrorTypeNotFoundError:
+		return http.StatusNotFound
+	case "request_too_large":
+		return http.StatusRequestEntityTooLarge
+	case sdk.ErrorTypeRateLimitError:
+		return http.StatusTooManyRequests
+	case sdk.ErrorTypeOverloadedError:
+		return upstream.StatusOverloaded
+	default:
+		return http.StatusInternalServerError
+	}
+}

@@ -1,0 +1,188 @@
+package anthropic
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	defaultMaxTokens = 8192 // the API wants a number
+	minThinking      = 1024 // the smallest budget that the API takes
+)
+
+// redacted marks, within a Signature, thinking that the provider shows nobody but wants back.
+const redacted = "redacted:"
+
+// params translates a turn. An error is a final fault.
+func (b *Backend) params(turn backend.Turn) (p sdk.MessageNewParams, warning string, err error) {
+	p = sdk.MessageNewParams{Model: turn.Model, MaxTokens: int64(turn.MaxTokens)}
+	if turn.MaxTokens <= 0 {
+		p.MaxTokens = defaultMaxTokens
+	}
+	if turn.Thinking > 0 {
+		warning = think(&p, turn)
+	}
+	if turn.System != "" {
+		p.System = []sdk.TextBlockParam{{Text: turn.System}}
+	}
+	for _, m := range turn.Messages {
+		blocks, err := blocks(m)
+		if err != nil {
+			return p, "", err
+		}
+		p.Messages = say(p.Messages, m.Role, blocks)
+	}
+	for _, spec := range turn.Tools {
+		t, err := toolParam(spec)
+		if err != nil {
+			return p, "", err
+		}
+		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: &t})
+	}
+	return p, warning, nil
+}
+
+// think turns thinking on, beside the tokens of the answer. While tool results are being answered, the API wants to see
+// the thinking that led to the calls; where that is gone, because another model made them, this turn goes without.
+func think(p *sdk.MessageNewParams, turn backend.Turn) (warning string) {
+	if !thoughtBeforeCalls(turn.Messages) {
+		return "thinking is off for this turn: the thinking before its tool calls is not this provider's"
+	}
+	budget := int64(max(turn.Thinking, minThinking))
+	p.Thinking = sdk.ThinkingConfigParamOfEnabled(budget)
+	p.MaxTokens += budget
+	return ""
+}
+
+// thoughtBeforeCalls reports whether what the assistant said since the user spoke, if anything, begins with thinking that
+// the provider signed.
+func thoughtBeforeCalls(messages []backend.Message) bool {
+	for i, m := range slices.Backward(messages) {
+		if m.Role != backend.User {
+			continue
+		}
+		said := slices.IndexFunc(messages[i:], func(m backend.Message) bool { return m.Role == backend.Assistant })
+		return said < 0 || beginsSigned(messages[i+said].Parts)
+	}
+	return true
+}
+
+func beginsSigned(parts []backend.Part) bool {
+	if len(parts) == 0 {
+		return false
+	}
+	thinking, ok := parts[0].(backend.Thinking)
+	return ok && thinking.Signature != ""
+}
+
+// say adds blocks to the conversation. Neighbours of one role are one message for the API: the results of one turn's
+// calls must stand together, before what the user says next.
+func say(messages []sdk.MessageParam, role backend.Role, blocks []sdk.ContentBlockParamUnion) []sdk.MessageParam {
+	if len(blocks) == 0 {
+		return messages
+	}
+	m := sdk.NewUserMessage(blocks...)
+	if role == backend.Assistant {
+		m = sdk.NewAssistantMessage(blocks...)
+	}
+	if last := len(messages) - 1; last >= 0 && messages[last].Role == m.Role {
+		messages[last].Content = append(messages[last].Content, m.Content...)
+		return messages
+	}
+	return append(messages, m)
+}
+
+func blocks(m backend.Message) ([]sdk.ContentBlockParamUnion, error) {
+	if m.Role != backend.User && m.Role != backend.Assistant && m.Role != backend.Tool {
+		return nil, fault.New(fault.AgentError, "the conversation has a message of the unknown role %q", m.Role)
+	}
+	var all []sdk.ContentBlockParamUnion
+	for _, part := range m.Parts {
+		block, ok, err := translate(part)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, block)
+		}
+	}
+	return all, nil
+}
+
+// translate makes a block of a part; ok is false for what the API does not take, such as empty text.
+func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool, err error) {
+	switch part := part.(type) {
+	case backend.Text:
+		return sdk.NewTextBlock(part.Text), strings.TrimSpace(part.Text) != "", nil
+	case backend.Thinking:
+		if data, hidden := strings.CutPrefix(part.Signature, redacted); hidden {
+			return sdk.NewRedactedThinkingBlock(data), true, nil
+		}
+		return sdk.NewThinkingBlock(part.Signature, part.Text), part.Signature != "", nil
+	case backend.Call:
+		args := part.Args
+		if len(args) == 0 {
+			args = jsontext.Value("{}")
+		}
+		return sdk.NewToolUseBlock(part.ID, args, part.Name), true, nil
+	case backend.Result:
+		content := part.Content
+		if content == "" {
+			content = string(part.Status)
+		}
+		return sdk.NewToolResultBlock(part.ID, content, part.Status != event.ToolSuccess), true, nil
+	case backend.Media:
+		block, err = media(part.Input)
+		return block, true, err
+	default:
+		return block, false, nil
+	}
+}
+
+func media(in event.InputPart) (sdk.ContentBlockParamUnion, error) {
+	data := base64.StdEncoding.EncodeToString(in.Data)
+	inline := len(in.Data) > 0
+	switch {
+	case in.Type == "image" && inline:
+		return sdk.NewImageBlockBase64(in.MediaType, data), nil
+	case in.Type == "image":
+		return sdk.NewImageBlock(sdk.URLImageSourceParam{URL: in.URL}), nil
+	case in.Type == "file" && inline && in.MediaType == "application/pdf":
+		return sdk.NewDocumentBlock(sdk.Base64PDFSourceParam{Data: data}), nil
+	case in.Type == "file" && inline && strings.HasPrefix(in.MediaType, "text/"):
+		return sdk.NewDocumentBlock(sdk.PlainTextSourceParam{Data: strings.ToValidUTF8(string(in.Data), "\uFFFD")}), nil
+	case in.Type == "file" && !inline:
+		return sdk.NewDocumentBlock(sdk.URLPDFSourceParam{URL: in.URL}), nil
+	default:
+		return sdk.ContentBlockParamUnion{}, fault.New(fault.AgentError,
+			"the model reads images, PDF and text, but no %s of type %q; send it as text instead", in.Type, in.MediaType)
+	}
+}
+
+func toolParam(spec tool.Spec) (sdk.ToolParam, error) {
+	t := sdk.ToolParam{Name: spec.Name}
+	if spec.Description != "" {
+		t.Description = sdk.String(spec.Description)
+	}
+	schema := map[string]any{}
+	if len(spec.Schema) > 0 {
+		if err := json.Unmarshal(spec.Schema, &schema); err != nil {
+			return t, fault.Wrap(err, fault.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
+		}
+	}
+	delete(schema, "type") // the SDK writes "object" by itself
+	if schema["properties"] == nil {
+		schema["properties"] = map[string]any{} // the API wants a schema of every tool
+	}
+	t.InputSchema.ExtraFields = schema
+	return t, nil
+}
