@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/agentbus/agentbus/pkg/query"
+)
+
+// Agent is an agent that requests can be sent to.
+type Agent struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Backend     string   `json:"backend"`
+	Model       string   `json:"model,omitempty"`
+	Tools       []string `json:"tools,omitempty"`
+}
+
+// Agents lists the agents, by name.
+func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
+	var answer struct {
+		Agents []Agent `json:"agents"`
+	}
+	err := c.ask(ctx, http.MethodGet, "/v1/agents", nil, &answer)
+	return answer.Agents, err
+}
+
+// Request tells where a request stands.
+func (c *Client) Request(ctx context.Context, requestID string) (query.Request, error) {
+	var answer query.Request
+	err := c.ask(ctx, http.MethodGet, "/v1/requests/"+url.PathEscape(requestID), nil, &answer)
+	return answer, err
+}
+
+// Abort asks for the end of a request. It returns when the wish is recorded; the stream ends with the event aborted soon
+// after. It fails with fault.RequestFinished when the request has ended.
+func (c *Client) Abort(ctx context.Context, requestID string) error {
+	return c.ask(ctx, http.MethodPost, "/v1/requests/"+url.PathEscape(requestID)+"/abort", nil, nil)
+}
+
+// Page says which part of a list is wanted. The zero value is the first page, of the server's usual size.
+type Page struct {
+	Limit  int
+	Cursor string // NextCursor of the page before
+}
+
+func (p Page) query() url.Values {
+	q := url.Values{}
+	if p.Limit > 0 {
+		q.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if p.Cursor != "" {
+		q.Set("cursor", p.Cursor)
+	}
+	return q
+}
+
+// Threads lists the caller's threads, the newest change first.
+func (c *Client) Threads(ctx context.Context, page Page) (query.ThreadPage, error) {
+	var answer query.ThreadPage
+	err := c.ask(ctx, http.MethodGet, "/v1/threads", page.query(), &answer)
+	return answer, err
+}
+
+// Thread returns a thread, or fails with fault.ThreadNotFound.
+func (c *Client) Thread(ctx context.Context, threadID string) (query.Thread, error) {
+	var answer query.Thread
+	err := c.ask(ctx, http.MethodGet, "/v1/threads/"+url.PathEscape(threadID), nil, &answer)
+	return answer, err
+}
+
+// Messages lists the messages of a thread in order.
+func (c *Client) Messages(ctx context.Context, threadID string, page Page) (query.MessagePage, error) {
+	var answer query.MessagePage
+	err := c.ask(ctx, http.MethodGet, "/v1/threads/"+url.PathEscape(threadID)+"/messages", page.query(), &answer)
+	return answer, err
+}
+
+// DeleteThread removes a thread and all its requests for good.
+func (c *Client) DeleteThread(ctx context.Context, threadID string) error {
+	return c.ask(ctx, http.MethodDelete, "/v1/threads/"+url.PathEscape(threadID), nil, nil)
+}

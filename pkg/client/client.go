@@ -1,0 +1,120 @@
+// Package client is the native protocol for Go programs: it starts requests, follows them across cut connections so that
+// each event comes exactly once, and asks about threads.
+//
+// Start at [Client.Stream]. A failure that the server tells is a *fault.Error; its code says what to do.
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Client talks to one gateway. Its fields may be changed before its first use; afterwards it is safe for concurrent use.
+type Client struct {
+	// HTTP sends the requests. It must not have a time-out of its own: streams last long.
+	HTTP *http.Client
+	// Idle is how long a stream may be silent before it counts as cut. Gateways send a heartbeat every 15 s.
+	Idle time.Duration
+	// Attempts is how often in a row a cut stream is taken up again in vain before the client gives up.
+	Attempts int
+
+	base, key string
+	wait      time.Duration // before the second attempt
+}
+
+// New returns a client of the gateway at baseURL, for example "http://127.0.0.1:8080". Key is the API key; "" sends none.
+func New(baseURL, key string) *Client {
+	return &Client{
+		HTTP: &http.Client{Transport: transport()}, Idle: time.Minute, Attempts: 10,
+		base: strings.TrimRight(baseURL, "/"), key: key, wait: shortWait,
+	}
+}
+
+// transport gives up on a server that takes the connection and says nothing, and asks for no compression, which would
+// hold events back.
+func transport() http.RoundTripper {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // somebody replaced it, and knows why
+		return http.DefaultTransport
+	}
+	t = t.Clone()
+	t.ResponseHeaderTimeout = time.Minute
+	t.DisableCompression = true
+	return t
+}
+
+// maxAnswer bounds the body of an answer that is no stream, in bytes.
+const maxAnswer = 64 << 20
+
+// ask sends a request and decodes the JSON of the answer into answer, unless that is nil.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, answer any) error {
+	request, err := c.newRequest(ctx, method, path, query, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.send(request)
+	if err != nil {
+		return err
+	}
+	defer drain(response)
+	if answer == nil {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("decode the answer to %s %s: %w; is %s an agentbus gateway?", method, path, err, c.base)
+	}
+	return nil
+}
+
+func (c *Client) newRequest(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+	address := c.base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("address of the gateway: %w", err)
+	}
+	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
+		return nil, fmt.Errorf("address of the gateway %q: write one such as http://127.0.0.1:8080", c.base)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	return request, nil
+}
+
+// send returns a response with a good status; its body is the caller's to close. A bad status is a *fault.Error.
+func (c *Client) send(request *http.Request) (*http.Response, error) {
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, err // says the method, the address and what went wrong
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		defer drain(response)
+		return nil, faultOf(response)
+	}
+	return response, nil
+}
+
+// drain lets the connection be used again, unless what is left of the body is long.
+func drain(response *http.Response) {
+	_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // an error means that there is nothing to use again
+	_ = response.Body.Close()
+}

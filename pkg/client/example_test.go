@@ -1,0 +1,65 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http/httptest"
+
+	"github.com/agentbus/agentbus/pkg/client"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// Say something to an agent and print what it answers while it does.
+func ExampleClient_Stream() {
+	server := httptest.NewServer(&gateway{log: transcript(2)}) // in life: agentbus dev
+	defer server.Close()
+
+	c := client.New(server.URL, "")
+	request := event.AgentRequest{Messages: []event.InputMessage{event.UserText("hello")}}
+	for e, err := range c.Stream(context.Background(), "demo", request, client.StreamOptions{}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch body := e.Body.(type) {
+		case event.Text:
+			fmt.Print(body.Delta)
+		case event.Done:
+			fmt.Printf("\n%s\n", body.FinishReason)
+		}
+	}
+	// Output:
+	// éworld
+	// stop
+}
+
+// Take up a request that another program started, after the last event that was seen.
+func ExampleClient_Follow() {
+	server := httptest.NewServer(&gateway{log: transcript(2)})
+	defer server.Close()
+
+	for e, err := range client.New(server.URL, "").Follow(context.Background(), "req_1", "one-6") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.ID, e.Body.Name())
+	}
+	// Output:
+	// one-8 text
+	// one-10 done
+}
+
+// A failure that the server tells has a code, and a sentence for people.
+func ExampleClient_Request() {
+	server := httptest.NewServer(nil)
+	defer server.Close()
+
+	_, err := client.New(server.URL, "").Request(context.Background(), "req_1")
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		fmt.Println(f.Code, f.Retryable)
+	}
+	// Output:
+	// route_not_found false
+}

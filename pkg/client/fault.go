@@ -1,0 +1,78 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// maxFault bounds the body of a bad status, in bytes.
+const maxFault = 64 << 10
+
+// faultOf reads the error event in the body of a response. What is no such event, such as the page of a proxy, becomes
+// a fault that fits the status.
+func faultOf(response *http.Response) *fault.Error {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxFault)) // what came of it will do
+	f := fromBody(body)
+	if f == nil {
+		f = fromStatus(response)
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		f.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	if f.Code == fault.ThreadBusy && f.RequestID == "" {
+		f.RequestID = response.Header.Get("X-Request-Id")
+	}
+	return f
+}
+
+func fromBody(body []byte) *fault.Error {
+	e, err := event.Decode(body)
+	if err != nil {
+		return nil
+	}
+	told, ok := e.Body.(event.Error)
+	if !ok || told.Code == "" {
+		return nil
+	}
+	f := fault.New(told.Code, "%s", told.Message)
+	f.Retryable = told.Retryable
+	f.RequestID = told.RunningRequestID
+	return f
+}
+
+func fromStatus(response *http.Response) *fault.Error {
+	const told = "the server answered %s and no reason"
+	switch response.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fault.New(fault.Unavailable, told, response.Status)
+	case http.StatusTooManyRequests:
+		return fault.New(fault.RateLimitExceeded, told, response.Status)
+	case http.StatusUnauthorized:
+		return fault.New(fault.AuthFailed, told, response.Status)
+	case http.StatusNotFound:
+		return fault.New(fault.RouteNotFound, told+"; is the URL that of an agentbus gateway?", response.Status)
+	default:
+		return fault.New(fault.Internal, told, response.Status)
+	}
+}
+
+// passing reports whether the same call may succeed soon. That a thread is busy passes too, but not soon, and the
+// caller may prefer to follow the running request.
+func passing(err error) bool {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Retryable && f.Code != fault.ThreadBusy
+	}
+	var permanent *permanentError
+	return !errors.As(err, &permanent)
+}
+
+// permanentError is a failure that no other attempt would mend.
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error { return e.error }
