@@ -44,13 +44,13 @@ func TestDecodeRefuses(t *testing.T) {
 func TestUnknownEventsAndMembersSurvive(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
-		"an unknown event": `{"event":"hologram","id":"k-7","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","depth":3,"layers":[{"a":null}]}`,
-		"an unknown event without members of its own": `{"event":"hologram","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z"}`,
-		"an unknown member of a known event":          `{"event":"text","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","blockId":"b","stage":"delta","deltaIndex":1,"delta":"x","mood":{"happy":true}}`,
-		"a member that differs in case alone":         `{"event":"text","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","blockId":"b","stage":"stop","text":"x","Text":"y"}`,
-		"an unknown member of a content block":        `{"event":"done","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","messageId":"m","threadId":"t","content":[{"type":"citation","url":"https://example.com"}],"usage":{"inputTokens":1,"outputTokens":2},"finishReason":"stop"}`,
-		"an enum's value of a later version":          `{"event":"done","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","messageId":"m","threadId":"t","content":[],"usage":{"inputTokens":1,"outputTokens":2},"finishReason":"bored"}`,
-		"a number of many digits":                     `{"event":"custom","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","type":"x","data":12345678901234567890123}`,
+		"an unknown event": `{"event":"hologram","id":"k-7","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","depth":3,"layers":[{"a":null}]}`,
+		"an unknown event without members of its own": `{"event":"hologram","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z"}`,
+		"an unknown member of a known event":          `{"event":"text","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","blockId":"b","stage":"delta","deltaIndex":1,"delta":"x","mood":{"happy":true}}`,
+		"a member that differs in case alone":         `{"event":"text","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","blockId":"b","stage":"stop","text":"x","Text":"y"}`,
+		"an unknown member of a content block":        `{"event":"done","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","messageId":"m","threadId":"t","content":[{"type":"citation","url":"https://example.com"}],"usage":{"inputTokens":1,"outputTokens":2},"finishReason":"stop"}`,
+		"an enum's value of a later version":          `{"event":"done","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","messageId":"m","threadId":"t","content":[],"usage":{"inputTokens":1,"outputTokens":2},"finishReason":"bored"}`,
+		"a number of many digits":                     `{"event":"custom","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","type":"x","data":12345678901234567890123}`,
 	}
 	for name, line := range tests {
 		e, err := event.Decode([]byte(line))
@@ -83,7 +83,7 @@ func TestUnknownEventsAreTold(t *testing.T) {
 
 func TestDecodedEventsDoNotShareTheLine(t *testing.T) {
 	t.Parallel()
-	line := []byte(`{"event":"hologram","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","depth":3}`)
+	line := []byte(`{"event":"hologram","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","depth":3}`)
 	e, err := event.Decode(line)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestUsageAdds(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"event":"text","id":"k-1","requestId":"r","timestamp":"2026-03-14T09:26:53.589Z","blockId":"b","stage":"delta","deltaIndex":0,"delta":"x"}`))
+	f.Add([]byte(`{"event":"text","id":"k-1","requestId":"r","timestamp":"2026-03-14T09:26:53.589793Z","blockId":"b","stage":"delta","deltaIndex":0,"delta":"x"}`))
 	f.Add([]byte(`{"event":"done","requestId":"r","content":[{"type":"tool_use","args":{"a":1}}],"usage":{"inputTokens":1,"outputTokens":2}}`))
 	f.Add([]byte(`{"event":"input","messages":[{"role":"user","content":"hi"},{"role":"user","content":[{"type":"file","data":"aGk="}]}]}`))
 	f.Add([]byte(`{"event":"hologram","depth":3,"\u2028":"\u2029"}`))

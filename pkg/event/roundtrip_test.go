@@ -157,14 +157,14 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 		{
 			"metadata",
 			event.Event{RequestID: "req-1", Time: at, Body: event.Metadata{ThreadID: "th-1", AgentID: "agent"}},
-			`{"event":"metadata","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589Z","threadId":"th-1","agentId":"agent"}`,
+			`{"event":"metadata","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z","threadId":"th-1","agentId":"agent"}`,
 		},
 		{
 			"the first block has an index though it is 0",
 			event.Event{RequestID: "req-1", Time: at, Body: event.Text{Block: event.Block{
 				MessageID: "msg-1", BlockID: "b0", Stage: event.Start, BlockIndex: &zero,
 			}}},
-			`{"event":"text","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589Z",` +
+			`{"event":"text","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z",` +
 				`"messageId":"msg-1","blockId":"b0","stage":"start","blockIndex":0}`,
 		},
 		{
@@ -172,29 +172,29 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 			event.Event{RequestID: "req-1", Time: at, Body: event.Text{
 				Block: event.Block{MessageID: "msg-1", BlockID: "b0", Stage: event.Delta, DeltaIndex: &zero}, Delta: "Hello",
 			}},
-			`{"event":"text","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589Z",` +
+			`{"event":"text","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z",` +
 				`"messageId":"msg-1","blockId":"b0","stage":"delta","deltaIndex":0,"delta":"Hello"}`,
 		},
 		{
 			"done says what it used and held, though it is nothing",
 			event.Event{ID: "k-1", RequestID: "req-1", Time: at, Body: event.Done{MessageID: "msg-1", ThreadID: "th-1", FinishReason: event.FinishStop}},
-			`{"event":"done","id":"k-1","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589Z",` +
+			`{"event":"done","id":"k-1","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z",` +
 				`"messageId":"msg-1","threadId":"th-1","content":[],"usage":{"inputTokens":0,"outputTokens":0},"finishReason":"stop"}`,
 		},
 		{
 			"an error is not retryable unless it says so",
 			event.Event{Time: at, Body: event.Error{Code: "auth_failed", Message: "no key"}},
-			`{"event":"error","requestId":"","timestamp":"2026-03-14T09:26:53.589Z","code":"auth_failed","message":"no key","retryable":false}`,
+			`{"event":"error","requestId":"","timestamp":"2026-03-14T09:26:53.589793Z","code":"auth_failed","message":"no key","retryable":false}`,
 		},
 		{
 			"a body without members",
 			event.Event{RequestID: "req-1", Time: at, Body: event.Aborted{}},
-			`{"event":"aborted","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589Z"}`,
+			`{"event":"aborted","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z"}`,
 		},
 		{
-			"a time of another zone is told in UTC, and a whole second has three digits",
+			"a time of another zone is told in UTC, and a whole second has six digits",
 			event.Event{RequestID: "r", Time: time.Date(2026, 3, 14, 10, 26, 53, 0, time.FixedZone("CET", 3600)), Body: event.Aborted{}},
-			`{"event":"aborted","requestId":"r","timestamp":"2026-03-14T09:26:53.000Z"}`,
+			`{"event":"aborted","requestId":"r","timestamp":"2026-03-14T09:26:53.000000Z"}`,
 		},
 	}
 	for _, tt := range tests {

@@ -113,7 +113,7 @@ func TestFailureIsTheErrorEvent(t *testing.T) {
 	busy := fault.New(fault.ThreadBusy, "wait")
 	busy.RequestID = "req_2"
 	kind, body := native.Dialect{}.Failure(dialect.Failure{Error: busy, ThreadID: "thr_1", At: time.Unix(0, 0)})
-	want := `{"event":"error","requestId":"","timestamp":"1970-01-01T00:00:00.000Z","threadId":"thr_1","code":"thread_busy",` +
+	want := `{"event":"error","requestId":"","timestamp":"1970-01-01T00:00:00.000000Z","threadId":"thr_1","code":"thread_busy",` +
 		`"message":"wait","retryable":true,"runningRequestId":"req_2"}` + "\n"
 	if kind != "application/json" || string(body) != want {
 		t.Errorf("got %s\n%swant\n%s", kind, body, want)
