@@ -81,7 +81,7 @@ up: build ## start the services in the background (NATS_URL, REDIS_URL and DATAB
 	@port=9100; for service in $(SERVICES); do \
 		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; \
 		if [ -f $$pidfile ] && kill -0 $$(cat $$pidfile) 2>/dev/null; then echo "$$service runs already"; continue; fi; \
-		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=true nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \
+		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=create nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \
 		echo $$! >$$pidfile; \
 		echo "$$service: pid $$(cat $$pidfile), log .tmp/run/$$service.log, health http://127.0.0.1:$$port/readyz"; \
 	done
