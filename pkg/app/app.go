@@ -1,0 +1,127 @@
+// Package app is what the main functions of the services have in common: it reads the environment, opens what every
+// service needs, and runs the service until a signal comes. What a service consists of is written in its own
+// services/<name>/cmd/main.go.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/telemetry"
+	"github.com/agentbus/agentbus/pkg/tool/builtin"
+)
+
+// Environment is the struct of a service in pkg/config/env.
+type Environment interface{ Common() env.Process }
+
+// Platform is what every service stands on.
+type Platform struct {
+	Name    string // of the service
+	Environ env.Environ
+	Bus     *bus.Bus // streams exist, or have been checked
+	Log     *slog.Logger
+
+	configFile string
+}
+
+// Config reads the configuration. Backends are the names that agents may use; a service that runs no agents gives none
+// and does not check them.
+func (p *Platform) Config(backends ...string) (config.Config, error) {
+	base := config.Default(p.Environ.Get)
+	if p.configFile == "" {
+		return base, nil
+	}
+	return config.Load(p.configFile, base, config.Known{Backends: backends, Tools: builtin.Names()})
+}
+
+// Main is the main function of a service: it builds the parts on a platform, runs them, and ends the process with status
+// 1 when something went wrong. Build may add to the parts whatever it opened; the platform closes after them.
+func Main[E Environment](name string, build func(context.Context, *Platform, E) (service.Parts, error)) {
+	ctx, stop := service.Signals(context.Background())
+	defer stop()
+	if err := run(ctx, name, os.Environ(), build); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		stop()
+		os.Exit(1) //nolint:gocritic // nothing is deferred but stop
+	}
+}
+
+// flushTime is how long the last spans and metrics may take on their way.
+const flushTime = 3 * time.Second
+
+func run[E Environment](ctx context.Context, name string, environ []string, build func(context.Context, *Platform, E) (service.Parts, error)) error {
+	vars, err := env.Read(environ)
+	if err != nil {
+		return err
+	}
+	own, err := env.Load[E](vars)
+	if err != nil {
+		return err
+	}
+	common := own.Common()
+	log := telemetry.NewLogger(os.Stderr, telemetry.LogOptions{
+		Service: name, Level: common.LogLevel, Text: common.LogFormat == env.FormatText,
+	})
+	slog.SetDefault(log) // for libraries
+	told, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Version: service.Version})
+	if err != nil {
+		return err
+	}
+	options := service.Options{Log: log, AdminAddr: common.AdminAddr, Metrics: told.Metrics, Grace: common.Grace}
+	err = service.Run(ctx, options, func(ctx context.Context) (service.Parts, error) {
+		p, err := open(ctx, name, vars, common, log)
+		if err != nil {
+			return service.Parts{}, err
+		}
+		parts, err := build(ctx, p, own)
+		if err != nil {
+			p.Bus.Close()
+			return service.Parts{}, err
+		}
+		return p.under(parts), nil
+	})
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	return errors.Join(err, told.Shutdown(flush))
+}
+
+// open connects to NATS, for as long as that takes, and sees to the streams.
+func open(ctx context.Context, name string, vars env.Environ, common env.Process, log *slog.Logger) (*Platform, error) {
+	b, err := bus.Connect(ctx, bus.Options{
+		URL: common.NATSURL.Reveal(), Name: name, Prefix: common.Prefix, CredsFile: common.NATSCreds,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if common.Provision == env.ProvisionCreate {
+		err = b.Provision(ctx, bus.Storage{Replicas: common.Replicas})
+	} else {
+		err = b.Verify(ctx)
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return &Platform{Name: name, Environ: vars, Bus: b, Log: log, configFile: common.ConfigFile}, nil
+}
+
+// under returns parts with the platform beneath them.
+func (p *Platform) under(parts service.Parts) service.Parts {
+	parts.Checks = append(parts.Checks, service.Check{Name: "nats", Ready: p.Bus.Ready})
+	closeParts := parts.Close
+	parts.Close = func() {
+		if closeParts != nil {
+			closeParts()
+		}
+		p.Bus.Close()
+	}
+	return parts
+}

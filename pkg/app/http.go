@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/service"
+)
+
+// closeTime is how long requests in flight may take once the server has been asked to stop and the service has let its
+// streams go.
+const closeTime = 10 * time.Second
+
+// Serve returns the actor of an HTTP server. It listens before it returns, so that an address in use is an error at the
+// start. When the actor stops it calls drain, which ends what would never end by itself, and waits for the rest.
+func Serve(server *http.Server, drain func()) (service.Actor, net.Addr, error) {
+	listener, err := net.Listen("tcp", server.Addr)
+	if err != nil {
+		return service.Actor{}, nil, fmt.Errorf("open the HTTP server: %w", err)
+	}
+	run := func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(listener) }() // ends with Shutdown or Close
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+		}
+		drain()
+		shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		err := server.Shutdown(shut)
+		if err != nil {
+			err = errors.Join(err, server.Close())
+		}
+		<-ended
+		return err
+	}
+	return service.Actor{Name: "http", Run: run}, listener.Addr(), nil
+}
