@@ -37,14 +37,20 @@ func New(t testing.TB) string {
 	return u.String()
 }
 
-func address(t testing.TB) string {
-	t.Helper()
+// Server returns the address of the server, for a TestMain, which has no test to skip.
+func Server() (string, error) {
 	if given := os.Getenv("TEST_DATABASE_URL"); given != "" {
-		return given
+		return given, nil
 	}
 	started, err := server()
+	return started.address, err
+}
+
+func address(t testing.TB) string {
+	t.Helper()
+	started, err := Server()
 	if err == nil {
-		return started.address
+		return started
 	}
 	text := fmt.Sprintf("no PostgreSQL for this test: %v (install the package postgresql, or set TEST_DATABASE_URL)", err)
 	if required := cmp.Or(os.Getenv("AGENTBUS_REQUIRE_SERVERS"), "0"); required != "0" {
