@@ -7,6 +7,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
@@ -18,6 +19,8 @@ import (
 var (
 	// ErrNotFound says that the store has no such thread or request, or that it was deleted.
 	ErrNotFound = errors.New("not in the store")
+	// ErrDeleted is the ErrNotFound of a request whose thread was deleted.
+	ErrDeleted = fmt.Errorf("its thread was deleted: %w", ErrNotFound)
 	// ErrHole says that frames are missing before this one: it must come again after them.
 	ErrHole = errors.New("earlier events of the request are missing")
 	// ErrStale says that an entry contradicts what is stored and never will fit: an event after the terminal one.
@@ -26,8 +29,20 @@ var (
 	ErrRefused = errors.New("the database refuses the data")
 )
 
-// Entry is what the bus delivers: exactly one of Accepted, Thread and Frame is set. It has the shape of a bus.Entry, so
-// that one converts to the other.
+// Hole is the ErrHole of a frame: Next is the event that must come first.
+type Hole struct {
+	RequestID  string
+	Next, Came uint64
+}
+
+func (h *Hole) Error() string {
+	return fmt.Sprintf("event %d of request %s came, %d is next", h.Came, h.RequestID, h.Next)
+}
+
+// Unwrap makes it an ErrHole.
+func (h *Hole) Unwrap() error { return ErrHole }
+
+// Entry is what the bus delivers: exactly one of Accepted, Thread and Frame is set.
 type Entry struct {
 	Tenant    string
 	ThreadID  string // with Accepted and Thread
@@ -38,6 +53,9 @@ type Entry struct {
 	Accepted *command.Accepted
 	Thread   *command.Thread
 	Frame    *event.Frame
+
+	// Forgotten, with Frame, says that the events before it are lost for good: it is no hole.
+	Forgotten bool
 }
 
 // Result is what became of a batch.

@@ -11,31 +11,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Events lists events in the order of the thread. In the midst of a request it reads the rest of that request first and
-// then the requests that follow: each is one walk along an index.
+const (
+	ofRequest = `SELECT 0, e.request_id, e.n, e.incarnation, e.name, e.json FROM events e WHERE TRUE`
+	ofThread  = `SELECT r.idx, e.request_id, e.n, e.incarnation, e.name, e.json FROM requests r
+		JOIN events e ON e.tenant = r.tenant AND e.request_id = r.request_id WHERE NOT r.deleted AND r.idx >= 0`
+)
+
+// Events lists events in the order of the thread.
 func (s *Store) Events(ctx context.Context, q store.Events) ([]store.Event, error) {
 	list := eventList{store: s, query: q}
-	if q.RequestID != "" || q.After.RequestID != "" {
-		rest := selection(`SELECT 0, e.request_id, e.n, e.incarnation, e.name, e.json FROM events e WHERE TRUE`)
-		request := q.RequestID
-		if request == "" {
-			request = q.After.RequestID
-		}
-		rest.and("e.tenant = ?", q.Tenant).and("e.request_id = ?", request).and("e.n >= ?", int64(q.After.N))
-		if err := list.read(ctx, rest, "e.n", q.After.Index); err != nil || q.RequestID != "" || list.full() {
-			return list.events, err
-		}
+	if q.RequestID == "" {
+		err := list.readThread(ctx)
+		return list.events, err
 	}
-	following := selection(`SELECT r.idx, e.request_id, e.n, e.incarnation, e.name, e.json FROM requests r
-		JOIN events e ON e.tenant = r.tenant AND e.request_id = r.request_id WHERE NOT r.deleted AND r.idx >= 0`)
-	following.and("r.tenant = ?", q.Tenant).and("r.thread_id = ?", q.ThreadID)
-	if q.After.RequestID != "" {
-		following.and("(r.idx, r.request_id) > (?, ?)", q.After.Index, q.After.RequestID)
-	}
-	if q.Before > 0 {
-		following.and("r.idx < ?", q.Before)
-	}
-	err := list.read(ctx, following, "r.idx, r.request_id, e.n", 0)
+	c := selection(ofRequest).and("e.tenant = ?", q.Tenant).and("e.request_id = ?", q.RequestID)
+	err := list.read(ctx, c.and("e.n >= ?", int64(q.After.N)), "e.n")
 	return list.events, err
 }
 
@@ -51,7 +41,28 @@ func (l *eventList) full() bool {
 	return len(l.events) >= l.query.Limit || l.query.Bytes > 0 && l.bytes > l.query.Bytes
 }
 
-func (l *eventList) read(ctx context.Context, c *clauses, order string, index int) error {
+// readThread reads, in the midst of a request, the rest of that request first and then the requests that follow: each is
+// one walk along an index.
+func (l *eventList) readThread(ctx context.Context) error {
+	q := l.query
+	of := func() *clauses {
+		c := selection(ofThread).and("r.tenant = ?", q.Tenant).and("r.thread_id = ?", q.ThreadID)
+		if q.Before > 0 {
+			c.and("r.idx < ?", q.Before)
+		}
+		return c
+	}
+	if q.After.RequestID == "" {
+		return l.read(ctx, of(), "r.idx, r.request_id, e.n")
+	}
+	rest := of().and("r.request_id = ?", q.After.RequestID).and("e.request_id = ?", q.After.RequestID)
+	if err := l.read(ctx, rest.and("e.n >= ?", int64(q.After.N)), "e.n"); err != nil || l.full() {
+		return err
+	}
+	return l.read(ctx, of().and("(r.idx, r.request_id) > (?, ?)", q.After.Index, q.After.RequestID), "r.idx, r.request_id, e.n")
+}
+
+func (l *eventList) read(ctx context.Context, c *clauses, order string) error {
 	c.filter(l.query)
 	c.text.WriteString(" ORDER BY " + order + " LIMIT " + strconv.Itoa(l.query.Limit-len(l.events)))
 	err := each(ctx, l.store.read, c.text.String(), c.args, func(rows *sql.Rows) error {
@@ -60,7 +71,6 @@ func (l *eventList) read(ctx context.Context, c *clauses, order string, index in
 		if err := rows.Scan(&e.Index, &e.RequestID, &e.N, &e.Incarnation, &e.Name, &text); err != nil {
 			return err
 		}
-		e.Index += index
 		e.JSON = jsontext.Value(text)
 		l.events = append(l.events, e)
 		l.bytes += len(text)

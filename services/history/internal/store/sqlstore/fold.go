@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -78,7 +79,7 @@ func (f *fold) entry(e store.Entry) error {
 		f.record(f.threads[Key{e.Tenant, e.ThreadID}], *e.Thread, e.Time)
 		return nil
 	case e.Frame != nil:
-		return f.frame(f.requests[Key{e.Tenant, e.RequestID}], *e.Frame)
+		return f.frame(f.requests[Key{e.Tenant, e.RequestID}], *e.Frame, e.Forgotten)
 	default:
 		return nil
 	}
@@ -131,7 +132,7 @@ func (f *fold) record(t *thread, c command.Thread, stored time.Time) {
 	f.settle(r)
 }
 
-func (f *fold) frame(r *request, fr event.Frame) error {
+func (f *fold) frame(r *request, fr event.Frame, forgotten bool) error {
 	if r.deleted || len(fr.Names) == 0 {
 		return nil
 	}
@@ -151,8 +152,8 @@ func (f *fold) frame(r *request, fr event.Frame) error {
 		return nil
 	case r.ended != 0:
 		return fmt.Errorf("%w: event %d of request %s comes after its terminal event", store.ErrStale, fr.First, r.key.ID)
-	case fr.First > r.next:
-		return fmt.Errorf("%w: event %d of request %s came, %d is next", store.ErrHole, fr.First, r.key.ID, r.next)
+	case fr.First > r.next && !forgotten:
+		return &store.Hole{RequestID: r.key.ID, Next: r.next, Came: fr.First}
 	}
 	return f.append(r, fr)
 }
@@ -246,7 +247,8 @@ func newRow(k Key, fr event.Frame, line event.Line) row {
 
 func title(messages []event.InputMessage) string {
 	for _, m := range messages {
-		runes := []rune(strings.Join(strings.Fields(m.Content.Text()), " "))
+		line := strings.Join(strings.Fields(m.Content.Text()), " ")
+		runes := slices.DeleteFunc([]rune(line), unicode.IsControl) // no database takes U+0000 as text
 		if len(runes) > 0 {
 			return string(runes[:min(len(runes), titleRunes)])
 		}

@@ -57,41 +57,55 @@ func (s *Store) threads(ctx context.Context, text string, args ...any) ([]query.
 
 // A request without a thread is one of which only frames have come so far: nobody can tell yet whose it is.
 const requestColumns = `SELECT request_id, thread_id, agent_id, owner, idx, status, created_at, ended_at, accepted, input,
-	next_n FROM requests WHERE NOT deleted AND thread_id <> ''`
+	next_n, deleted FROM requests WHERE thread_id <> '' AND tenant = $1`
 
 // Request returns a request, or store.ErrNotFound.
 func (s *Store) Request(ctx context.Context, tenant, requestID string) (store.Request, error) {
-	requests, err := s.requests(ctx, requestColumns+` AND tenant = $1 AND request_id = $2`, tenant, requestID)
+	requests, err := s.requests(ctx, requestColumns+` AND request_id = $2`, tenant, requestID)
 	if err != nil {
 		return store.Request{}, err
 	}
 	if len(requests) == 0 {
 		return store.Request{}, fmt.Errorf("request %s: %w", requestID, store.ErrNotFound)
 	}
-	return requests[0], nil
+	if requests[0].deleted {
+		return store.Request{}, fmt.Errorf("request %s: %w", requestID, store.ErrDeleted)
+	}
+	return requests[0].Request, nil
 }
 
 // Requests lists the requests of a thread in order.
 func (s *Store) Requests(
 	ctx context.Context, tenant, threadID string, after store.Position, limit int,
 ) ([]store.Request, error) {
-	const order = ` ORDER BY idx, request_id LIMIT $3`
+	text, args := requestColumns+` AND thread_id = $2 AND NOT deleted`, []any{tenant, threadID, limit}
 	if after.RequestID == "" {
-		return s.requests(ctx, requestColumns+` AND tenant = $1 AND thread_id = $2 AND idx >= 0`+order,
-			tenant, threadID, limit)
+		text += ` AND idx >= 0`
+	} else {
+		text, args = text+` AND (idx, request_id) > ($4, $5)`, append(args, after.Index, after.RequestID)
 	}
-	return s.requests(ctx, requestColumns+` AND tenant = $1 AND thread_id = $2 AND (idx, request_id) > ($4, $5)`+order,
-		tenant, threadID, limit, after.Index, after.RequestID)
+	rows, err := s.requests(ctx, text+` ORDER BY idx, request_id LIMIT $3`, args...)
+	requests := make([]store.Request, len(rows))
+	for i, r := range rows {
+		requests[i] = r.Request
+	}
+	return requests, err
 }
 
-func (s *Store) requests(ctx context.Context, text string, args ...any) ([]store.Request, error) {
-	var requests []store.Request
+// requestRow is a request or its tombstone.
+type requestRow struct {
+	store.Request
+	deleted bool
+}
+
+func (s *Store) requests(ctx context.Context, text string, args ...any) ([]requestRow, error) {
+	var requests []requestRow
 	err := each(ctx, s.read, text, args, func(rows *sql.Rows) error {
-		var r store.Request
+		var r requestRow
 		var created, ended int64
 		var input string
 		err := rows.Scan(&r.RequestID, &r.ThreadID, &r.AgentID, &r.Owner, &r.Index, &r.Status, &created, &ended,
-			&r.Accepted, &input, &r.Next)
+			&r.Accepted, &input, &r.Next, &r.deleted)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,94 @@
+// Package history is the service that remembers: it projects every log into a SQL database and answers what pkg/query
+// asks. Any number of its processes share the work where the database is PostgreSQL.
+//
+// internal/record is the way in, internal/answer the way out, internal/store the door to the databases between them.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/answer"
+	"github.com/agentbus/agentbus/services/history/internal/record"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+	"github.com/agentbus/agentbus/services/history/internal/store/postgres"
+	"github.com/agentbus/agentbus/services/history/internal/store/sqlite"
+	"golang.org/x/sync/errgroup"
+)
+
+// Bus is what history uses of a *bus.Bus.
+type Bus interface {
+	answer.Bus
+	record.Log
+	Project(ctx context.Context, apply bus.Apply) error
+	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
+	Ready(ctx context.Context) error
+}
+
+// Deps are what a History needs.
+type Deps struct {
+	Bus         Bus
+	DatabaseURL string // postgres://user:password@host:port/name, sqlite:PATH or sqlite::memory:
+	Log         *slog.Logger
+}
+
+// History is one process of the service.
+type History struct {
+	bus      Bus
+	store    store.Store
+	recorder *record.Recorder
+	answerer *answer.Answerer
+}
+
+// New opens the database and brings its tables up to date. The caller runs Run, which closes it.
+func New(ctx context.Context, d Deps) (*History, error) {
+	if d.Log == nil {
+		d.Log = slog.Default()
+	}
+	s, err := open(ctx, d.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	recorder, err := record.New(s, d.Bus, d.Log)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &History{
+		bus: d.Bus, store: s, recorder: recorder, answerer: answer.New(s, d.Bus, recorder.Changed),
+	}, nil
+}
+
+// open is the list of stores.
+func open(ctx context.Context, url string) (store.Store, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch {
+	case scheme == "postgres" || scheme == "postgresql":
+		return postgres.Open(ctx, url)
+	case scheme == "sqlite" && rest != "":
+		return sqlite.Open(ctx, rest)
+	default:
+		return nil, fmt.Errorf("database address begins with %.12q: it must be postgres://user:password@host:port/name, "+
+			"sqlite:PATH or sqlite::memory:", scheme)
+	}
+}
+
+// Run projects and answers until ctx is done, and then closes the database.
+func (h *History) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Apply) })
+	group.Go(func() error { return h.bus.Serve(ctx, query.Service, h.answerer.Verbs()) })
+	return errors.Join(group.Wait(), h.store.Close())
+}
+
+// Ready reports why history cannot do its work, or nil.
+func (h *History) Ready(ctx context.Context) error {
+	if err := h.bus.Ready(ctx); err != nil {
+		return err
+	}
+	return h.store.Ready(ctx)
+}

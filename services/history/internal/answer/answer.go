@@ -1,0 +1,113 @@
+// Package answer gives the answers of pkg/query from what is stored, after making sure that it has been stored as far as
+// the log went when the question came (wait.go).
+package answer
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+	"github.com/go-json-experiment/json"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+)
+
+// Bus tells how far the logs have come. A *bus.Bus is one.
+type Bus interface {
+	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
+	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
+	Accepted(ctx context.Context, id bus.LogID) (command.Accepted, error)
+	Last(ctx context.Context, id bus.LogID) (event.Frame, error)
+}
+
+// Answerer answers. It is safe for concurrent use.
+type Answerer struct {
+	store   store.Reader
+	bus     Bus
+	changed func() <-chan struct{} // closed when this process has stored more
+}
+
+// New returns an answerer.
+func New(s store.Reader, b Bus, changed func() <-chan struct{}) *Answerer {
+	return &Answerer{store: s, bus: b, changed: changed}
+}
+
+// Verbs lists the questions, for bus.Serve.
+func (a *Answerer) Verbs() map[string]bus.Handler {
+	return map[string]bus.Handler{
+		query.VerbThread:     handler(query.VerbThread, a.Thread),
+		query.VerbThreads:    handler(query.VerbThreads, a.Threads),
+		query.VerbMessages:   handler(query.VerbMessages, a.Messages),
+		query.VerbEvents:     handler(query.VerbEvents, a.Events),
+		query.VerbRequest:    handler(query.VerbRequest, a.Request),
+		query.VerbFrames:     handler(query.VerbFrames, a.Frames),
+		query.VerbTranscript: handler(query.VerbTranscript, a.Transcript),
+	}
+}
+
+// handler decodes a question, watches over its answer, and turns errors into faults.
+func handler[Q, A any](verb string, answer func(context.Context, Q) (A, error)) bus.Handler {
+	tracer := otel.Tracer("github.com/agentbus/agentbus/services/history")
+	return func(ctx context.Context, question []byte) (any, error) {
+		ctx, span := tracer.Start(ctx, "history "+verb)
+		defer span.End()
+		var q Q
+		if err := json.Unmarshal(question, &q); err != nil {
+			return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the question is not JSON of the form that pkg/query tells")
+		}
+		a, err := answer(ctx, q)
+		if err != nil {
+			err = explain(err)
+			span.SetAttributes(attribute.String("error.type", string(fault.CodeOf(err))))
+			span.SetStatus(codes.Error, err.Error())
+			return nil, err
+		}
+		return a, nil
+	}
+}
+
+// explain makes what is not a fault yet a fault: what remains is the database.
+func explain(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(err, fault.Unavailable, "history cannot read its database; try again")
+}
+
+func noThread(threadID string) error {
+	return fault.New(fault.ThreadNotFound, "there is no thread %s", threadID)
+}
+
+func noRequest(requestID string) error {
+	return fault.New(fault.RequestNotFound, "there is no request %s", requestID)
+}
+
+// checkIDs refuses what cannot name anything before it comes near a subject.
+func checkIDs(ids ...string) error {
+	for _, s := range ids {
+		if !id.Valid(s) {
+			return fault.New(fault.InvalidMessageFormat, "%.80q is not an identifier: 1 to %d letters, digits, - and _", s, id.MaxLength)
+		}
+	}
+	return nil
+}
+
+// limit reads a limit that a question may leave out.
+func limit(asked, usual, most int) (int, error) {
+	switch {
+	case asked == 0:
+		return usual, nil
+	case asked < 0 || asked > most:
+		return 0, fault.New(fault.InvalidMessageFormat, "limit is %d, must be 1 to %d", asked, most)
+	default:
+		return asked, nil
+	}
+}

@@ -1,0 +1,89 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+	"github.com/go-json-experiment/json"
+)
+
+// Request returns where a request stands.
+func (a *Answerer) Request(ctx context.Context, q query.RequestRef) (query.Request, error) {
+	r, err := a.request(ctx, q)
+	if err != nil || r.EndedAt.IsZero() {
+		return r.Request, err
+	}
+	last, err := a.store.Events(ctx, store.Events{
+		Tenant: q.Tenant, RequestID: q.RequestID, After: store.Position{N: r.Next - 1}, Limit: 1,
+	})
+	if err != nil || len(last) == 0 { // none: deleted since
+		return r.Request, err
+	}
+	r.Terminal = last[0].JSON
+	var end struct {
+		Usage *event.Usage `json:"usage"`
+	}
+	if err := json.Unmarshal(r.Terminal, &end); err != nil {
+		return r.Request, fmt.Errorf("decode the terminal event of %s: %w", q.RequestID, err)
+	}
+	r.Usage = end.Usage
+	return r.Request, nil
+}
+
+func (a *Answerer) request(ctx context.Context, q query.RequestRef) (store.Request, error) {
+	if err := a.seeRequest(ctx, q); err != nil {
+		return store.Request{}, err
+	}
+	r, err := a.store.Request(ctx, q.Tenant, q.RequestID)
+	if errors.Is(err, store.ErrNotFound) {
+		return r, noRequest(q.RequestID)
+	}
+	return r, err
+}
+
+// Frames returns the next events of a request, internal ones too: it stands in for the log.
+func (a *Answerer) Frames(ctx context.Context, q query.FramesQuery) (query.FramePage, error) {
+	page := query.FramePage{Frames: []query.Frame{}}
+	size, err := limit(q.Limit, 500, 2000)
+	if err != nil {
+		return page, err
+	}
+	if _, err := a.request(ctx, q.RequestRef); err != nil || q.From > 1<<62 {
+		return page, err
+	}
+	events, err := a.store.Events(ctx, store.Events{
+		Tenant: q.Tenant, RequestID: q.RequestID, After: store.Position{N: q.From}, Limit: size, Bytes: pageBytes,
+	})
+	if err != nil {
+		return page, err
+	}
+	for len(events) > 0 {
+		run := 1
+		for run < len(events) && follows(events[run-1], events[run]) {
+			run++
+		}
+		page.Frames = append(page.Frames, frame(events[:run]))
+		events = events[run:]
+	}
+	return page, nil
+}
+
+// follows reports whether b may share a frame with a, the event before it.
+func follows(a, b store.Event) bool { return b.N == a.N+1 && b.Incarnation == a.Incarnation }
+
+func frame(events []store.Event) query.Frame {
+	f := query.Frame{Incarnation: events[0].Incarnation, First: events[0].N}
+	var lines strings.Builder
+	for _, e := range events {
+		f.Names = append(f.Names, e.Name)
+		lines.Write(e.JSON)
+		lines.WriteByte('\n')
+	}
+	f.Lines = lines.String()
+	return f
+}

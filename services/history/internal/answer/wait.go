@@ -1,0 +1,195 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+)
+
+// interval is how often the store is asked while a question waits for what another process stores. What this process
+// stores wakes the question at once.
+const interval = 50 * time.Millisecond
+
+// need says how far the store must have come before a question may be answered.
+type need struct {
+	tenant   string
+	onThread bool              // whether requests must have their place on the thread
+	next     map[string]uint64 // by request: n of the event after the last that counts
+}
+
+// seeThread waits until the store holds a thread as far as its log goes now: every request below before, and of those
+// the newest as far as it has run. A thread that the stream does not know is stored already, or does not exist.
+func (a *Answerer) seeThread(ctx context.Context, ref query.ThreadRef, before int) error {
+	if err := checkIDs(ref.Tenant, ref.ThreadID); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, query.Patience)
+	defer cancel()
+	newest, err := a.bus.Thread(ctx, ref.Tenant, ref.ThreadID)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return nil
+	case err != nil:
+		return noLog(err)
+	case newest.Deleted:
+		return noThread(ref.ThreadID)
+	}
+	n := need{tenant: ref.Tenant, onThread: true, next: map[string]uint64{}}
+	if newest.Index < before {
+		if err := a.demand(ctx, &n, newest.RequestID); err != nil {
+			return err
+		}
+		before = newest.Index
+	}
+	ended, err := a.store.Ended(ctx, ref.Tenant, ref.ThreadID, before)
+	if err != nil {
+		return err
+	}
+	if ended < before {
+		if err := a.demandEarlier(ctx, &n, ref.ThreadID, before); err != nil {
+			return err
+		}
+	}
+	return a.await(ctx, n)
+}
+
+// demand asks for a request as far as its log goes now.
+func (a *Answerer) demand(ctx context.Context, n *need, requestID string) error {
+	last, err := a.bus.Last(ctx, bus.LogID{Tenant: n.tenant, RequestID: requestID})
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return noLog(err)
+	}
+	n.next[requestID] = last.Next()
+	return nil
+}
+
+// demandEarlier asks for the requests below an index of which the store does not have the end. Those that the stream has
+// forgotten too will never come, and nobody waits for them.
+func (a *Answerer) demandEarlier(ctx context.Context, n *need, threadID string, before int) error {
+	ended, open := map[string]bool{}, map[string]bool{}
+	stored, err := a.store.Requests(ctx, n.tenant, threadID, store.Position{}, before)
+	if err != nil {
+		return err
+	}
+	for _, r := range stored {
+		if r.EndedAt.IsZero() {
+			open[r.RequestID] = r.Index < before
+		} else {
+			ended[r.RequestID] = true
+		}
+	}
+	for record, err := range a.bus.ThreadRecords(ctx, n.tenant, threadID, 0) {
+		if err != nil {
+			return noLog(err)
+		}
+		if record.Index < before && !record.Deleted && !ended[record.RequestID] {
+			open[record.RequestID] = true
+		}
+	}
+	maps.DeleteFunc(open, func(_ string, wanted bool) bool { return !wanted })
+	for requestID := range open {
+		if err := a.demand(ctx, n, requestID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seeRequest waits until the store holds a request as far as its log goes now.
+func (a *Answerer) seeRequest(ctx context.Context, ref query.RequestRef) error {
+	if err := checkIDs(ref.Tenant, ref.RequestID); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, query.Patience)
+	defer cancel()
+	accepted, err := a.bus.Accepted(ctx, bus.LogID{Tenant: ref.Tenant, RequestID: ref.RequestID})
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil // forgotten, and stored long ago; or it does not exist
+	}
+	if err != nil {
+		return noLog(err)
+	}
+	thread, err := a.bus.Thread(ctx, ref.Tenant, accepted.ThreadID)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return noLog(err)
+	}
+	if thread.Deleted {
+		return noRequest(ref.RequestID)
+	}
+	n := need{
+		tenant: ref.Tenant, next: map[string]uint64{},
+		onThread: err == nil && thread.RequestID == ref.RequestID, // others may have lost the thread to it
+	}
+	if err := a.demand(ctx, &n, ref.RequestID); err != nil {
+		return err
+	}
+	return a.await(ctx, n)
+}
+
+// await returns when the store has what is needed, or fault.Unavailable when ctx ends first.
+func (a *Answerer) await(ctx context.Context, n need) error {
+	for {
+		changed := a.changed() // before looking, so that nothing is missed
+		for requestID, next := range n.next {
+			seen, err := a.seen(ctx, n, requestID, next)
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			if seen {
+				delete(n.next, requestID)
+			}
+		}
+		if len(n.next) == 0 {
+			return nil
+		}
+		timer := time.NewTimer(interval)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return behind()
+		}
+		timer.Stop()
+	}
+}
+
+func (a *Answerer) seen(ctx context.Context, n need, requestID string, next uint64) (bool, error) {
+	r, err := a.store.Request(ctx, n.tenant, requestID)
+	switch {
+	case errors.Is(err, store.ErrDeleted):
+		return true, nil // there is nothing left to wait for
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case r.Next < next || n.onThread && r.Index < 0:
+		return false, nil
+	case r.Accepted:
+		return true, nil
+	}
+	_, err = a.bus.Accepted(ctx, bus.LogID{Tenant: n.tenant, RequestID: requestID})
+	if errors.Is(err, bus.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, noLog(err)
+	}
+	return false, nil
+}
+
+func noLog(err error) error {
+	return fault.Wrap(err, fault.Unavailable, "history cannot see how far the log has come; try again")
+}
+
+func behind() error {
+	f := fault.New(fault.Unavailable, "history has not caught up with the log yet; try again")
+	f.RetryAfter = time.Second
+	return f
+}
