@@ -35,6 +35,9 @@ type Process struct {
 // Common returns p itself, from any struct that has it.
 func (p Process) Common() Process { return p }
 
+// ActorGrace is what the work in flight may take at a stop: it leaves time to settle what is cut off after it.
+func (p Process) ActorGrace() time.Duration { return p.Grace * 4 / 5 }
+
 // Gateway is the environment of the gateway.
 type Gateway struct {
 	Process

@@ -1,0 +1,36 @@
+// Command gateway is the gateway as a process. Its environment is env.Gateway.
+package main
+
+import (
+	"context"
+
+	"github.com/agentbus/agentbus/pkg/app"
+	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/services/gateway"
+)
+
+func main() { app.Main("gateway", build) }
+
+func build(_ context.Context, p *app.Platform, e env.Gateway) (service.Parts, error) {
+	cfg, err := p.Config()
+	if err != nil {
+		return service.Parts{}, err
+	}
+	store, err := state.Open(e.RedisURL.Reveal())
+	if err != nil {
+		return service.Parts{}, err
+	}
+	g, err := gateway.New(gateway.Deps{
+		Bus: p.Bus, History: query.NewClient(p.Bus), State: store, Config: cfg, Log: p.Log,
+		AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
+	})
+	if err != nil {
+		return service.Parts{}, err
+	}
+	http, _, err := app.Serve(g.Server(e.HTTPAddr), g.Drain)
+	keys := service.Actor{Name: "keys", Run: g.Run}
+	return service.Parts{Actors: []service.Actor{keys, http}, Close: func() { _ = store.Close() }}, err
+}
