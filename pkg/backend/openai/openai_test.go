@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
-	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
@@ -133,109 +131,6 @@ func recorded(w http.ResponseWriter, name string) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	_, _ = w.Write(archive.Files[0].Data) // the test fails on what is missing
-}
-
-// TestRequests holds what is sent for each kind of message.
-func TestRequests(t *testing.T) {
-	t.Parallel()
-	user := func(parts ...backend.Part) []backend.Message {
-		return []backend.Message{{Role: backend.User, Parts: parts}}
-	}
-	media := func(p event.InputPart) backend.Part { return backend.Media{Input: p} }
-	turns := []struct {
-		name string
-		turn backend.Turn
-	}{
-		{"a plain prompt", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"})}},
-		{"system, limits and reasoning", backend.Turn{
-			Model: "m", System: "Be brief.", MaxTokens: 100, Thinking: 4096,
-			Messages: user(backend.Text{Text: "one"}, backend.Text{Text: "two"})}},
-		{"tools", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{
-			{Name: "clock", Description: "Tells the time.", Schema: jsontext.Value(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
-			{Name: "bare"}}}},
-		{"a conversation with parallel calls", backend.Turn{Model: "m", Messages: append(user(backend.Text{Text: "weather?"}),
-			backend.Message{Role: backend.Assistant, Parts: []backend.Part{
-				backend.Thinking{Text: "never sent"}, backend.Text{Text: "Let me see."},
-				backend.Call{ID: "call_1", Name: "weather", Args: jsontext.Value(`{"city":"Köln"}`)}, backend.Call{ID: "call_2", Name: "clock"}}},
-			backend.Message{Role: backend.Tool, Parts: []backend.Part{
-				backend.Result{ID: "call_1", Name: "weather", Content: "sunny", Status: event.ToolSuccess},
-				backend.Result{ID: "call_2", Name: "clock", Status: event.ToolDenied}}},
-			backend.Message{Role: backend.Assistant, Parts: []backend.Part{backend.Thinking{Text: "nothing else"}}},
-		)}},
-		{"images and files", backend.Turn{Model: "m", Messages: user(
-			backend.Text{Text: "what is this?"},
-			media(event.InputPart{Type: "image", URL: "https://example.com/cat.png"}),
-			media(event.InputPart{Type: "image", Data: []byte("png"), MediaType: "image/png"}),
-			media(event.InputPart{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf", Name: "a.pdf"}),
-		)}},
-	}
-	var got txtar.Archive
-	for _, tt := range turns {
-		got.Files = append(got.Files, txtar.File{Name: tt.name, Data: sent(t, tt.turn)})
-	}
-	const file = "testdata/requests.txtar"
-	if *update {
-		if err := os.WriteFile(file, txtar.Format(&got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(txtar.Format(&got)) != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", txtar.Format(&got), want)
-	}
-}
-
-// sent returns the body of the request that a turn becomes.
-func sent(t *testing.T, turn backend.Turn) []byte {
-	t.Helper()
-	var body jsontext.Value
-	b := open(t, func(w http.ResponseWriter, r *http.Request) {
-		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
-			t.Errorf("got authorization %q", got)
-		}
-		body, _ = io.ReadAll(r.Body) // an unread body fails the comparison
-		stream(w, text("ok"), stop)
-	})
-	if _, err := backendtest.Ask(t.Context(), b, turn); err != nil {
-		t.Fatal(err)
-	}
-	if err := body.Canonicalize(); err != nil {
-		t.Fatal(err)
-	}
-	if err := body.Indent(jsontext.WithIndent("  ")); err != nil {
-		t.Fatal(err)
-	}
-	return append(body, '\n')
-}
-
-func TestWhatCannotBeSentIsFinal(t *testing.T) {
-	t.Parallel()
-	bad := func(m backend.Message, tools ...tool.Spec) backend.Turn {
-		return backend.Turn{Model: "m", Messages: []backend.Message{m}, Tools: tools}
-	}
-	tests := []struct {
-		name string
-		turn backend.Turn
-		want string
-	}{
-		{"a file by URL", bad(backend.Message{Role: backend.User, Parts: []backend.Part{
-			backend.Media{Input: event.InputPart{Type: "file", URL: "https://example.com/a.pdf"}}}}), "send its content"},
-		{"an unknown role", bad(backend.Message{Role: "robot"}), `role "robot"`},
-		{"a schema that is no object", bad(say("x").Messages[0], tool.Spec{Name: "t", Schema: jsontext.Value("7")}), "schema of tool t"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := backendtest.Ask(t.Context(), open(t, provider), tt.turn)
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError || f.Retryable || !strings.Contains(f.Message, tt.want) {
-				t.Errorf("got %v, want a final %s with %q", err, fault.AgentError, tt.want)
-			}
-		})
-	}
 }
 
 func TestFaults(t *testing.T) {
