@@ -1,0 +1,67 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the unit of times in /proc: Linux reports them in hundredths of a second whatever the kernel counts in.
+const tick = 10 * time.Millisecond
+
+// CPU is the processor time that the process has used, its user and system time together.
+func (p *Process) CPU() (time.Duration, error) { return cpuOf(p.PID()) }
+
+// RSS is the memory that the process holds, in bytes.
+func (p *Process) RSS() (int64, error) { return rssOf(p.PID()) }
+
+func cpuOf(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseCPU(string(text))
+}
+
+// parseCPU reads /proc/<pid>/stat. The name in parentheses may hold blanks and parentheses itself.
+func parseCPU(stat string) (time.Duration, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const user, system = 11, 12 // counted from the field behind the name
+	if len(fields) <= system {
+		return 0, fmt.Errorf("stat has %d fields behind the name: %.80q", len(fields), stat)
+	}
+	u, errUser := strconv.ParseInt(fields[user], 10, 63)
+	s, errSystem := strconv.ParseInt(fields[system], 10, 63)
+	if errUser != nil || errSystem != nil {
+		return 0, fmt.Errorf("stat has times %q and %q", fields[user], fields[system])
+	}
+	return time.Duration(u+s) * tick, nil
+}
+
+func rssOf(pid int) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("statm is %.80q", text)
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("statm: %w", err)
+	}
+	return pages * int64(os.Getpagesize()), nil
+}
+
+// LoadAverage is what /proc/loadavg tells of the last one, five and fifteen minutes.
+func LoadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	fields := strings.Fields(string(text))
+	return strings.Join(fields[:min(3, len(fields))], " ")
+}
