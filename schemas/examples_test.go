@@ -20,7 +20,7 @@ func compiler(t *testing.T) *jsonschema.Compiler {
 	t.Helper()
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	for _, file := range files(t, ".", ".json") {
+	for _, file := range files(t, ".") {
 		if path.Base(path.Dir(file)) == "examples" {
 			continue
 		}
@@ -34,12 +34,12 @@ func compiler(t *testing.T) *jsonschema.Compiler {
 // address is the $id of the schema in file.
 func address(file string) string { return "https://github.com/agentbus/agentbus/schemas/" + file }
 
-// files lists the files under dir with the extension, sorted.
-func files(t *testing.T, dir, ext string) []string {
+// files lists the JSON files under dir, sorted.
+func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var found []string
 	err := fs.WalkDir(schemas.FS, dir, func(file string, _ fs.DirEntry, err error) error {
-		if path.Ext(file) == ext {
+		if path.Ext(file) == ".json" {
 			found = append(found, file)
 		}
 		return err
@@ -78,7 +78,7 @@ func subject(file string) string {
 func TestEverySchemaCompilesUnderItsID(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
-	for _, file := range files(t, ".", ".json") {
+	for _, file := range files(t, ".") {
 		if path.Base(path.Dir(file)) == "examples" {
 			continue
 		}
@@ -94,7 +94,7 @@ func TestEverySchemaCompilesUnderItsID(t *testing.T) {
 func TestEveryEventHasASchemaAndAnExample(t *testing.T) {
 	t.Parallel()
 	with := map[string][]string{}
-	for _, file := range files(t, "events", ".json") {
+	for _, file := range files(t, "events") {
 		with[path.Dir(file)] = append(with[path.Dir(file)], subject(file))
 	}
 	for _, name := range event.Names() {
@@ -117,7 +117,7 @@ func TestEveryExampleFitsItsSchema(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
 	for _, dir := range []string{"events", "commands"} {
-		for _, file := range files(t, dir+"/examples", ".json") {
+		for _, file := range files(t, dir+"/examples") {
 			schema, err := c.Compile(address(dir + "/" + subject(file) + ".json"))
 			if err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func TestEveryExampleFitsItsSchema(t *testing.T) {
 
 func TestEveryExampleEventSurvivesARoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, file := range files(t, "events/examples", ".json") {
+	for _, file := range files(t, "events/examples") {
 		e, err := event.Decode(read(t, file))
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -151,7 +151,7 @@ func TestEveryExampleEventSurvivesARoundTrip(t *testing.T) {
 
 func TestEveryExampleRecordSurvivesARoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, file := range files(t, "commands/examples", ".json") {
+	for _, file := range files(t, "commands/examples") {
 		record, ok := records()[subject(file)]
 		if !ok {
 			t.Errorf("%s is the example of no record in pkg/command", file)
@@ -203,7 +203,7 @@ func TestSchemasRefuse(t *testing.T) {
 
 func TestOptionalMembersAreAbsentNeverNull(t *testing.T) {
 	t.Parallel()
-	for _, file := range append(files(t, "events/examples", ".json"), files(t, "commands/examples", ".json")...) {
+	for _, file := range append(files(t, "events/examples"), files(t, "commands/examples")...) {
 		if bytes.Contains(read(t, file), []byte("null")) {
 			t.Errorf("%s holds a null", file)
 		}

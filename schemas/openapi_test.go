@@ -67,22 +67,23 @@ func TestOpenAPITypesAgreeWithGo(t *testing.T) {
 func TestOpenAPIListsTheEventsThatClientsMaySee(t *testing.T) {
 	t.Parallel()
 	doc := openAPI(t)
-	var visible, extended []any
+	var visible []any
+	includable := []any{"extended"}
 	for _, name := range event.Names() {
 		if name.IsInternal() {
 			continue
 		}
 		visible = append(visible, string(name))
 		if !name.IsNative() {
-			extended = append(extended, string(name))
+			includable = append(includable, string(name))
 		}
 	}
 	if got := doc.Components.Schemas["EventName"].Value.Enum; !sameSet(got, visible) {
 		t.Errorf("EventName lists %v, want %v", got, visible)
 	}
 	include := doc.Components.Parameters["include"].Value.Schema.Value.Items.Value.Enum
-	if want := append(extended, "extended"); !sameSet(include, want) {
-		t.Errorf("include lists %v, want %v", include, want)
+	if !sameSet(include, includable) {
+		t.Errorf("include lists %v, want %v", include, includable)
 	}
 }
 

@@ -37,7 +37,7 @@ func records() map[string]reflect.Type {
 func schemaDocuments(t *testing.T) documents {
 	t.Helper()
 	docs := documents{}
-	for _, file := range files(t, ".", ".json") {
+	for _, file := range files(t, ".") {
 		var doc any
 		if err := json.Unmarshal(read(t, file), &doc); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -91,7 +91,7 @@ func TestEveryRecordHasASchemaAndAnExample(t *testing.T) {
 	}
 	for _, dir := range []string{"commands", "commands/examples"} {
 		var described []string
-		for _, file := range files(t, "commands", ".json") {
+		for _, file := range files(t, "commands") {
 			if filepath.ToSlash(filepath.Dir(file)) == dir {
 				described = append(described, subject(file))
 			}

@@ -25,7 +25,7 @@ func frame(first uint64, size int) event.Frame {
 }
 
 // numbers lists the n of the frame's lines, and checks that each line is the event with that n.
-func numbers(t interface{ Errorf(string, ...any) }, f event.Frame) []uint64 {
+func numbers(t rapid.TB, f event.Frame) []uint64 {
 	var all []uint64
 	for line := range f.Each() {
 		all = append(all, line.N)
