@@ -178,6 +178,7 @@ func TestFaults(t *testing.T) {
 		{"502 with a web page may pass", answer(502, "Content-Type: text/html", "<html>Bad gateway</html>"), true, 0, "status 502"},
 		{"529 is overload", answer(529, "", problem("overloaded_error", "Overloaded")), true, 0, "overloaded"},
 		{"200 with a web page is another server", answer(200, "Content-Type: text/html", "<html>Welcome</html>"), false, 0, "check ANTHROPIC_BASE_URL"},
+		{"200 with JSON is no stream", answer(200, "Content-Type: application/json", "{}"), true, 0, "cannot be read"},
 		{"200 with an empty stream is cut", answer(200, "Content-Type: text/event-stream", ""), true, 0, "broke off"},
 		{"a reset before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, 0, "does not answer"},
 		{"a reset within the answer", func(w http.ResponseWriter, _ *http.Request) {

@@ -68,6 +68,9 @@ func (r *reader) count(u sdk.MessageDeltaUsage) {
 	}
 }
 
+// hidden is what readers see of thinking that the provider redacts.
+const hidden = "[hidden by the provider]"
+
 func (r *reader) start(e sdk.ContentBlockStartEvent) error {
 	switch block := e.ContentBlock; block.Type {
 	case "text":
@@ -75,7 +78,7 @@ func (r *reader) start(e sdk.ContentBlockStartEvent) error {
 	case "thinking":
 		return r.thinking(block.Thinking)
 	case "redacted_thinking":
-		if err := r.emit(backend.ThinkingDelta("")); err != nil {
+		if err := r.emit(backend.ThinkingDelta(hidden)); err != nil {
 			return err
 		}
 		return r.emit(backend.Signature(redacted + block.Data))

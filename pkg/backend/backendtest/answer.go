@@ -54,7 +54,7 @@ func (a *Answer) add(c backend.Chunk) error {
 		return whole("text delta", string(c))
 	case backend.ThinkingDelta:
 		a.Thinking += string(c)
-		return valid("thinking delta", string(c))
+		return whole("thinking delta", string(c))
 	case backend.Signature:
 		a.Signature += string(c)
 		return a.checkSignature()
@@ -126,10 +126,6 @@ func whole(what, s string) error {
 	if s == "" {
 		return fmt.Errorf("%w: empty %s", ErrMalformed, what)
 	}
-	return valid(what, s)
-}
-
-func valid(what, s string) error {
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("%w: %s is not UTF-8: %q", ErrMalformed, what, s)
 	}

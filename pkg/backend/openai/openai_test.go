@@ -167,6 +167,7 @@ func TestFaults(t *testing.T) {
 		{"529 is overload", answer(529, "", ""), true, 0, "overloaded"},
 		{"an error that is a string", answer(404, "", `{"error":"model not found"}`), false, 0, "check the agent's model"},
 		{"200 with a web page is another server", answer(200, "Content-Type: text/html", "<html>Welcome</html>"), false, 0, "check OPENAI_BASE_URL"},
+		{"200 with JSON is no stream", answer(200, "Content-Type: application/json", "{}"), true, 0, "cannot be read"},
 		{"200 with an empty stream is cut", answer(200, "Content-Type: text/event-stream", ""), true, 0, "broke off"},
 		{"a reset before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, 0, "does not answer"},
 		{"a reset within the answer", func(w http.ResponseWriter, _ *http.Request) {

@@ -83,8 +83,10 @@ func (a API) Broken(res *http.Response, chunks int, err error) *fault.Error {
 		return a.Refused(res.StatusCode, res.Header, "", "")
 	case isSyntax(err):
 		return a.Malformed(err)
-	case err == nil && chunks == 0 && !isStream(res):
-		return a.NotStream(res.Header.Get("Content-Type"))
+	case err == nil && chunks == 0 && mediaType(res) == "text/html":
+		return a.Stranger()
+	case err == nil && chunks == 0 && mediaType(res) == "application/json":
+		return a.Malformed(errors.New("an answer in JSON in place of a stream"))
 	default:
 		return a.Cut(err)
 	}
@@ -98,10 +100,13 @@ func isSyntax(err error) bool {
 	return ok
 }
 
-// isStream reports whether an answer claims to be a stream of events. Servers that claim nothing get the benefit of doubt.
-func isStream(res *http.Response) bool {
+// mediaType is the type of an answer's body, "" when it does not say.
+func mediaType(res *http.Response) string {
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return err != nil || kind != "text/html" && kind != "application/json"
+	if err != nil {
+		return ""
+	}
+	return kind
 }
 
 // Unreachable is the fault for a call that got no answer at all.
@@ -123,15 +128,14 @@ func (a API) Cut(cause error) *fault.Error {
 	return a.retryable(cause, "the answer of %s broke off; try again", a.Name)
 }
 
-// Malformed is the fault for a chunk that cannot be read.
+// Malformed is the fault for an answer, or a chunk of it, that cannot be read.
 func (a API) Malformed(cause error) *fault.Error {
-	return a.retryable(cause, "%s sent a chunk that cannot be read; try again", a.Name)
+	return a.retryable(cause, "%s sent something that cannot be read; try again", a.Name)
 }
 
-// NotStream is the fault for an answer that is something else than a stream of events, such as a web page.
-func (a API) NotStream(contentType string) *fault.Error {
-	return fault.Wrap(fmt.Errorf("content type %.80q", contentType), fault.AgentError,
-		"what answers in place of %s does not speak its streaming API; check %s", a.Name, a.BaseEnv)
+// Stranger is the fault for a web page in place of an answer: whoever is at the address, it is no API.
+func (a API) Stranger() *fault.Error {
+	return fault.New(fault.AgentError, "a web page answers in place of %s; check %s", a.Name, a.BaseEnv)
 }
 
 func (a API) retryable(cause error, format string, args ...any) *fault.Error {
