@@ -15,7 +15,7 @@ const longestHole = 1000
 // heal fills holes from the stream instead of waiting for the missing frames: another process may have them and be slow
 // or dead, or the stream may have forgotten them, so that they never come.
 func (r *Recorder) heal(ctx context.Context, entries []store.Entry, errs []error) error {
-	healed := map[bus.LogID]bool{}
+	holes := map[bus.LogID]store.Hole{} // of each request the widest
 	var waiting []int
 	var again []store.Entry
 	for i, err := range errs {
@@ -25,13 +25,15 @@ func (r *Recorder) heal(ctx context.Context, entries []store.Entry, errs []error
 		}
 		again, waiting = append(again, entries[i]), append(waiting, i)
 		id := bus.LogID{Tenant: entries[i].Tenant, RequestID: entries[i].RequestID}
-		if !healed[id] {
-			healed[id] = true
-			again = append(again, r.missing(ctx, id, hole)...)
+		if hole.Came >= holes[id].Came {
+			holes[id] = *hole
 		}
 	}
 	if len(waiting) == 0 {
 		return nil
+	}
+	for id, hole := range holes {
+		again = append(again, r.missing(ctx, id, hole)...)
 	}
 	results, err := r.put(ctx, again)
 	if err != nil {
@@ -49,7 +51,7 @@ func (r *Recorder) heal(ctx context.Context, entries []store.Entry, errs []error
 
 // missing reads the frames of a hole and the one after it. Where the stream has forgotten the first of them, the first
 // that is left is marked. When it cannot tell it returns what it has: the hole stays, and the entry comes again.
-func (r *Recorder) missing(ctx context.Context, id bus.LogID, hole *store.Hole) []store.Entry {
+func (r *Recorder) missing(ctx context.Context, id bus.LogID, hole store.Hole) []store.Entry {
 	found, err := r.read(ctx, id, hole.Next, hole.Came)
 	if !errors.Is(err, bus.ErrForgotten) {
 		return found

@@ -1,0 +1,502 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/bustest"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/pgtest"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history"
+)
+
+const tenant = "acme"
+
+func url(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "history.db") }
+
+// start runs history on b until the test ends or stop is called.
+func start(t *testing.T, b *bus.Bus, database string) (stop func()) {
+	t.Helper()
+	h, err := history.New(t.Context(), history.Deps{Bus: b, DatabaseURL: database, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("history ended with %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// conversation writes requests on a thread as gateway and runner do.
+type conversation struct {
+	t        *testing.T
+	bus      *bus.Bus
+	thread   string
+	index    int
+	sequence uint64
+}
+
+func (c *conversation) requestID() string { return fmt.Sprintf("req_%s_%d", c.thread, c.index) }
+
+// begin accepts a request and puts it on the thread.
+func (c *conversation) begin(text string) string {
+	c.t.Helper()
+	now, requestID := time.Now(), c.requestID()
+	_, _, err := c.bus.Accept(c.t.Context(), command.Accepted{
+		Tenant: tenant, RequestID: requestID, ThreadID: c.thread, AgentID: "demo", Owner: "ada", At: now,
+		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(text)}, ThreadID: c.thread},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.advance(command.Thread{
+		ThreadID: c.thread, Owner: "ada", AgentID: "demo", RequestID: requestID, Index: c.index, At: now,
+	})
+	c.index++
+	return requestID
+}
+
+func (c *conversation) advance(next command.Thread) {
+	c.t.Helper()
+	record, err := c.bus.AdvanceThread(c.t.Context(), tenant, next, c.sequence)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.sequence = record.Sequence
+}
+
+// run claims a request and writes bodies into its log.
+func (c *conversation) run(requestID string, bodies ...event.Body) {
+	c.t.Helper()
+	w, _, err := c.bus.Claim(c.t.Context(), bus.LogID{Tenant: tenant, RequestID: requestID}, "runner", "test")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer w.Close()
+	for _, body := range bodies {
+		if err := w.Emit(body); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if err := w.Flush(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// say runs a request from its acceptance to done.
+func (c *conversation) say(text string) string {
+	c.t.Helper()
+	requestID := c.begin(text)
+	c.run(requestID, append(c.talk(text), done(c.thread, "you said "+text))...)
+	return requestID
+}
+
+// talk is the log of an answer up to its terminal event.
+func (c *conversation) talk(text string) []event.Body {
+	block := func(s event.Stage) event.Block { return event.Block{MessageID: "msg_1", BlockID: "b0", Stage: s} }
+	return []event.Body{
+		event.Input{ThreadID: c.thread, AgentID: "demo", Messages: []event.InputMessage{event.UserText(text)}},
+		event.Metadata{ThreadID: c.thread, AgentID: "demo"},
+		event.Text{Block: block(event.Start)},
+		event.Text{Block: block(event.Delta), Delta: "you said "},
+		event.Text{Block: block(event.Delta), Delta: text},
+		event.Text{Block: block(event.Stop), Text: "you said " + text},
+		event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "internal"},
+	}
+}
+
+func done(thread, text string) event.Body {
+	return event.Done{
+		MessageID: "msg_1", ThreadID: thread, FinishReason: event.FinishStop, Usage: event.Usage{InputTokens: 2, OutputTokens: 3},
+		Content: []event.Content{{Type: event.ContentText, Text: text}},
+	}
+}
+
+func ref(thread string) query.ThreadRef { return query.ThreadRef{Tenant: tenant, ThreadID: thread} }
+
+func requestRef(requestID string) query.RequestRef {
+	return query.RequestRef{Tenant: tenant, RequestID: requestID}
+}
+
+func wantCode(t *testing.T, err error, want fault.Code) {
+	t.Helper()
+	if got := fault.CodeOf(err); got != want {
+		t.Errorf("got %q (%v), want %q", got, err, want)
+	}
+}
+
+func TestAnswersSeeWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]func(*testing.T) string{
+		"SQLite": url, "PostgreSQL": func(t *testing.T) string { return pgtest.New(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.New(t)
+			start(t, b, database(t))
+			ask := query.NewClient(b)
+			c := conversation{t: t, bus: b, thread: "thr_1"}
+			for i := range 20 { // each answer must see the request before it, however far the projection is
+				requestID := c.say(fmt.Sprintf("word %d", i))
+				thread, err := ask.Thread(t.Context(), ref("thr_1"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if thread.Requests != i+1 || thread.LastRequestID != requestID || thread.Title != "word 0" || thread.Owner != "ada" {
+					t.Fatalf("after request %d: got %+v", i, thread)
+				}
+				transcript, err := ask.Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: i + 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(transcript.Requests) != i+1 {
+					t.Fatalf("after request %d: got a transcript of %d requests", i, len(transcript.Requests))
+				}
+				r, err := ask.Request(t.Context(), requestRef(requestID))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Status != query.StatusDone || r.Index != i || r.Usage == nil || r.Usage.OutputTokens != 3 || len(r.Terminal) == 0 {
+					t.Fatalf("request %d: got %+v", i, r)
+				}
+			}
+			page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
+			if err != nil || len(page.Threads) != 1 || page.Threads[0].ThreadID != "thr_1" {
+				t.Errorf("got threads %+v, %v", page, err)
+			}
+		})
+	}
+}
+
+func TestAnswersWaitForTheProjection(t *testing.T) {
+	t.Parallel()
+	server := bustest.NewServer(t)
+	b := server.Connect(t, "writer")
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	c.say("one")
+	running := c.begin("two")
+	c.run(running, c.talk("two")...)
+	start(t, server.Connect(t, "history"), url(t)) // everything has yet to be projected
+	ask := query.NewClient(b)
+
+	var thread query.Thread
+	for { // until the service listens
+		var err error
+		if thread, err = ask.Thread(t.Context(), ref("thr_1")); err == nil {
+			break
+		}
+		wantCode(t, err, fault.Unavailable)
+		if t.Context().Err() != nil || t.Failed() {
+			t.FailNow()
+		}
+	}
+	if thread.Requests != 2 || thread.LastRequestID != running {
+		t.Errorf("got %+v", thread)
+	}
+	frames, err := ask.Frames(t.Context(), query.FramesQuery{RequestRef: requestRef(running)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := frames.Frames[len(frames.Frames)-1].Event().Next(), uint64(8); got != want {
+		t.Errorf("got %d events of the running request, want %d", got, want)
+	}
+}
+
+func TestFramesAreTheLog(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	ask := query.NewClient(b)
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	requestID := c.say("hello")
+	var want strings.Builder
+	for f, err := range b.Read(t.Context(), bus.LogID{Tenant: tenant, RequestID: requestID}, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Write(f.Lines)
+	}
+	var got strings.Builder
+	for from := uint64(0); ; {
+		page, err := ask.Frames(t.Context(), query.FramesQuery{RequestRef: requestRef(requestID), From: from, Limit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Frames) == 0 {
+			break
+		}
+		for _, f := range page.Frames {
+			if f.First != from || f.Incarnation != b.Incarnation() {
+				t.Fatalf("got a frame at %d of %s, want %d of %s", f.First, f.Incarnation, from, b.Incarnation())
+			}
+			got.WriteString(f.Lines)
+			from = f.Event().Next()
+		}
+	}
+	if got.String() != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want.String())
+	}
+}
+
+func TestTranscriptHoldsWhatAModelMustKnow(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	c.say("one")
+	second := c.begin("two")
+	transcript, err := query.NewClient(b).Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(transcript.Requests) != 1 || transcript.Requests[0].RequestID == second {
+		t.Fatalf("got %+v, want the first request alone", transcript.Requests)
+	}
+	var got []string
+	for _, text := range transcript.Requests[0].Events {
+		e, err := event.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(e.Body.Name()))
+	}
+	if want := "input metadata text text tool_output done"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMessagesTellWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	ask := query.NewClient(b)
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	c.say("one")
+	failed := c.begin("two")
+	c.run(failed, append(c.talk("two"),
+		event.Text{Block: event.Block{BlockID: "b1", Stage: event.Stop, Discarded: true}, Text: "gone"},
+		event.Error{Code: fault.AgentError, Message: "broken"})...)
+	aborted := c.begin("three")
+	c.run(aborted, append(c.talk("three"), event.Aborted{Content: []event.Content{{Type: event.ContentText, Text: "half"}}})...)
+	c.begin("four")
+
+	want := []string{
+		"user: one", "assistant: you said one (stop)", "user: two", "assistant: you said two ()",
+		"user: three", "assistant: half ()", "user: four",
+	}
+	for limit := 1; limit <= 5; limit++ {
+		var got []string
+		for q := (query.MessagesQuery{ThreadRef: ref("thr_1"), Limit: limit}); ; {
+			page, err := ask.Messages(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range page.Messages {
+				got = append(got, line(m))
+			}
+			if q.Cursor = page.NextCursor; q.Cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d:\n got %q\nwant %q", limit, got, want)
+		}
+	}
+}
+
+func line(m query.Message) string {
+	if m.Role == event.RoleUser {
+		return "user: " + m.Input.Text()
+	}
+	return fmt.Sprintf("%s: %s (%s)", m.Role, m.Content[0].Text, m.FinishReason)
+}
+
+func TestEventsComeInPagesWithoutInternalOnes(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	ask := query.NewClient(b)
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	c.say("one")
+	c.say("two")
+	want := strings.Repeat("claim input metadata text text text text done ", 2)
+	for _, limit := range []int{1, 7, 8, 16, 17} {
+		var got strings.Builder
+		pages := 0
+		for q := (query.EventsQuery{ThreadRef: ref("thr_1"), Limit: limit}); ; pages++ {
+			page, err := ask.Events(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range page.Events {
+				e, err := event.Decode(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.WriteString(string(e.Body.Name()) + " ")
+			}
+			if q.Cursor = page.NextCursor; q.Cursor == "" {
+				break
+			}
+		}
+		if got.String() != want || pages != (16-1)/limit {
+			t.Errorf("limit %d: got %d pages of %q, want %d of %q", limit, pages+1, got.String(), (16-1)/limit+1, want)
+		}
+	}
+	page, err := ask.Events(t.Context(), query.EventsQuery{
+		ThreadRef: ref("thr_1"), Types: []event.Name{event.NameDone, event.NameToolOutput},
+	})
+	if err != nil || len(page.Events) != 2 {
+		t.Errorf("by type: got %d events, %v, want the 2 done events", len(page.Events), err)
+	}
+}
+
+func TestADeletedThreadIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	ask := query.NewClient(b)
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	requestID := c.say("one")
+	if _, err := ask.Thread(t.Context(), ref("thr_1")); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(command.Thread{ThreadID: "thr_1", Owner: "ada", RequestID: requestID, Index: 0, Deleted: true, At: time.Now()})
+	_, err := ask.Thread(t.Context(), ref("thr_1"))
+	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref("thr_1")})
+	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_1")})
+	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
+	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.Request(t.Context(), requestRef(requestID))
+	wantCode(t, err, fault.RequestNotFound)
+	_, err = ask.Frames(t.Context(), query.FramesQuery{RequestRef: requestRef(requestID)})
+	wantCode(t, err, fault.RequestNotFound)
+}
+
+func TestNobodySeesAnotherTenantsThings(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	ask := query.NewClient(b)
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	requestID := c.say("one")
+	_, err := ask.Thread(t.Context(), query.ThreadRef{Tenant: "other", ThreadID: "thr_1"})
+	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.Request(t.Context(), query.RequestRef{Tenant: "other", RequestID: requestID})
+	wantCode(t, err, fault.RequestNotFound)
+	_, err = ask.Thread(t.Context(), ref("thr_unknown"))
+	wantCode(t, err, fault.ThreadNotFound)
+}
+
+func TestACursorGivesNoAccessToAnotherThread(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	ask := query.NewClient(b)
+	mine, theirs := conversation{t: t, bus: b, thread: "thr_1"}, conversation{t: t, bus: b, thread: "thr_2"}
+	mine.say("mine")
+	theirs.say("theirs")
+	page, err := ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_2"), Limit: 1})
+	if err != nil || page.NextCursor == "" {
+		t.Fatalf("got %v, %v, want a cursor", page, err)
+	}
+	stolen, err := ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_1"), Cursor: page.NextCursor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range stolen.Events {
+		if strings.Contains(string(text), "theirs") || strings.Contains(string(text), "thr_2") {
+			t.Errorf("got %s of another thread", text)
+		}
+	}
+}
+
+func TestBadQuestionsAreRefused(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	c.say("one")
+	tests := []struct {
+		name, verb string
+		question   any
+	}{
+		{"a cursor of nobody's", query.VerbThreads, query.ThreadsQuery{Tenant: tenant, Cursor: "garbage"}},
+		{"a cursor of another list", query.VerbMessages, query.MessagesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
+		{"a limit below one", query.VerbEvents, query.EventsQuery{ThreadRef: ref("thr_1"), Limit: -1}},
+		{"a limit too high", query.VerbEvents, query.EventsQuery{ThreadRef: ref("thr_1"), Limit: 1001}},
+		{"too many threads", query.VerbThreads, query.ThreadsQuery{Tenant: tenant, Limit: 201}},
+		{"too many frames", query.VerbFrames, query.FramesQuery{RequestRef: requestRef("req"), Limit: 2001}},
+		{"a transcript before the start", query.VerbTranscript, query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: -1}},
+		{"a thread that is no token", query.VerbThread, ref("a.b")},
+		{"a request that is no token", query.VerbRequest, requestRef("*")},
+		{"something else", query.VerbThread, []int{1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var answer any
+			wantCode(t, b.Ask(t.Context(), query.Service, test.verb, test.question, &answer), fault.InvalidMessageFormat)
+		})
+	}
+}
+
+func TestABadDatabaseAddressIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "mysql://x", "history.db", "sqlite:", "sqlite"} {
+		_, err := history.New(t.Context(), history.Deps{DatabaseURL: address})
+		if err == nil || !strings.Contains(err.Error(), "sqlite:PATH") || !strings.Contains(err.Error(), "postgres://") {
+			t.Errorf("%q: got %v, want an error that tells the right forms", address, err)
+		}
+	}
+}
+
+func TestTwoProcessesShareTheWork(t *testing.T) {
+	t.Parallel()
+	server := bustest.NewServer(t)
+	writer := server.Connect(t, "writer")
+	database := pgtest.New(t)
+	start(t, server.Connect(t, "history-1"), database)
+	start(t, server.Connect(t, "history-2"), database)
+	ask := query.NewClient(writer)
+	c := conversation{t: t, bus: writer, thread: "thr_1"}
+	for i := range 30 {
+		c.say(fmt.Sprintf("word %d", i))
+		page, err := ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref("thr_1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := len(page.Messages), 2*(i+1); got != want {
+			t.Fatalf("after request %d: got %d messages, want %d", i, got, want)
+		}
+	}
+}
