@@ -36,8 +36,7 @@ type run struct {
 // log's error when the log is lost; and ctx's cause when ctx is cancelled for anything but an [Abort]: then the request
 // stays open for another runner. It waits for what it started, a few seconds at most.
 func Run(ctx context.Context, request Request) error {
-	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
-	r.journal = journal{log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, state: r.State}
+	r := newRun(request)
 	started := r.State.Started()
 	if started.IsZero() {
 		started = time.Now()
@@ -50,6 +49,18 @@ func Run(ctx context.Context, request Request) error {
 	cancel()
 	r.await()
 	return err
+}
+
+// Refuse ends a request that cannot be run with cause, or with the abort that came first. Of the request it needs the
+// log, the state, and Aborted. See [Run] for the errors.
+func Refuse(ctx context.Context, request Request, cause error) error {
+	return newRun(request).end(ctx, "", cause)
+}
+
+func newRun(request Request) *run {
+	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
+	r.journal = journal{log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, state: r.State}
+	return r
 }
 
 // turns goes from wherever the log stands to the end of the answer.

@@ -24,7 +24,7 @@ type request struct {
 	calls     int     // of the turn that ended last
 	finish    event.FinishReason
 	usage     event.Usage
-	ended     bool
+	terminal  event.Name
 }
 
 // Started is the time of the request's first event; zero when it has none.
@@ -39,8 +39,11 @@ func (s *State) Opened() bool { return s.request.opened }
 // Spoken reports whether the request brought a message of the user, beside action results.
 func (s *State) Spoken() bool { return s.request.spoken }
 
-// Ended reports whether the request has its terminal event.
-func (s *State) Ended() bool { return s.request.ended }
+// Terminal is the name of the request's terminal event; "" when it has none.
+func (s *State) Terminal() event.Name { return s.request.terminal }
+
+// Actions lists what waits for a client, in the order of its first announcement.
+func (s *State) Actions() []Action { return slices.Clone(s.actions) }
 
 // Stalls counts the claims since the request's last finished step: a turn, or a tool's result.
 func (s *State) Stalls() int { return s.request.stalls }

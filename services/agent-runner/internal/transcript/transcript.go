@@ -94,7 +94,7 @@ func (s *State) progress(body event.Body) {
 		}
 		s.endTurn()
 	case event.Done, event.Error, event.Aborted:
-		r.ended = true
+		r.terminal = body.Name()
 		s.endTurn()
 		s.dropAnswered()
 	}

@@ -1,0 +1,104 @@
+package agentrunner
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/price"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// What an agent may do when its configuration does not say.
+const (
+	defaultTurns     = 20
+	defaultTime      = 10 * time.Minute
+	defaultActionTTL = 24 * time.Hour
+)
+
+// agent is a configured agent, ready to run.
+type agent struct {
+	loop.Agent
+	backend backend.Backend
+	script  string
+}
+
+func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
+	b, ok := r.deps.Backends[name]
+	if !ok {
+		return agent{}, fmt.Errorf("it has no backend")
+	}
+	tools, err := r.tools(c)
+	if err != nil {
+		return agent{}, err
+	}
+	return agent{
+		backend: r.meters.Backend(b, c.Backend),
+		script:  c.Script,
+		Agent: loop.Agent{
+			Name: name, Model: c.Model, System: c.System, Tools: tools,
+			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
+			Turns: cmp.Or(c.Limits.Turns, defaultTurns), Tokens: c.Limits.Tokens, Time: c.Limits.Time.Or(defaultTime),
+			ActionTTL: c.ActionTTL.Or(defaultActionTTL),
+		},
+	}, nil
+}
+
+// tools gives the specs of everything that the agent's model may call.
+func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
+	tools := make([]tool.Spec, 0, len(c.Tools)+len(c.ClientTools)+1)
+	for _, name := range c.Tools {
+		spec, ok := r.deps.Specs[name]
+		if !ok {
+			return nil, fmt.Errorf("there is no tool %q", name)
+		}
+		tools = append(tools, spec)
+	}
+	for _, t := range c.ClientTools {
+		schema := jsontext.Value(`{"type":"object"}`)
+		if t.Schema != nil {
+			text, err := json.Marshal(t.Schema, json.Deterministic(true))
+			if err != nil {
+				return nil, fmt.Errorf("schema of client tool %s: %w", t.Name, err)
+			}
+			schema = text
+		}
+		tools = append(tools, tool.Spec{Name: t.Name, Description: t.Description, Schema: schema, Client: true})
+	}
+	if c.AskUser {
+		tools = append(tools, loop.AskUser())
+	}
+	return tools, nil
+}
+
+// options is what a backend gets beside the conversation: the agent's script, and what the request's context brought.
+type options struct {
+	Script  string         `json:"script,omitempty"`
+	Context jsontext.Value `json:"context,omitzero"`
+}
+
+// forRequest adapts the agent to one request.
+func (a agent) forRequest(request event.AgentRequest) (loop.Agent, error) {
+	agent := a.Agent
+	agent.Model = cmp.Or(request.Context.Model, agent.Model)
+	text, err := json.Marshal(options{Script: a.script, Context: request.Context.Extra})
+	if err != nil {
+		return agent, fmt.Errorf("options of the backend: %w", err)
+	}
+	agent.Options = text
+	return agent, nil
+}
+
+// price is what a turn of the agent costs.
+func (r *Runner) price(agent loop.Agent) func(model string, usage event.Usage) float64 {
+	return func(model string, usage event.Usage) float64 {
+		usd, _ := price.Cost(r.deps.Config.Models, usage, model, agent.Model)
+		return usd
+	}
+}

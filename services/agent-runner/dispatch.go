@@ -1,0 +1,100 @@
+package agentrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+)
+
+const (
+	// toolset is the executors' queue for built-in tools.
+	toolset = "builtin"
+	// defaultTimeout is how long a tool may run that does not say.
+	defaultTimeout = time.Minute
+	// queueTime is what a call may spend on its way to an executor and back.
+	queueTime = 30 * time.Second
+)
+
+var errSilent = errors.New("the tool did not answer")
+
+// dispatcher runs tool calls on the executors.
+type dispatcher struct {
+	claim    *claim
+	timeouts map[string]time.Duration
+}
+
+func (c *claim) dispatcher(agent loop.Agent) dispatcher {
+	d := dispatcher{claim: c, timeouts: make(map[string]time.Duration, len(agent.Tools))}
+	for _, spec := range agent.Tools {
+		d.timeouts[spec.Name] = spec.Timeout
+	}
+	return d
+}
+
+// Call implements loop.Tools. An executor that never answers gives the status "unknown".
+func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string, progress func(string)) (loop.Output, error) {
+	hash, err := command.HashArgs(call.Args)
+	if err != nil {
+		return loop.Output{}, err
+	}
+	timeout := d.timeouts[call.Name]
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	started := time.Now()
+	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errSilent)
+	defer cancel()
+	c := d.claim
+	err = c.runner.deps.Bus.CallTool(wait, toolset, command.ToolCall{
+		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
+		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
+		Deadline: started.Add(timeout + queueTime/2),
+	})
+	if err != nil {
+		return loop.Output{}, d.failed(wait, fault.Wrap(err, fault.Unavailable, "tool %s could not be called; try again", call.Name))
+	}
+	result, err := c.runner.deps.Bus.AwaitToolResult(wait, c.log, call.ID, progress)
+	if err != nil && errors.Is(context.Cause(wait), errSilent) {
+		return loop.Output{
+			Status:  event.ToolUnknown,
+			Content: fmt.Sprintf("the tool did not answer within %s; it may or may not have run", timeout+queueTime),
+			Summary: "no answer: it may or may not have run",
+			Elapsed: time.Since(started),
+		}, nil
+	}
+	if err != nil {
+		return loop.Output{}, d.failed(wait, fault.Wrap(err, fault.Unavailable, "the result of tool %s could not be read; try again", call.Name))
+	}
+	return d.output(ctx, result)
+}
+
+// failed is err, unless the call was cancelled.
+func (d dispatcher) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSilent) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (d dispatcher) output(ctx context.Context, r command.ToolResult) (loop.Output, error) {
+	output := loop.Output{
+		Status: r.Status, Content: r.Content, Ref: r.Ref, Summary: r.Summary,
+		Elapsed: time.Duration(r.ElapsedMS) * time.Millisecond,
+	}
+	if r.Ref == nil {
+		return output, nil
+	}
+	data, err := objects{d.claim.runner.deps.Bus}.Object(ctx, *r.Ref)
+	if err != nil {
+		return loop.Output{}, fault.Wrap(err, fault.Unavailable, "the result of a tool could not be read; try again")
+	}
+	output.Content = string(data)
+	return output, nil
+}

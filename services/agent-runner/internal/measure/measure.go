@@ -1,0 +1,82 @@
+// Package measure watches an agent-runner: spans and metrics of agents and models, after the semantic conventions for
+// generative AI. It sees names, counts and times, never contents.
+package measure
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/telemetry"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const scope = "github.com/agentbus/agentbus/services/agent-runner"
+
+// Meters are the instruments of a runner. They are safe for concurrent use.
+type Meters struct {
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	tokens   metric.Int64Histogram
+	first    metric.Float64Histogram
+	runs     metric.Int64Counter
+	inFlight metric.Int64UpDownCounter
+}
+
+// New makes the instruments with the global providers.
+func New() (*Meters, error) {
+	meter := otel.Meter(scope)
+	m := &Meters{tracer: otel.Tracer(scope)}
+	var errs [5]error
+	m.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIOperationDuration, metric.WithUnit("s"),
+		metric.WithDescription("Time of one turn of a model."),
+		metric.WithExplicitBucketBoundaries(.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92))
+	m.tokens, errs[1] = meter.Int64Histogram(telemetry.GenAITokenUsage, metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens of one turn of a model."),
+		metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864))
+	m.first, errs[2] = meter.Float64Histogram(telemetry.GenAITimeToFirstChunk, metric.WithUnit("s"),
+		metric.WithDescription("Time until a model's first output."),
+		metric.WithExplicitBucketBoundaries(.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10))
+	m.runs, errs[3] = meter.Int64Counter("agentbus.runs",
+		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, left."))
+	m.inFlight, errs[4] = meter.Int64UpDownCounter("agentbus.runs.in.flight",
+		metric.WithDescription("Requests that a runner works on."))
+	return m, errors.Join(errs[:]...)
+}
+
+// Request names a request for its span.
+type Request struct {
+	Tenant, Agent, ThreadID, RequestID string
+}
+
+// Invoke opens the span of a request. Call end with how it left the runner, and the error if there is one.
+func (m *Meters) Invoke(ctx context.Context, r Request) (_ context.Context, end func(status string, err error)) {
+	agent := telemetry.GenAIAgentName.String(r.Agent)
+	ctx, span := m.tracer.Start(ctx, telemetry.OperationInvokeAgent+" "+r.Agent, trace.WithAttributes(
+		telemetry.GenAIOperationName.String(telemetry.OperationInvokeAgent), agent,
+		telemetry.GenAIConversationID.String(r.ThreadID),
+		telemetry.RequestID.String(r.RequestID), telemetry.TenantID.String(r.Tenant),
+	))
+	m.inFlight.Add(ctx, 1)
+	return ctx, func(status string, err error) {
+		m.inFlight.Add(ctx, -1)
+		m.runs.Add(ctx, 1, metric.WithAttributes(attribute.String("agent", r.Agent), attribute.String("status", status)))
+		fail(span, err)
+		span.End()
+	}
+}
+
+// fail marks a span as failed. A fault's text was written for clients; others may hold anything, so only their kind is
+// told.
+func fail(span trace.Span, err error) {
+	if err == nil {
+		return
+	}
+	f := fault.From(err)
+	span.SetAttributes(telemetry.ErrorType.String(string(f.Code)))
+	span.SetStatus(codes.Error, f.Message)
+}

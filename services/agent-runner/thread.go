@@ -1,0 +1,134 @@
+package agentrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+)
+
+// earlier returns the events of the thread's earlier requests, in order: from history, or from the stream while
+// history does not answer.
+func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
+	index, err := c.index(ctx)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "the thread could not be read; try again")
+	}
+	if index == 0 {
+		return nil, nil
+	}
+	events, err := c.fromHistory(ctx, index)
+	if err == nil || ctx.Err() != nil {
+		return events, err
+	}
+	c.runner.deps.Log.WarnContext(ctx, "history does not answer; reading the thread from the stream",
+		"request", c.log.RequestID, "error", err)
+	events, streamErr := c.fromStream(ctx, index)
+	if streamErr != nil {
+		return nil, fault.Wrap(errors.Join(err, streamErr), fault.Unavailable,
+			"the earlier messages of the thread could not be read; try again")
+	}
+	return events, nil
+}
+
+// index is the request's place on its thread.
+func (c *claim) index(ctx context.Context) (int, error) {
+	newest, err := c.runner.deps.Bus.Thread(ctx, c.log.Tenant, c.accepted.ThreadID)
+	if err != nil {
+		return 0, err
+	}
+	if newest.RequestID == c.log.RequestID {
+		return newest.Index, nil
+	}
+	for record, err := range c.runner.deps.Bus.ThreadRecords(ctx, c.log.Tenant, c.accepted.ThreadID, 0) {
+		if err != nil {
+			return 0, err
+		}
+		if record.RequestID == c.log.RequestID {
+			return record.Index, nil
+		}
+	}
+	return 0, fmt.Errorf("request %s is not on thread %s", c.log.RequestID, c.accepted.ThreadID)
+}
+
+func (c *claim) fromHistory(ctx context.Context, index int) ([]event.Event, error) {
+	answer, err := c.runner.deps.History.Transcript(ctx, query.TranscriptQuery{
+		ThreadRef: query.ThreadRef{Tenant: c.log.Tenant, ThreadID: c.accepted.ThreadID}, Before: index,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Requests) != index {
+		return nil, fmt.Errorf("history has %d of the thread's %d earlier requests", len(answer.Requests), index)
+	}
+	var events []event.Event
+	for _, request := range answer.Requests {
+		for _, line := range request.Events {
+			e, err := event.Decode(line)
+			if err != nil {
+				return nil, fmt.Errorf("history's events of request %s: %w", request.RequestID, err)
+			}
+			events = append(events, e)
+		}
+	}
+	return events, nil
+}
+
+// fromStream reads the logs of the requests before index. It fails when the stream does not hold them all any more.
+func (c *claim) fromStream(ctx context.Context, index int) ([]event.Event, error) {
+	requests := make([]string, index)
+	for record, err := range c.runner.deps.Bus.ThreadRecords(ctx, c.log.Tenant, c.accepted.ThreadID, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if record.Index < index {
+			requests[record.Index] = record.RequestID
+		}
+	}
+	var events []event.Event
+	for i, request := range requests {
+		if request == "" {
+			return nil, fmt.Errorf("the stream has forgotten request %d of thread %s", i, c.accepted.ThreadID)
+		}
+		some, err := c.logOf(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, some...)
+	}
+	return events, nil
+}
+
+func (c *claim) logOf(ctx context.Context, request string) ([]event.Event, error) {
+	var events []event.Event
+	for f, err := range c.runner.deps.Bus.Read(ctx, bus.LogID{Tenant: c.log.Tenant, RequestID: request}, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("log of %s: %w", request, err)
+		}
+		some, err := f.Events()
+		if err != nil {
+			return nil, fmt.Errorf("log of %s: %w", request, err)
+		}
+		events = append(events, some...)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("the stream has forgotten the log of %s", request)
+	}
+	return events, nil
+}
+
+// objects reads large tool outputs. One that is no longer stored is no reason to lose the thread.
+type objects struct{ bus Bus }
+
+// Object implements transcript.Objects.
+func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
+	data, err := o.bus.Object(ctx, ref)
+	if errors.Is(err, bus.ErrNotFound) {
+		return []byte("this output is no longer stored"), nil
+	}
+	return data, err
+}
