@@ -1,0 +1,150 @@
+package toolexecutor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/services/tool-executor/internal/output"
+)
+
+// errAborted is why a call is cut off whose request was aborted.
+var errAborted = errors.New("the request was aborted")
+
+// job is a call, and the tool that it is for.
+type job struct {
+	command.ToolCall
+	log  bus.LogID
+	tool tool.Tool // nil when there is none of that name
+	spec tool.Spec
+}
+
+func (j job) unsafe() bool { return j.spec.Effect == tool.EffectUnsafe }
+
+// handle sees to it that a call has its result. An error has the call delivered again.
+func (e *Executor) handle(ctx context.Context, call command.ToolCall) error {
+	j := job{ToolCall: call, log: bus.LogID{Tenant: call.Tenant, RequestID: call.RequestID}}
+	if t, ok := e.tools[call.Tool]; ok {
+		j.tool, j.spec = t, t.Spec()
+	}
+	_, err := e.deps.Bus.ToolResult(ctx, j.log, j.ToolCallID)
+	if err == nil {
+		return nil // an earlier delivery got as far as the result
+	}
+	if !errors.Is(err, bus.ErrNotFound) {
+		return fmt.Errorf("look for the result of call %s: %w", j.ToolCallID, err)
+	}
+	ctx, observed := e.measure.Start(ctx, call, j.tool != nil)
+	v, err := e.settle(ctx, j)
+	if err != nil {
+		observed.Fail(err)
+		return fmt.Errorf("call %s of %.64q: %w", j.ToolCallID, j.Tool, err)
+	}
+	stored, err := e.put(ctx, j, v, observed.Elapsed())
+	if err != nil {
+		observed.Fail(err)
+		return err
+	}
+	observed.End(ctx, v.status, stored)
+	e.deps.Log.LogAttrs(ctx, slog.LevelInfo, "tool call ended",
+		slog.String("tool", j.spec.Name), slog.String("status", string(v.status)), slog.String("toolCallId", j.ToolCallID),
+		slog.String("requestId", j.RequestID), slog.Duration("elapsed", observed.Elapsed()), slog.Bool("stored", stored))
+	return nil
+}
+
+// settle refuses a call or runs it. An unsafe one that somebody has started is neither: nobody knows what it did.
+func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
+	if j.unsafe() {
+		_, err := e.deps.Bus.ToolStarted(ctx, j.log, j.ToolCallID)
+		if err == nil {
+			return interrupted(), nil
+		}
+		if !errors.Is(err, bus.ErrNotFound) {
+			return verdict{}, fmt.Errorf("look whether it has started: %w", err)
+		}
+	}
+	if v, refused := e.refuse(j); refused {
+		return v, nil
+	}
+	return e.run(ctx, j)
+}
+
+// refuse says why a call must not run. The model that made it reads the reason, so it says what to do instead.
+func (e *Executor) refuse(j job) (verdict, bool) {
+	if j.tool == nil {
+		return failed("there is no tool %.64q; the tools are: %s", j.Tool, strings.Join(slices.Sorted(maps.Keys(e.tools)), ", ")), true
+	}
+	hash, err := command.HashArgs(j.Args)
+	if err != nil {
+		return failed("the arguments are not valid JSON"), true
+	}
+	if hash != j.ArgsHash {
+		return failed("the arguments are not the ones that the call was made with; it did not run"), true
+	}
+	if !j.Deadline.IsZero() && !time.Now().Before(j.Deadline) {
+		return failed("the call's deadline had passed before it could start; it did not run"), true
+	}
+	if j.spec.Approval == tool.ApprovalAlways && j.Approved == "" {
+		return verdict{status: event.ToolDenied, content: "this tool needs the approval of a person, and nobody gave it; it did not run"}, true
+	}
+	return verdict{}, false
+}
+
+// run runs a call. An abort of its request ends it.
+func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
+	call, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop, err := e.deps.Bus.WatchAbort(call, j.log, func(command.Abort) { cancel(errAborted) })
+	if err != nil {
+		return verdict{}, err
+	}
+	defer stop()
+	_, err = e.deps.Bus.Aborted(ctx, j.log) // the watch tells of it too, but maybe later than the tool starts
+	if err == nil {
+		return verdict{status: event.ToolAborted, content: neverRan}, nil
+	}
+	if !errors.Is(err, bus.ErrNotFound) {
+		return verdict{}, fmt.Errorf("look for an abort: %w", err)
+	}
+	if j.unsafe() {
+		first, err := e.putStarted(ctx, j)
+		if err != nil {
+			return verdict{}, err
+		}
+		if !first {
+			return interrupted(), nil
+		}
+	}
+	progress := output.NewStream(func(delta string) {
+		// Whoever misses a piece of output still gets the result.
+		_ = e.deps.Bus.Progress(call, j.log, command.ToolProgress{ToolCallID: j.ToolCallID, Delta: delta})
+	})
+	result, err := e.limiter.Call(call, j.tool, tool.Call{ID: j.ToolCallID, Args: j.Args, Progress: progress.Write}, j.time())
+	progress.Close()
+	return e.judge(ctx, j, result, err)
+}
+
+// limit is how long a call of the tool may take.
+func (j job) limit() time.Duration {
+	if j.spec.Timeout == 0 {
+		return defaultTimeout
+	}
+	return j.spec.Timeout
+}
+
+// time is how long this call may take.
+func (j job) time() time.Duration {
+	if j.Deadline.IsZero() {
+		return j.limit()
+	}
+	return min(j.limit(), time.Until(j.Deadline))
+}

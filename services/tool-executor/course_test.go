@@ -1,0 +1,281 @@
+package toolexecutor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/bustest"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tool"
+	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
+)
+
+func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p := newProbe(tool.EffectNone, says("again"))
+	c := newCall(t, "probe", `{}`)
+	earlier := command.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "before"}
+	if _, _, err := b.PutToolResult(t.Context(), logOf(c), earlier); err != nil {
+		t.Fatal(err)
+	}
+	stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}, Slots: 1})
+	send(t, b, c)
+	after := newCall(t, "probe", `{}`) // the one slot takes it when the first is settled
+	send(t, b, after)
+	await(t, b, after)
+	stop()
+	if got := await(t, b, c); got.Content != "before" || p.runs.Load() != 1 {
+		t.Errorf("got %q after %d runs, want the earlier result and one run, of the second call", got.Content, p.runs.Load())
+	}
+}
+
+func TestALateSecondResultIsDropped(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	c := newCall(t, "probe", `{}`)
+	first := command.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolUnknown, Content: "first"}
+	p := newProbe(tool.EffectNone, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		_, _, err := b.PutToolResult(ctx, logOf(c), first)
+		return tool.Result{Content: "second"}, err
+	})
+	stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	send(t, b, c)
+	await(t, b, c)
+	stop() // waits until the second has been offered
+	if got := await(t, b, c); got.Content != "first" {
+		t.Errorf("got %q, want the first result", got.Content)
+	}
+}
+
+// TestAnEarlierDelivery has a call that another executor was given before and did not finish: all that is left of that
+// is what it has recorded.
+func TestAnEarlierDelivery(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		effect  tool.Effect
+		started bool // the earlier executor got as far as that
+		status  event.ToolStatus
+		runs    int32
+	}{
+		{"of a tool without effect is run again", tool.EffectNone, true, event.ToolSuccess, 1},
+		{"of an idempotent tool is run again", tool.EffectIdempotent, true, event.ToolSuccess, 1},
+		{"of an unsafe tool that had started is not", tool.EffectUnsafe, true, event.ToolUnknown, 0},
+		{"of an unsafe tool that had not started is run", tool.EffectUnsafe, false, event.ToolSuccess, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.New(t)
+			c := newCall(t, "probe", `{}`)
+			send(t, b, c)
+			dies(t, b, c, test.started)
+			p := newProbe(test.effect, says("ran"))
+			stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+			result := await(t, b, c)
+			stop()
+			if result.Status != test.status || p.runs.Load() != test.runs {
+				t.Errorf("got %s after %d runs, want %s after %d", result.Status, p.runs.Load(), test.status, test.runs)
+			}
+		})
+	}
+}
+
+// dies takes the call from the queue as an executor would that breaks down.
+func dies(t *testing.T, b *bus.Bus, c command.ToolCall, started bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := b.ToolCalls(ctx, 1, func(ctx context.Context, got command.ToolCall) error {
+		defer cancel()
+		if got.ToolCallID != c.ToolCallID {
+			t.Errorf("got call %s, want %s", got.ToolCallID, c.ToolCallID)
+		}
+		if started {
+			s := command.ToolStarted{ToolCallID: c.ToolCallID, Executor: "dead", At: time.Now()}
+			if _, _, err := b.PutToolStarted(ctx, logOf(c), s); err != nil {
+				t.Error(err)
+			}
+		}
+		return errors.New("dead")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnUnsafeCallThatMayHaveRunIsNeverCalledRefused(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p := newProbe(tool.EffectUnsafe, says("ran"))
+	c := newCall(t, "probe", `{}`)
+	c.Deadline = time.Now().Add(-time.Second) // passed since it had started
+	s := command.ToolStarted{ToolCallID: c.ToolCallID, Executor: "dead", At: time.Now()}
+	if _, _, err := b.PutToolStarted(t.Context(), logOf(c), s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Abort(t.Context(), c.Tenant, command.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	send(t, b, c)
+	if result := await(t, b, c); result.Status != event.ToolUnknown || p.runs.Load() != 0 {
+		t.Errorf("got %s after %d runs, want unknown after none", result.Status, p.runs.Load())
+	}
+}
+
+func TestAnUnsafeCallRecordsThatItStartsBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	c := newCall(t, "probe", `{}`)
+	p := newProbe(tool.EffectUnsafe, func(ctx context.Context, call tool.Call) (tool.Result, error) {
+		s, err := b.ToolStarted(ctx, logOf(c), call.ID)
+		return tool.Result{Content: "started by " + s.Executor}, err
+	})
+	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}, Name: "executor-7"})
+	send(t, b, c)
+	if result := await(t, b, c); result.Content != "started by executor-7" {
+		t.Errorf("got %s %q, want the record of executor-7", result.Status, result.Content)
+	}
+}
+
+func TestAbort(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		effect  tool.Effect
+		deaf    bool // the tool ignores its context
+		before  bool // the abort comes before the call
+		content string
+		runs    int32
+	}{
+		{"before the call starts keeps it from running", tool.EffectUnsafe, false, true, "did not run", 0},
+		{"stops a running call", tool.EffectNone, false, false, "was stopped", 1},
+		{"stops a running call that does not listen", tool.EffectNone, true, false, "was stopped", 1},
+		{"says of an unsafe call that it may have happened", tool.EffectUnsafe, false, false, "may or may not", 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.New(t)
+			c := newCall(t, "probe", `{}`)
+			runs := make(chan struct{})
+			end := make(chan struct{})
+			t.Cleanup(func() { close(end) })
+			p := newProbe(test.effect, func(ctx context.Context, call tool.Call) (tool.Result, error) {
+				close(runs)
+				if test.deaf {
+					<-end
+				}
+				return waits(ctx, call)
+			})
+			start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+			abort := func() {
+				if _, err := b.Abort(t.Context(), c.Tenant, command.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
+					t.Error(err)
+				}
+			}
+			if test.before {
+				abort()
+				send(t, b, c)
+			} else {
+				send(t, b, c)
+				<-runs
+				abort()
+			}
+			begun := time.Now()
+			result := await(t, b, c)
+			if result.Status != event.ToolAborted || !strings.Contains(result.Content, test.content) || p.runs.Load() != test.runs {
+				t.Errorf("got %s %q after %d runs, want aborted, %q, %d", result.Status, result.Content, p.runs.Load(), test.content, test.runs)
+			}
+			if took := time.Since(begun); took > 4*time.Second { // 1 s to hear of it, 1 s of grace, and a busy machine
+				t.Errorf("the result came %v after the abort", took)
+			}
+		})
+	}
+}
+
+func TestLargeContentGoesToTheObjectStore(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, content string
+		max           int64
+		ref           bool
+		size          int
+	}{
+		{"what fits stays in the record", strings.Repeat("x", 200<<10), 0, false, 200 << 10},
+		{"what is large does not", strings.Repeat("x", 300<<10), 0, true, 300 << 10},
+		{"what is large as JSON does not", strings.Repeat("\x00", 100<<10), 0, true, 100 << 10},
+		{"what is over the tool's limit is cut", strings.Repeat("x", 300<<10), 10, false, 10 + len("\n[cut: these are the first 10 of 307200 bytes]")},
+		{"what is over every limit is cut", strings.Repeat("x", 2<<20), 0, true, 1<<20 + len("\n[cut: these are the first 1048576 of 2097152 bytes]")},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.New(t)
+			p := newProbe(tool.EffectNone, says(test.content))
+			p.spec.MaxOutput = test.max
+			start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+			c := newCall(t, "probe", `{}`)
+			send(t, b, c)
+			result := await(t, b, c)
+			if (result.Ref != nil) != test.ref {
+				t.Fatalf("got %d bytes and reference %v, want a reference: %t", len(result.Content), result.Ref, test.ref)
+			}
+			content := result.Content
+			if test.ref {
+				data, err := b.Object(t.Context(), *result.Ref)
+				if err != nil {
+					t.Fatal(err)
+				}
+				content += string(data)
+			}
+			if len(content) != test.size {
+				t.Errorf("got %d bytes, want %d", len(content), test.size)
+			}
+		})
+	}
+}
+
+func TestProgressIsHeardBeforeTheResult(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	listening := make(chan struct{})
+	p := newProbe(tool.EffectNone, func(ctx context.Context, call tool.Call) (tool.Result, error) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for { // output is not kept: say it until somebody listens
+			call.Progress("still ")
+			select {
+			case <-listening:
+				call.Progress("\x1b[2Jdone")
+				return tool.Result{Content: "end"}, nil
+			case <-ctx.Done():
+				return tool.Result{}, ctx.Err()
+			case <-tick.C:
+			}
+		}
+	})
+	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	c := newCall(t, "probe", `{}`)
+	send(t, b, c)
+	var heard strings.Builder
+	result, err := b.AwaitToolResult(t.Context(), logOf(c), c.ToolCallID, func(delta string) {
+		if heard.Len() == 0 {
+			close(listening)
+		}
+		heard.WriteString(delta)
+	})
+	if err != nil || result.Content != "end" {
+		t.Fatalf("got %q, %v", result.Content, err)
+	}
+	if text := heard.String(); !strings.HasSuffix(text, "still done") {
+		t.Errorf("heard %q, want it to end in %q", text, "still done")
+	}
+}

@@ -1,0 +1,92 @@
+package toolexecutor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/services/tool-executor/internal/limit"
+)
+
+// verdict is how a call ended.
+type verdict struct {
+	status  event.ToolStatus
+	content string // what the model reads
+	summary string // what clients see; "" = the start of content
+}
+
+const neverRan = "the request was aborted before the call started; it did not run"
+
+func failed(format string, args ...any) verdict {
+	return verdict{status: event.ToolFailed, content: fmt.Sprintf(format, args...)}
+}
+
+// interrupted is the end of an unsafe call that an earlier delivery had started and not finished.
+func interrupted() verdict {
+	return unknown("the call was interrupted after it had started")
+}
+
+func unknown(what string) verdict {
+	return verdict{status: event.ToolUnknown, content: what +
+		"; it may or may not have taken effect, and was not run again. Find out before you repeat it."}
+}
+
+// cutOff is the end of a call that did not come to its own end: a failure, unless it may have taken effect.
+func (j job) cutOff(what string) verdict {
+	if j.unsafe() {
+		return unknown(what)
+	}
+	return failed("%s", what)
+}
+
+// judge turns what a tool returned into a verdict. An error of judge means that the call should run elsewhere.
+func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
+	if err == nil {
+		return verdict{status: event.ToolSuccess, content: result.Content, summary: result.Summary}, nil
+	}
+	if p, ok := errors.AsType[*limit.PanicError](err); ok {
+		e.log(ctx, j, "a tool panicked", err, slog.String("stack", string(p.Stack)))
+		return j.cutOff("the tool broke down; the operator can see why in the log"), nil
+	}
+	f, told := errors.AsType[*fault.Error](err)
+	switch {
+	case errors.Is(err, errAborted):
+		return j.aborted(err), nil
+	case errors.Is(err, limit.ErrBusy) && !errors.Is(err, errDraining):
+		return failed("every place for calls was taken for too long; the call did not run. Try again later."), nil
+	case errors.Is(err, errDraining) && !j.unsafe():
+		return verdict{}, err
+	case errors.Is(err, errDraining):
+		return unknown("the call was interrupted by the end of the process that ran it"), nil
+	case errors.Is(err, limit.ErrTime):
+		return j.cutOff(fmt.Sprintf("the call took too long and was stopped; %s has %v for a call", j.spec.Name, j.limit())), nil
+	case told:
+		return failed("%s", f.Message), nil
+	default:
+		e.log(ctx, j, "a tool failed", err)
+		return j.cutOff("the tool failed; the operator can see why in the log"), nil
+	}
+}
+
+func (j job) aborted(err error) verdict {
+	v := verdict{status: event.ToolAborted, content: "the request was aborted, and the call was stopped"}
+	switch {
+	case errors.Is(err, limit.ErrBusy):
+		v.content = neverRan
+	case j.unsafe():
+		v.content += "; it may or may not have taken effect"
+	}
+	return v
+}
+
+func (e *Executor) log(ctx context.Context, j job, message string, err error, more ...slog.Attr) {
+	attributes := append([]slog.Attr{
+		slog.String("tool", j.spec.Name), slog.String("toolCallId", j.ToolCallID), slog.String("requestId", j.RequestID),
+		slog.Any("error", err),
+	}, more...)
+	e.deps.Log.LogAttrs(ctx, slog.LevelError, message, attributes...)
+}
