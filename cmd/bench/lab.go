@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/bench/internal/bare"
+	"github.com/agentbus/agentbus/cmd/bench/internal/load"
+	"github.com/agentbus/agentbus/cmd/bench/internal/process"
+	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
+	"golang.org/x/sync/errgroup"
+)
+
+// lab is what experiments work with: a running agentbus, a running bare server and a client.
+type lab struct {
+	options  options
+	dir      string
+	programs stack.Programs
+	client   *load.Client
+	stack    *stack.Stack
+	bare     *yardstick
+	turn     int          // number of the round
+	started  int          // stacks and yardsticks, to name their folders
+	checked  atomic.Int64 // events whose order was checked
+
+	delta int // bytes of text in a delta, so that the event is as large as it should be
+	size  int // bytes of a delta on the wire
+	last  int // bytes of all other events of a stream on the wire
+}
+
+// yardstick is a bare server.
+type yardstick struct {
+	URL string
+	*process.Process
+}
+
+// streamBuffer is the client's buffer for each of many streams.
+const streamBuffer = 32 << 10
+
+func openLab(ctx context.Context, o options) (*lab, error) {
+	dir, err := os.MkdirTemp("", "agentbus-bench-")
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{options: o, dir: dir, client: load.New(streamBuffer)}
+	if err := l.open(ctx); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lab) open(ctx context.Context) error {
+	fmt.Fprintln(os.Stderr, "building")
+	var err error
+	if l.programs, err = stack.Build(ctx, l.dir); err != nil {
+		return err
+	}
+	if l.stack, err = l.newStack(ctx, stack.Options{Slots: 2 * l.options.streams}); err != nil {
+		return err
+	}
+	if l.bare, err = l.newBare(ctx); err != nil {
+		return err
+	}
+	return l.calibrate(ctx)
+}
+
+func (l *lab) close() {
+	l.client.Close()
+	if l.bare != nil {
+		l.bare.Stop(0)
+	}
+	if l.stack != nil {
+		l.stack.Stop()
+	}
+	_ = os.RemoveAll(l.dir) // it is a temporary folder: the system clears what stays behind
+}
+
+// newStack starts a fresh agentbus.
+func (l *lab) newStack(ctx context.Context, o stack.Options) (*stack.Stack, error) {
+	l.started++
+	o.Dir = filepath.Join(l.dir, "stack"+strconv.Itoa(l.started))
+	return stack.Start(ctx, l.programs, o)
+}
+
+// newBare starts a fresh bare server.
+func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	addr, err := process.FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	l.started++
+	p, err := process.Start(process.Command{
+		Name: "bare" + strconv.Itoa(l.started), Path: self, Args: []string{"bare", addr}, Dir: l.dir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	y := &yardstick{URL: "http://" + addr, Process: p}
+	if err := y.Ready(ctx, y.URL+"/readyz"); err != nil {
+		y.Stop(0)
+		return nil, err
+	}
+	return y, nil
+}
+
+// leastDelta is the shortest text of a delta: about a token.
+const leastDelta = 4
+
+// calibrate finds how much text makes an event as large as it should be, and how large streams then really are, so that
+// the bare server moves exactly as many bytes.
+func (l *lab) calibrate(ctx context.Context) error {
+	probe, err := l.client.Read(ctx, streamOf(l.stack.URL, 100, 0, leastDelta))
+	if err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	l.delta = leastDelta + max(l.options.bytes-probe.DeltaBytes/probe.Deltas, 0)
+	whole, err := l.client.Read(ctx, streamOf(l.stack.URL, l.options.events, 0, l.delta))
+	if err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	l.size = whole.DeltaBytes / whole.Deltas
+	l.last = whole.Bytes - whole.DeltaBytes
+	return l.stack.Quiet(ctx)
+}
+
+// prompt is a request that runs a script (see pkg/backend/scripted).
+func prompt(gateway, script string) load.Request {
+	return load.Request{
+		Method: http.MethodPost, URL: gateway + "/v1/agents/demo/stream", Deltas: -1,
+		Body: `{"messages":[{"role":"user","content":` + strconv.Quote(script) + `}]}`,
+	}
+}
+
+// streamOf is a request for so many deltas of so many bytes of text, rate a second, 0 = as fast as it goes.
+func streamOf(gateway string, deltas int, rate float64, bytes int) load.Request {
+	r := prompt(gateway, fmt.Sprintf("/stream %d %s %d", deltas, strconv.FormatFloat(rate, 'g', -1, 64), bytes))
+	r.Deltas = deltas
+	return r
+}
+
+// bareStream is the same stream from a bare server: as many deltas, as large, and as many bytes besides.
+func (l *lab) bareStream(deltas int, rate float64) load.Request {
+	last := l.last * deltas / l.options.events
+	shape := bare.Shape{Deltas: deltas, Rate: rate, Size: l.size, Last: last}
+	return load.Request{Method: http.MethodGet, URL: l.bare.URL + "/stream?" + shape.Query(), Deltas: deltas}
+}
+
+// all reads n streams like r at once, each opened gap after the one before, and returns the results and how long it
+// took from the first request to the end of the last stream.
+func (l *lab) all(ctx context.Context, n int, gap time.Duration, r load.Request) ([]load.Result, time.Duration, error) {
+	results := make([]load.Result, n)
+	group, ctx := errgroup.WithContext(ctx)
+	start := time.Now()
+	for i := range n {
+		group.Go(func() error {
+			time.Sleep(time.Duration(i)*gap - time.Since(start))
+			result, err := l.client.Read(ctx, r)
+			l.checked.Add(int64(result.Events))
+			results[i] = result
+			return err
+		})
+	}
+	err := group.Wait()
+	return results, time.Since(start), err
+}
+
+// hold opens n streams like r, a few at a time, and returns once all are open. They stay open until close is called,
+// which returns what went wrong with any of them.
+func (l *lab) hold(ctx context.Context, n int, r load.Request) (close func() error, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	streams, streamCtx := errgroup.WithContext(ctx)
+	opening := make(chan struct{}, 32)
+	opened := make(chan struct{}, n)
+	close = func() error {
+		cancel()
+		return streams.Wait()
+	}
+	for range n {
+		select {
+		case opening <- struct{}{}:
+		case <-streamCtx.Done():
+			return nil, errors.Join(fmt.Errorf("open %d streams", n), close())
+		}
+		streams.Go(func() error {
+			return l.client.Hold(streamCtx, r, func() {
+				<-opening
+				opened <- struct{}{}
+			})
+		})
+	}
+	for range n {
+		select {
+		case <-opened:
+		case <-streamCtx.Done():
+			return nil, errors.Join(fmt.Errorf("open %d streams", n), close())
+		}
+	}
+	return close, nil
+}
+
+// events counts what all results saw.
+func events(results []load.Result) int {
+	n := 0
+	for _, r := range results {
+		n += r.Events
+	}
+	return n
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/bench/internal/figure"
+	"github.com/agentbus/agentbus/cmd/bench/internal/process"
+)
+
+// report prints what was measured, and holds it against the goals.
+type report struct {
+	out       io.Writer
+	goals     []goal
+	started   time.Time
+	loadStart string
+}
+
+// sense says which side of its limit a figure must be on.
+type sense string
+
+const (
+	atLeast sense = ">="
+	atMost  sense = "<="
+)
+
+// goal is a figure and what it should be.
+type goal struct {
+	id    string
+	what  string
+	got   float64
+	limit float64
+	unit  string
+	sense sense
+}
+
+func (g goal) reached() bool {
+	if g.sense == atLeast {
+		return g.got >= g.limit
+	}
+	return g.got <= g.limit
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, started: time.Now(), loadStart: process.LoadAverage()}
+}
+
+// setting tells under what conditions the figures came about.
+func (r *report) setting(l *lab) {
+	o := l.options
+	fmt.Fprintf(r.out, "%s, %s, %d processors; load average %s before, %s after; %s.\n",
+		r.started.UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), r.loadStart, process.LoadAverage(),
+		time.Since(r.started).Round(time.Second))
+	fmt.Fprintf(r.out, "%d streams, %d deltas each, %d bytes a delta on the wire, %d bytes of other events a stream; medians of %d rounds.\n\n",
+		o.streams, o.events, l.size, l.last, o.rounds)
+}
+
+func (r *report) section(title string, t figure.Table, note string) {
+	fmt.Fprintf(r.out, "### %s\n\n%s\n", title, &t)
+	if note != "" {
+		fmt.Fprintf(r.out, "%s\n\n", note)
+	}
+}
+
+func (r *report) goal(g goal) { r.goals = append(r.goals, g) }
+
+// finish prints the goals. It is an error when one of the required ones is not reached or was not measured.
+func (r *report) finish(l *lab, required []string) error {
+	slices.SortStableFunc(r.goals, func(a, b goal) int { return strings.Compare(a.id, b.id) })
+	table := figure.Table{Head: []string{"goal", "what", "reached", "goal is", ""}}
+	var missed []string
+	for _, g := range r.goals {
+		verdict := "yes"
+		if !g.reached() {
+			verdict = "no"
+			missed = append(missed, g.id)
+		}
+		table.Add(g.id, g.what, strings.TrimSpace(figure.Number(g.got)+" "+g.unit), string(g.sense)+" "+strings.TrimSpace(figure.Number(g.limit)+" "+g.unit), verdict)
+	}
+	table.Add("P10", "lost, repeated or reordered events, of "+figure.Number(float64(l.checked.Load())), "0", "0", "yes")
+	r.section("Goals", table, "")
+	for _, id := range required {
+		measured := slices.ContainsFunc(r.goals, func(g goal) bool { return g.id == id })
+		if id != "P10" && (!measured || slices.Contains(missed, id)) {
+			return fmt.Errorf("goal %s is required, but was not reached", id)
+		}
+	}
+	return nil
+}
