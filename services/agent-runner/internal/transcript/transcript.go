@@ -61,7 +61,9 @@ func (s *State) fold(e event.Event) {
 			Kind: event.NameToolCall, CallID: b.ToolCallID, Tool: b.Tool, Args: b.Args, Gate: b.Gate,
 		}, b.Delta)
 	case event.ToolResult:
-		s.endTurn()
+		if b.Stage != event.Delta {
+			s.endTurn()
+		}
 		s.block(b.Block, Block{
 			Kind: event.NameToolResult, CallID: b.ToolCallID, Tool: b.Tool, Status: b.Status, Summary: b.Summary,
 		}, "")
