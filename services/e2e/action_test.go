@@ -6,10 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 )
+
+// clockTolerance is more than what an action's expiry is stretched by, since clocks differ.
+const clockTolerance = 6 * time.Second
 
 // paused runs a script that must stop for actions, and returns them.
 func paused(t *testing.T, agent string, lines ...string) (transcript, []event.Continuation) {
@@ -108,6 +112,7 @@ func TestActionsThatCannotBeResolvedAreRefused(t *testing.T) {
 	_, elsewhere := paused(t, "demo", "/ask What else?")
 	forgotten, expired := paused(t, "forgetful", "/ask Too late?")
 	post(t, "demo", resolve(tr.ThreadID, success(actions[0].ActionID, `"this"`)))
+	<-time.After(time.Until(expired[0].ExpiresAt.Add(clockTolerance)))
 	tests := []struct{ name, agent, thread, action string }{
 		{"resolved twice", "demo", tr.ThreadID, actions[0].ActionID},
 		{"unknown", "demo", tr.ThreadID, "act_unknown"},
