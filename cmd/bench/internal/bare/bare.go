@@ -1,5 +1,6 @@
 // Package bare is the yardstick of the benchmark: a net/http handler that makes the events itself, as many, as large and
-// as often as it is told, and flushes each. Nothing is stored and nobody can come back.
+// as often as it is told, or passes on what is posted to it, and flushes each. Nothing is stored and nobody can come
+// back.
 package bare
 
 import (
@@ -48,7 +49,8 @@ func parseShape(q url.Values) (Shape, error) {
 	return s, nil
 }
 
-// Handler serves GET /stream, GET /idle (one event, then nothing until the client leaves) and GET /readyz.
+// Handler serves GET /stream, GET /idle (one event, then nothing until the client leaves), GET and POST /topics/{name},
+// and GET /readyz.
 func Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
@@ -60,6 +62,9 @@ func Handler() http.Handler {
 		}
 		stream(w, shape)
 	})
+	hub := topics{byName: map[string]chan []byte{}}
+	mux.HandleFunc("GET /topics/{name}", hub.read)
+	mux.HandleFunc("POST /topics/{name}", hub.post)
 	mux.HandleFunc("GET /idle", func(w http.ResponseWriter, r *http.Request) {
 		if (&output{w: w}).write("metadata", 0, 0) == nil {
 			<-r.Context().Done()
@@ -95,7 +100,7 @@ func (o *output) write(name string, n, size int) error {
 		o.w.Header().Set("Content-Type", "text/event-stream")
 		o.w.Header().Set("Cache-Control", "no-cache")
 	}
-	o.buffer = appendEvent(o.buffer[:0], name, n, size)
+	o.buffer = AppendEvent(o.buffer[:0], name, n, size)
 	if _, err := o.w.Write(o.buffer); err != nil {
 		return err
 	}
@@ -114,8 +119,8 @@ const (
 	ending = "\"}\n\n"
 )
 
-// appendEvent writes an event as the native dialect would, its text filled up so that all of it has size bytes.
-func appendEvent(dst []byte, name string, n, size int) []byte {
+// AppendEvent writes event n as the native dialect would, its text filled up so that all of it has size bytes.
+func AppendEvent(dst []byte, name string, n, size int) []byte {
 	start := len(dst)
 	dst = append(dst, "id: "+incarnation+"-"...)
 	dst = strconv.AppendInt(dst, int64(n), 10)

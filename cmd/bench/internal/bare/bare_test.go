@@ -76,3 +76,39 @@ func TestStreamRefusesWhatIsNoShape(t *testing.T) {
 		}
 	}
 }
+
+func TestATopicPassesOnWhatIsPosted(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(bare.Handler())
+	t.Cleanup(server.Close)
+	client := load.New(4 << 10)
+	t.Cleanup(client.Close)
+	const deltas = 200 // more than may wait
+	posted := make(chan error, 1)
+	go func() { // ends when the reader has got everything
+		for i := range deltas + 2 {
+			var event []byte
+			switch {
+			case i < deltas:
+				event = bare.AppendEvent(nil, "text", i, 300)
+			case i == deltas:
+				event = bare.AppendEvent(nil, "done", i, 300)
+			}
+			if err := client.Post(t.Context(), server.URL+"/topics/a", event); err != nil {
+				posted <- err
+				return
+			}
+		}
+		posted <- nil
+	}()
+	got, err := client.Read(t.Context(), load.Request{Method: http.MethodGet, URL: server.URL + "/topics/a", Deltas: deltas})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-posted; err != nil {
+		t.Fatal(err)
+	}
+	if want := (deltas + 1) * 300; got.Bytes != want {
+		t.Errorf("got %d bytes, want %d", got.Bytes, want)
+	}
+}

@@ -109,6 +109,23 @@ func (c *Client) Hold(ctx context.Context, r Request, opened func()) error {
 	return nil
 }
 
+// Post sends body and expects no answer but its status.
+func (c *Client) Post(ctx context.Context, url string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("POST %s: %s", url, response.Status)
+	}
+	return nil
+}
+
 func (c *Client) open(ctx context.Context, r Request) (io.ReadCloser, Result, error) {
 	request, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(r.Body))
 	if err != nil {
