@@ -42,6 +42,13 @@ func (k *Keyring) Loaded() {
 	k.loaded = true
 }
 
+// Ready reports whether Loaded was called.
+func (k *Keyring) Ready() bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.loaded
+}
+
 // Verify returns who holds key at time now. Otherwise it fails with fault.AuthFailed, or with fault.Unavailable before
 // the keys are loaded. How long it takes says nothing about what was wrong.
 func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {

@@ -1,0 +1,66 @@
+package gateway_test
+
+import (
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+)
+
+func (a *archive) thread(question []byte) (any, error) {
+	q, err := decode[query.ThreadRef](question)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range a.threads {
+		if t.ThreadID == q.ThreadID && q.Tenant == "default" {
+			return t, nil
+		}
+	}
+	return nil, fault.New(fault.ThreadNotFound, "no such thread")
+}
+
+func (a *archive) request(question []byte) (any, error) {
+	q, err := decode[query.RequestRef](question)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range a.requests {
+		if r.RequestID == q.RequestID && q.Tenant == "default" {
+			return r, nil
+		}
+	}
+	return nil, fault.New(fault.RequestNotFound, "no such request")
+}
+
+// page gives one frame a page, so that paging is used.
+func (a *archive) page(question []byte) (any, error) {
+	q, err := decode[query.FramesQuery](question)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range a.frames[q.RequestID] {
+		if f.Next() > q.From {
+			f = f.From(q.From)
+			return query.FramePage{Frames: []query.Frame{{
+				Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: string(f.Lines),
+			}}}, nil
+		}
+	}
+	return query.FramePage{}, nil
+}
+
+// keep puts a request into the archive that the bus does not have.
+func (a *archive) keep(requestID string, frames ...event.Frame) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = append(a.requests, query.Request{
+		RequestID: requestID, ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Status: query.StatusDone,
+	})
+	a.threads = append(a.threads, query.Thread{
+		ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Requests: 1, LastRequestID: requestID,
+	})
+	if a.frames == nil {
+		a.frames = map[string][]event.Frame{}
+	}
+	a.frames[requestID] = frames
+}

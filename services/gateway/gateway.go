@@ -1,0 +1,160 @@
+// Package gateway is the HTTP edge: it decodes what clients send, accepts it as a request, and streams the request's log
+// back. It never writes a log, and keeps nothing that another gateway would need: a client may come back to any of them.
+//
+// Read ARCHITECTURE.md, "One request, step by step", then internal/accept (steps 2 to 5) and internal/stream (step 6).
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/schemas"
+	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
+	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// speakers is the list of dialects: a new one is a folder in internal/dialect and a line here.
+func speakers() []api.Speaker {
+	return []api.Speaker{
+		{Prefix: "/v1", Dialect: native.Dialect{}},
+	}
+}
+
+// Deps are what a gateway works with.
+type Deps struct {
+	Bus     *bus.Bus
+	History query.Client
+	State   *state.Store
+	Config  config.Config
+
+	// AuthRequired asks every caller for an API key, checked under Pepper. Without it everybody is auth.Dev: for
+	// development on loopback only.
+	AuthRequired bool
+	Pepper       []byte
+
+	Metrics       http.Handler         // served as /metrics; nil = not served here
+	MeterProvider metric.MeterProvider // nil = the global one
+	Log           *slog.Logger         // nil = the default one
+}
+
+// Gateway serves HTTP. Its methods are safe for concurrent use.
+type Gateway struct {
+	bus      *bus.Bus
+	keys     *auth.Keyring // nil = authentication is off
+	streamer *stream.Streamer
+	handler  http.Handler
+	log      *slog.Logger
+}
+
+// New returns a gateway. It fails on a configuration that cannot work, and asks nobody for anything.
+func New(d Deps) (*Gateway, error) {
+	if d.Log == nil {
+		d.Log = slog.Default()
+	}
+	if d.MeterProvider == nil {
+		d.MeterProvider = otel.GetMeterProvider()
+	}
+	keys, err := keyring(d)
+	if err != nil {
+		return nil, err
+	}
+	meter, err := measure.New(d.MeterProvider)
+	if err != nil {
+		return nil, err
+	}
+	guard := access.NewGuard(d.Bus, d.History)
+	limits := d.Config.Gateway
+	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
+	handler, err := api.New(api.Deps{
+		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
+		Desk: accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log), Logs: stream.NewLogs(d.Bus, d.History, meter),
+		Streamer: streamer, Meter: meter, Config: d.Config, Speakers: speakers(),
+		Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{bus: d.Bus, keys: keys, streamer: streamer, handler: handler, log: d.Log}, nil
+}
+
+func keyring(d Deps) (*auth.Keyring, error) {
+	if !d.AuthRequired {
+		return nil, nil
+	}
+	issuer, err := auth.NewIssuer(d.Pepper)
+	if err != nil {
+		return nil, fmt.Errorf("authentication is required: %w", err)
+	}
+	return auth.NewKeyring(issuer), nil
+}
+
+// Handler serves everything that the gateway serves.
+func (g *Gateway) Handler() http.Handler { return g.handler }
+
+// Server returns an HTTP server for addr with the limits that an edge needs. Responses have no common time limit, since
+// streams last: each write has its own.
+func (g *Gateway) Server(addr string) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           g.handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Run keeps the API keys up to date until ctx is done. Until it has read them all, no key opens anything.
+func (g *Gateway) Run(ctx context.Context) error {
+	if g.keys == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		err := g.bus.WatchKeys(ctx, g.changeKey, g.keys.Loaded)
+		if ctx.Err() != nil {
+			return nil
+		}
+		g.log.WarnContext(ctx, "keys are not watched; trying again", "error", err)
+		if err := pause(ctx, time.Second); err != nil {
+			return nil
+		}
+	}
+}
+
+// changeKey takes over a key's record, and cuts the streams of a key that was revoked.
+func (g *Gateway) changeKey(k bus.KeyRecord) {
+	g.keys.Put(auth.Record(k))
+	if k.Revoked {
+		g.streamer.Revoke(k.ID)
+	}
+}
+
+// Drain makes the gateway unready and ends the open streams, with a hint to come back soon: to another gateway. New
+// streams end at once; everything else is still served.
+func (g *Gateway) Drain() { g.streamer.Drain() }
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

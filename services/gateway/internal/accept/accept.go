@@ -1,0 +1,258 @@
+// Package accept takes requests: steps 2 to 5 of ARCHITECTURE.md. It decides, by what is first on the bus and by nothing
+// else, whether a request is new or a retry, whether its thread is free, and who resolves an action.
+//
+// Each step may be repeated: whoever meets a request that was accepted only halfway goes on from there.
+package accept
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// attempts is how often a request tries to become its thread's next one before it is told that the thread is busy.
+const attempts = 3
+
+// Desk takes requests. It is safe for concurrent use.
+type Desk struct {
+	bus     *bus.Bus
+	history query.Client
+	state   *state.Store
+	guard   *access.Guard
+	log     *slog.Logger
+}
+
+// NewDesk returns a desk.
+func NewDesk(b *bus.Bus, history query.Client, s *state.Store, guard *access.Guard, log *slog.Logger) *Desk {
+	return &Desk{bus: b, history: history, state: s, guard: guard, log: log}
+}
+
+// Call is a request that somebody wants to make.
+type Call struct {
+	Principal auth.Principal
+	AgentID   string // an agent that exists
+	Request   event.AgentRequest
+	Route     string // scope of Key
+	Key       string // the Idempotency-Key; "" = none
+	BodyHash  string // see Hash
+}
+
+// Ticket is a request that was taken.
+type Ticket struct {
+	RequestID string
+	ThreadID  string
+	AgentID   string
+	Replayed  bool // the key was used before: this is the request that it made then
+}
+
+// Hash tells whether two calls with one key are the same call. Spaces and the order of members do not matter.
+func Hash(agentID string, body []byte) string {
+	canonical := jsontext.Value(body).Clone()
+	if err := canonical.Canonicalize(); err != nil {
+		canonical = body // no JSON: then every byte counts
+	}
+	h := sha256.New()
+	h.Write([]byte(agentID + "\x00"))
+	h.Write(canonical)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Accept takes a request, so that it will run, or says why not: fault.ThreadNotFound, ThreadAccessDenied, ThreadBusy
+// (with the running request), InvalidActionID, IdempotencyMismatch, MessageTooLarge, Unavailable. After Unavailable the
+// request may have been taken; with a key the same call may be made again.
+func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
+	a := record(c)
+	replayed := false
+	if c.Key != "" {
+		earlier, found, err := d.earlier(ctx, a)
+		if err != nil {
+			return Ticket{}, err
+		}
+		if found {
+			a, replayed = earlier, true
+		}
+	}
+	a, again, err := d.take(ctx, c.Principal, a, replayed)
+	if err != nil {
+		return Ticket{}, access.Unavailable(err)
+	}
+	return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
+}
+
+// record gives the call its ids. With a key they derive from it, so that a retry has the same.
+func record(c Call) command.Accepted {
+	a := command.Accepted{
+		Tenant: c.Principal.Tenant, Owner: c.Principal.Subject, AgentID: c.AgentID,
+		Request: c.Request, BodyHash: c.BodyHash, ThreadID: c.Request.ThreadID, At: time.Now().UTC(),
+	}
+	if c.Key == "" {
+		a.RequestID = id.New(id.Request)
+	} else {
+		a.RequestID = id.Derive(id.Request, a.Tenant, a.Owner, c.Route, c.Key)
+	}
+	if a.ThreadID == "" && c.Key == "" {
+		a.ThreadID = id.New(id.Thread)
+	} else if a.ThreadID == "" {
+		a.ThreadID = id.Derive(id.Thread, a.Tenant, a.Owner, c.Route, c.Key)
+	}
+	return a
+}
+
+// earlier returns the request that was accepted under the same key, if there is one.
+func (d *Desk) earlier(ctx context.Context, a command.Accepted) (command.Accepted, bool, error) {
+	// A hash that Redis remembers was that of the first record, and the first record never changes.
+	if hash, found, err := d.state.Recall(ctx, a.Tenant, a.RequestID); err == nil && found && hash != a.BodyHash {
+		return a, false, mismatch()
+	}
+	stored, err := d.bus.Accepted(ctx, logOf(a))
+	if errors.Is(err, bus.ErrNotFound) {
+		return a, false, nil
+	}
+	if err != nil {
+		return a, false, access.Unavailable(err)
+	}
+	if stored.BodyHash != a.BodyHash {
+		return a, false, mismatch()
+	}
+	return stored, true, nil
+}
+
+func mismatch() error {
+	return fault.New(fault.IdempotencyMismatch, "this Idempotency-Key was used with another body; use a new key for a new request")
+}
+
+// take makes a its thread's next request and points the runners at it. Accepted says that a's record stands already.
+// It returns the record that stands, and whether somebody else with the same key wrote it.
+func (d *Desk) take(ctx context.Context, p auth.Principal, a command.Accepted, accepted bool) (command.Accepted, bool, error) {
+	again := false
+	for range attempts {
+		thread, err := d.thread(ctx, p, a)
+		if err != nil {
+			return a, again, err
+		}
+		mine := thread.RequestID == a.RequestID
+		if accepted {
+			if begun, err := d.begun(ctx, a); err != nil || begun {
+				return a, again, err
+			}
+			if mine {
+				return a, again, d.bus.Start(ctx, startOf(a))
+			}
+		}
+		if !mine {
+			if err := d.admit(ctx, thread, a); err != nil {
+				return a, again, err
+			}
+		}
+		if !accepted {
+			accepted = true
+			if a, again, err = d.write(ctx, a); err != nil {
+				return a, again, err
+			}
+			if again {
+				continue // from where the other one stands
+			}
+		}
+		_, err = d.bus.AdvanceThread(ctx, a.Tenant, next(thread, a), thread.Sequence)
+		if err == nil {
+			return a, again, d.bus.Start(ctx, startOf(a))
+		}
+		if !errors.Is(err, bus.ErrConflict) {
+			return a, again, err
+		}
+	}
+	return a, again, fault.New(fault.ThreadBusy, "many requests come in on this thread at once; try again")
+}
+
+// begun reports whether an accepted request is past the thread's record: it has a log, or others ran after it.
+func (d *Desk) begun(ctx context.Context, a command.Accepted) (bool, error) {
+	_, err := d.bus.Last(ctx, logOf(a))
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, bus.ErrNotFound) {
+		return false, err
+	}
+	newest := ""
+	found := false
+	for t, err := range d.bus.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
+		if err != nil {
+			return false, err
+		}
+		newest = t.RequestID
+		found = found || newest == a.RequestID
+	}
+	return found && newest != a.RequestID, nil // the newest one may still lack its pointer
+}
+
+// thread returns the newest record of a's thread: a zero one when a starts it.
+func (d *Desk) thread(ctx context.Context, p auth.Principal, a command.Accepted) (bus.ThreadRecord, error) {
+	if a.Request.ThreadID != "" {
+		return d.guard.Thread(ctx, p, a.ThreadID)
+	}
+	t, err := d.bus.Thread(ctx, a.Tenant, a.ThreadID)
+	if errors.Is(err, bus.ErrNotFound) {
+		return bus.ThreadRecord{}, nil
+	}
+	if err == nil && t.Deleted {
+		err = fault.New(fault.ThreadNotFound, "the thread that this Idempotency-Key made is deleted")
+	}
+	return t, err
+}
+
+// write puts down what was accepted. Of two calls with one key the first wins, and the other becomes its retry.
+func (d *Desk) write(ctx context.Context, a command.Accepted) (command.Accepted, bool, error) {
+	stored, first, err := d.bus.Accept(ctx, a)
+	if err != nil {
+		return a, false, err
+	}
+	if stored.BodyHash != a.BodyHash {
+		return a, false, mismatch()
+	}
+	if err := d.state.Remember(ctx, a.Tenant, a.RequestID, stored.BodyHash); err != nil {
+		d.log.DebugContext(ctx, "idempotency key is not cached", "error", err)
+	}
+	return stored, !first, nil
+}
+
+func next(thread bus.ThreadRecord, a command.Accepted) command.Thread {
+	t := command.Thread{
+		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: time.Now().UTC(),
+		Resolves: actionIDs(a.Request),
+	}
+	if thread.ThreadID != "" {
+		t.Index = thread.Index + 1
+	}
+	return t
+}
+
+func actionIDs(r event.AgentRequest) []string {
+	ids := make([]string, 0, len(r.Context.ActionResults))
+	for _, result := range r.Context.ActionResults {
+		ids = append(ids, result.ActionID)
+	}
+	return slices.Clip(ids)
+}
+
+func logOf(a command.Accepted) bus.LogID {
+	return bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}
+}
+
+func startOf(a command.Accepted) command.Start {
+	return command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID, ThreadID: a.ThreadID}
+}

@@ -1,0 +1,127 @@
+// Package access finds requests and threads, and says who may see them. Every route and every reconnect asks here:
+// another tenant's do not exist (404), another owner's in the same tenant are denied (403). Ids carry no authority.
+package access
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/query"
+)
+
+// Guard finds what a principal may see. It is safe for concurrent use.
+type Guard struct {
+	bus     *bus.Bus
+	history query.Client
+}
+
+// NewGuard returns a guard that looks on the bus first, and in history for what the bus has forgotten.
+func NewGuard(b *bus.Bus, history query.Client) *Guard { return &Guard{b, history} }
+
+// Request is a request that the principal may see.
+type Request struct {
+	command.Accepted
+	Past bool // the bus has forgotten it; history knows it
+}
+
+// Log names the request's log.
+func (r Request) Log() bus.LogID { return bus.LogID{Tenant: r.Tenant, RequestID: r.RequestID} }
+
+// Thread returns the newest record of a thread, or fault.ThreadNotFound, or fault.ThreadAccessDenied. A record that
+// only history knows has sequence 0.
+func (g *Guard) Thread(ctx context.Context, p auth.Principal, threadID string) (bus.ThreadRecord, error) {
+	if !id.Valid(threadID) {
+		return bus.ThreadRecord{}, noThread()
+	}
+	t, err := g.bus.Thread(ctx, p.Tenant, threadID)
+	if errors.Is(err, bus.ErrNotFound) {
+		t, err = g.pastThread(ctx, p.Tenant, threadID)
+	}
+	if err != nil {
+		return bus.ThreadRecord{}, Unavailable(err)
+	}
+	if t.Deleted {
+		return bus.ThreadRecord{}, noThread()
+	}
+	if t.Owner != p.Subject {
+		return bus.ThreadRecord{}, fault.New(fault.ThreadAccessDenied, "the thread belongs to somebody else")
+	}
+	return t, nil
+}
+
+func (g *Guard) pastThread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error) {
+	t, err := g.history.Thread(ctx, query.ThreadRef{Tenant: tenant, ThreadID: threadID})
+	if err != nil {
+		return bus.ThreadRecord{}, err
+	}
+	return bus.ThreadRecord{Thread: command.Thread{
+		ThreadID: t.ThreadID, Owner: t.Owner, AgentID: t.AgentID,
+		RequestID: t.LastRequestID, Index: t.Requests - 1, At: t.UpdatedAt,
+	}}, nil
+}
+
+// Request returns a request, or fault.RequestNotFound, or fault.ThreadAccessDenied. The requests of a deleted thread
+// are not found.
+func (g *Guard) Request(ctx context.Context, p auth.Principal, requestID string) (Request, error) {
+	if !id.Valid(requestID) {
+		return Request{}, noRequest()
+	}
+	r, err := g.find(ctx, p.Tenant, requestID)
+	if err != nil {
+		return Request{}, Unavailable(err)
+	}
+	if r.Owner != p.Subject {
+		return Request{}, fault.New(fault.ThreadAccessDenied, "the request belongs to somebody else's thread")
+	}
+	return r, nil
+}
+
+func (g *Guard) find(ctx context.Context, tenant, requestID string) (Request, error) {
+	a, err := g.bus.Accepted(ctx, bus.LogID{Tenant: tenant, RequestID: requestID})
+	if errors.Is(err, bus.ErrNotFound) {
+		return g.pastRequest(ctx, tenant, requestID)
+	}
+	if err != nil {
+		return Request{}, err
+	}
+	t, err := g.bus.Thread(ctx, tenant, a.ThreadID)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return Request{}, err
+	}
+	if t.Deleted {
+		return Request{}, noRequest()
+	}
+	return Request{Accepted: a}, nil
+}
+
+func (g *Guard) pastRequest(ctx context.Context, tenant, requestID string) (Request, error) {
+	r, err := g.history.Request(ctx, query.RequestRef{Tenant: tenant, RequestID: requestID})
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{Past: true, Accepted: command.Accepted{
+		Tenant: tenant, RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Owner: r.Owner, At: r.CreatedAt,
+	}}, nil
+}
+
+// Unavailable is what a client is told when the bus did not answer. Faults stay what they are, and so does the end of
+// the client's own patience.
+func Unavailable(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, bus.ErrTooLarge) {
+		return fault.Wrap(err, fault.MessageTooLarge, "the request is too large to be stored; send large files by url")
+	}
+	return fault.Wrap(err, fault.Unavailable, "the message bus does not answer; try again")
+}
+
+func noThread() error { return fault.New(fault.ThreadNotFound, "there is no such thread") }
+func noRequest() error {
+	return fault.New(fault.RequestNotFound, "there is no such request; it may be older than what is kept")
+}

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/gin-gonic/gin"
+)
+
+// maxKey is the longest Idempotency-Key, in bytes.
+const maxKey = 255
+
+// agent is an entry of GET /v1/agents.
+type agent struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Backend     string   `json:"backend"`
+	Model       string   `json:"model,omitempty"`
+	Tools       []string `json:"tools,omitempty"`
+}
+
+func (a *API) getAgents(c *gin.Context) error {
+	agents := make([]agent, 0, len(a.Config.Agents))
+	for _, name := range slices.Sorted(maps.Keys(a.Config.Agents)) {
+		it := a.Config.Agents[name]
+		tools := slices.Clone(it.Tools)
+		for _, t := range it.ClientTools {
+			tools = append(tools, t.Name)
+		}
+		agents = append(agents, agent{name, it.Description, it.Backend, it.Model, tools})
+	}
+	return reply(c, http.StatusOK, map[string][]agent{"agents": agents})
+}
+
+// postStream starts a request and streams it.
+func (a *API) postStream(c *gin.Context) error {
+	enc, err := a.encoder(c, dialect.Options{})
+	if err != nil {
+		return err
+	}
+	ticket, err := a.accept(c)
+	if err != nil {
+		return err
+	}
+	request := access.Request{Accepted: command.Accepted{Tenant: principal(c).Tenant, RequestID: ticket.RequestID}}
+	frames, err := a.Logs.Open(c.Request.Context(), request, 0)
+	if err != nil {
+		return err
+	}
+	err = a.Streamer.Serve(c.Writer, c.Request, stream.Answer{
+		Encoder: enc, Frames: frames, Hold: true, KeyID: principal(c).KeyID,
+	})
+	if errors.Is(err, stream.ErrLeft) && a.Config.Agents[ticket.AgentID].OnDisconnect == "abort" {
+		a.abandon(c, ticket.RequestID)
+	}
+	return err
+}
+
+// abandon aborts a request whose client has left.
+func (a *API) abandon(c *gin.Context, requestID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), 5*time.Second)
+	defer cancel()
+	_, err := a.Bus.Abort(ctx, principal(c).Tenant, command.Abort{
+		RequestID: requestID, By: principal(c).Subject, Reason: "the client disconnected", At: time.Now().UTC(),
+	})
+	if err != nil {
+		a.Log.ErrorContext(ctx, "could not abort the request of a client that left", "request", requestID, "error", err)
+	}
+}
+
+// started is the answer of postRequest.
+type started struct {
+	RequestID string       `json:"requestId"`
+	ThreadID  string       `json:"threadId"`
+	AgentID   string       `json:"agentId"`
+	Status    query.Status `json:"status"`
+}
+
+// postRequest starts a request and says where it is.
+func (a *API) postRequest(c *gin.Context) error {
+	ticket, err := a.accept(c)
+	if err != nil {
+		return err
+	}
+	c.Header("Location", "/v1/requests/"+ticket.RequestID)
+	return reply(c, http.StatusAccepted, started{ticket.RequestID, ticket.ThreadID, ticket.AgentID, query.StatusQueued})
+}
+
+// accept takes the request of the body, and sets the headers that name it.
+func (a *API) accept(c *gin.Context) (accept.Ticket, error) {
+	name := c.Param("agentName")
+	if _, ok := a.Config.Agents[name]; !ok {
+		return accept.Ticket{}, fault.New(fault.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", name)
+	}
+	key, err := idempotencyKey(c.Request.Header)
+	if err != nil {
+		return accept.Ticket{}, err
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return accept.Ticket{}, err
+	}
+	request, err := a.dialectOf(c).Decode(body)
+	if err != nil {
+		return accept.Ticket{}, err
+	}
+	ticket, err := a.Desk.Accept(c.Request.Context(), accept.Call{
+		Principal: principal(c), AgentID: name, Request: request,
+		Route: c.FullPath(), Key: key, BodyHash: accept.Hash(name, body),
+	})
+	if err != nil {
+		return accept.Ticket{}, err
+	}
+	c.Header(headerRequest, ticket.RequestID)
+	c.Header(headerThread, ticket.ThreadID)
+	if ticket.Replayed {
+		c.Header(headerReplayed, "true")
+	}
+	return ticket, nil
+}
+
+func idempotencyKey(h http.Header) (string, error) {
+	values := h.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 || values[0] == "" || len(values[0]) > maxKey {
+		return "", fault.New(fault.InvalidMessageFormat, "send one Idempotency-Key of 1 to %d characters, or none", maxKey)
+	}
+	return values[0], nil
+}
+
+// encoder returns an encoder for what the client asks for.
+func (a *API) encoder(c *gin.Context, o dialect.Options) (dialect.Encoder, error) {
+	o.Accept = c.GetHeader("Accept")
+	o.Include = append(o.Include, words(c, "include")...)
+	return a.dialectOf(c).Encoder(o)
+}

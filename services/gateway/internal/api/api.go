@@ -1,0 +1,143 @@
+// Package api is the gateway's HTTP: routes, who may call them, how much, and what goes wrong in words. It is the only
+// package that knows gin.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+)
+
+// Speaker is a dialect under the path that its routes begin with.
+type Speaker struct {
+	Prefix  string // "/v1"
+	Dialect dialect.Dialect
+}
+
+// Deps are what the API works with. Every member is needed, except where it says otherwise.
+type Deps struct {
+	Bus      *bus.Bus
+	History  query.Client
+	State    *state.Store
+	Keys     *auth.Keyring // nil = authentication is off
+	Guard    *access.Guard
+	Desk     *accept.Desk
+	Logs     *stream.Logs
+	Streamer *stream.Streamer
+	Meter    *measure.Instruments
+	Config   config.Config
+	Speakers []Speaker    // the first one tells the errors of routes that no dialect owns
+	Metrics  http.Handler // nil = not served here
+	OpenAPI  []byte
+	Log      *slog.Logger
+}
+
+// API answers HTTP requests.
+type API struct {
+	Deps
+	origins *origins
+	limits  limits
+}
+
+// New returns the handler of everything that the gateway serves. An origin that is none is an error.
+func New(d Deps) (http.Handler, error) {
+	o, err := newOrigins(d.Config.Gateway.CORS)
+	if err != nil {
+		return nil, err
+	}
+	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil)}
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.RedirectTrailingSlash = false
+	engine.HandleMethodNotAllowed = true
+	engine.ContextWithFallback = true
+	if err := engine.SetTrustedProxies(nil); err != nil {
+		return nil, err
+	}
+	engine.Use(a.observe, a.recover, a.secure, a.cors)
+	engine.NoRoute(a.handle(noRoute))
+	engine.NoMethod(a.handle(noMethod))
+	a.routes(engine)
+	return otelhttp.NewHandler(engine, "gateway", otelhttp.WithFilter(isTraced)), nil
+}
+
+func (a *API) routes(engine *gin.Engine) {
+	engine.GET("/healthz", healthy)
+	engine.GET("/readyz", a.ready)
+	engine.GET("/openapi.yaml", func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml", a.OpenAPI) })
+	if a.Metrics != nil {
+		engine.GET("/metrics", gin.WrapH(a.Metrics))
+	}
+	for _, s := range a.Speakers {
+		run := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRun))
+		run.POST("/agents/:agentName/stream", a.handle(a.postStream))
+		run.POST("/agents/:agentName/requests", a.handle(a.postRequest))
+		read := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRead))
+		read.GET("/requests/:requestId/stream", a.handle(a.getRequestStream))
+		read.GET("/threads/:threadId/stream", a.handle(a.getThreadStream))
+	}
+	run := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRun))
+	run.POST("/requests/:requestId/abort", a.handle(a.abort))
+	run.DELETE("/threads/:threadId", a.handle(a.deleteThread))
+	read := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRead))
+	read.GET("/agents", a.handle(a.getAgents))
+	read.GET("/requests/:requestId", a.handle(a.getRequest))
+	read.GET("/threads", a.handle(a.getThreads))
+	read.GET("/threads/:threadId", a.handle(a.getThread))
+	read.GET("/threads/:threadId/messages", a.handle(a.getMessages))
+	read.GET("/threads/:threadId/events", a.handle(a.getEvents))
+}
+
+// handle lets a handler return its error.
+func (a *API) handle(h func(*gin.Context) error) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if err := h(c); err != nil {
+			a.fail(c, err)
+		}
+	}
+}
+
+// isTraced leaves probes and scrapes out of the traces.
+func isTraced(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/healthz", "/readyz", "/metrics":
+		return false
+	}
+	return true
+}
+
+func healthy(c *gin.Context) { c.String(http.StatusOK, "ok\n") }
+
+// ready says whether traffic should come here.
+func (a *API) ready(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), 2*time.Second)
+	defer cancel()
+	if a.Streamer.Draining() {
+		c.String(http.StatusServiceUnavailable, "draining\n")
+		return
+	}
+	if a.Keys != nil && !a.Keys.Ready() {
+		c.String(http.StatusServiceUnavailable, "the API keys are not loaded yet\n")
+		return
+	}
+	if err := a.Bus.Ready(ctx); err != nil {
+		a.Log.WarnContext(ctx, "not ready", "error", err)
+		c.String(http.StatusServiceUnavailable, "the message bus does not answer\n")
+		return
+	}
+	c.String(http.StatusOK, "ok\n")
+}

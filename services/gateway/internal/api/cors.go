@@ -1,0 +1,73 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/gin-gonic/gin"
+)
+
+const (
+	corsMethods = "GET, POST, DELETE"
+	corsHeaders = "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
+	corsExposed = headerRequest + ", " + headerThread + ", " + headerTrace + ", " + headerReplayed + ", " + headerReset +
+		", Location, Retry-After"
+)
+
+// origins are the web pages that may use the gateway from another origin.
+type origins struct {
+	allowed []string
+	guard   *http.CrossOriginProtection
+}
+
+func newOrigins(allowed []string) (*origins, error) {
+	o := &origins{allowed: allowed, guard: http.NewCrossOriginProtection()}
+	for _, origin := range allowed {
+		if origin == "*" {
+			o.guard.AddInsecureBypassPattern("/")
+			continue
+		}
+		if err := o.guard.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("gateway.cors: %w (https://app.example.com is the form)", err)
+		}
+	}
+	return o, nil
+}
+
+// cors answers preflights, tells browsers which origins may read an answer, and refuses what a page of another origin
+// sends without asking first: on a gateway without keys, nothing else stands between such a page and the agents.
+func (a *API) cors(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Add("Vary", "Origin")
+	origin := c.GetHeader("Origin")
+	if allowed := a.origins.allow(origin); allowed != "" {
+		h.Set("Access-Control-Allow-Origin", allowed)
+		h.Set("Access-Control-Expose-Headers", corsExposed)
+		if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
+			h.Set("Access-Control-Allow-Methods", corsMethods)
+			h.Set("Access-Control-Allow-Headers", corsHeaders)
+			h.Set("Access-Control-Max-Age", "600")
+			c.AbortWithStatus(http.StatusNoContent)
+			return
+		}
+	}
+	if err := a.origins.guard.Check(c.Request); err != nil {
+		a.fail(c, fault.Wrap(err, fault.AuthFailed,
+			"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", origin))
+	}
+}
+
+// allow returns what to answer a page of origin: "" when it may not read the answer.
+func (o *origins) allow(origin string) string {
+	switch {
+	case origin == "":
+		return ""
+	case slices.Contains(o.allowed, "*"):
+		return "*"
+	case slices.Contains(o.allowed, origin):
+		return origin
+	}
+	return ""
+}

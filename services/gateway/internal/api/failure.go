@@ -1,0 +1,134 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/gin-gonic/gin"
+)
+
+// The response headers of ours.
+const (
+	headerRequest  = "X-Request-Id"
+	headerThread   = "X-Thread-Id"
+	headerTrace    = "X-Trace-Id"
+	headerReplayed = "Idempotency-Replayed"
+	headerReset    = "X-Stream-Reset"
+)
+
+// statusOf is the table of S2 (HTTP Status Mapping) with the codes that we add.
+func statusOf(code fault.Code) int {
+	switch code {
+	case fault.InvalidMessageFormat, fault.InvalidActionID:
+		return http.StatusBadRequest
+	case fault.AuthFailed:
+		return http.StatusUnauthorized
+	case fault.ThreadAccessDenied:
+		return http.StatusForbidden
+	case fault.ThreadNotFound, fault.AgentNotFound, fault.RequestNotFound, fault.RouteNotFound:
+		return http.StatusNotFound
+	case fault.ThreadBusy, fault.RequestFinished:
+		return http.StatusConflict
+	case fault.MessageTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case fault.IdempotencyMismatch:
+		return http.StatusUnprocessableEntity
+	case fault.RateLimitExceeded:
+		return http.StatusTooManyRequests
+	case fault.Unavailable:
+		return http.StatusServiceUnavailable
+	case fault.StreamTimeout:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// fail answers with err. When the answer has begun, or the client is gone, it ends the connection instead: a clean end
+// would look like success.
+func (a *API) fail(c *gin.Context, err error) {
+	ctx := c.Request.Context()
+	if errors.Is(err, stream.ErrCut) {
+		if !errors.Is(err, stream.ErrLeft) {
+			a.Log.InfoContext(ctx, "stream cut", "route", c.FullPath(), "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
+		panic(http.ErrAbortHandler)
+	}
+	f := fault.From(err)
+	if status := statusOf(f.Code); status >= http.StatusInternalServerError {
+		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "error", err)
+	}
+	a.refuse(c, f, statusOf(f.Code))
+}
+
+// refuse writes f in the shape of the client's dialect, and ends the chain of handlers.
+func (a *API) refuse(c *gin.Context, f *fault.Error, status int) {
+	h := c.Writer.Header()
+	requestID, threadID := h.Get(headerRequest), h.Get(headerThread)
+	if f.RequestID != "" {
+		h.Set(headerRequest, f.RequestID)
+	}
+	if status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if wait := retryAfter(f); wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(wait))
+	}
+	h.Del("Connection")
+	contentType, body := a.dialectOf(c).Failure(dialect.Failure{
+		Error: f, RequestID: requestID, ThreadID: threadID, At: time.Now(),
+	})
+	c.Data(status, contentType, body)
+	c.Abort()
+}
+
+// retryAfter is in whole seconds; 0 = not said.
+func retryAfter(f *fault.Error) int {
+	if f.RetryAfter > 0 {
+		return int(math.Ceil(f.RetryAfter.Seconds()))
+	}
+	if f.Code == fault.Unavailable {
+		return 1
+	}
+	return 0
+}
+
+// recover turns a panic into internal_error. The one panic that is meant, to abort a connection, goes on.
+func (a *API) recover(c *gin.Context) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(http.ErrAbortHandler)
+		}
+		a.Log.ErrorContext(c.Request.Context(), "panic", "route", c.FullPath(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler)
+		}
+		f := fault.From(errors.New("panic"))
+		a.refuse(c, f, statusOf(f.Code))
+	}()
+	c.Next()
+}
+
+func noRoute(c *gin.Context) error {
+	return fault.New(fault.RouteNotFound, "there is nothing at this path; GET /openapi.yaml lists what there is")
+}
+
+func noMethod(c *gin.Context) error {
+	return fault.New(fault.RouteNotFound, "%.16s is not possible here; GET /openapi.yaml lists what is", c.Request.Method)
+}

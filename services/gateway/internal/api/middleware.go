@@ -1,0 +1,146 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// What middleware leaves for handlers in the gin context.
+const (
+	keyPrincipal = "principal"
+	keyDialect   = "dialect"
+)
+
+// observe names the trace and counts the answer.
+func (a *API) observe(c *gin.Context) {
+	route := c.FullPath()
+	if route == "" {
+		route = "none"
+	}
+	ctx := c.Request.Context()
+	span := trace.SpanFromContext(ctx)
+	span.SetName(c.Request.Method + " " + route)
+	span.SetAttributes(attribute.String("http.route", route))
+	if id := span.SpanContext().TraceID(); id.IsValid() {
+		c.Header(headerTrace, id.String())
+	}
+	defer func() { a.Meter.Answered(ctx, route, c.Writer.Status()) }() // also when the connection is aborted
+	c.Next()
+}
+
+// secure sets what every response should carry.
+func (a *API) secure(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
+// speak remembers the dialect of a route.
+func (a *API) speak(d dialect.Dialect) gin.HandlerFunc {
+	return func(c *gin.Context) { c.Set(keyDialect, d) }
+}
+
+func (a *API) dialectOf(c *gin.Context) dialect.Dialect {
+	if d, ok := c.Get(keyDialect); ok {
+		return d.(dialect.Dialect)
+	}
+	return a.Speakers[0].Dialect
+}
+
+// authenticate finds out who calls. Whoever keeps guessing from one address is made to wait; a valid key never is.
+func (a *API) authenticate(c *gin.Context) {
+	if a.Keys == nil {
+		c.Set(keyPrincipal, auth.Dev())
+		return
+	}
+	p, err := a.verify(c.Request)
+	if err == nil {
+		c.Set(keyPrincipal, p)
+		return
+	}
+	if fault.CodeOf(err) == fault.AuthFailed {
+		if d := a.State.Allow(c.Request.Context(), "guess:"+c.ClientIP(), a.limits.guesses); !d.Allowed {
+			err = tooMany(d)
+		}
+	}
+	a.fail(c, err)
+}
+
+func (a *API) verify(r *http.Request) (auth.Principal, error) {
+	key, err := auth.Bearer(r.Header)
+	if err != nil {
+		return auth.Principal{}, err
+	}
+	return a.Keys.Verify(key, time.Now())
+}
+
+func principal(c *gin.Context) auth.Principal {
+	p, _ := c.MustGet(keyPrincipal).(auth.Principal) // authenticate has set it on every route that asks
+	return p
+}
+
+// need refuses keys without a scope.
+func (a *API) need(s auth.Scope) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if !principal(c).May(s) {
+			a.fail(c, fault.New(fault.AuthFailed, "the API key lacks the scope %q", s))
+		}
+	}
+}
+
+// limits are how much a client may ask.
+type limits struct {
+	each    state.Limit // requests of a key; zero = no limit
+	guesses state.Limit // wrong keys from an address
+	body    int64       // bytes
+}
+
+func newLimits(g config.Gateway, authenticated bool) limits {
+	l := limits{body: 512 << 10, guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60}}
+	if g.MaxBody > 0 {
+		l.body = g.MaxBody
+	}
+	requests := g.RateLimit.Requests
+	if requests <= 0 && authenticated {
+		requests = 600
+	}
+	if requests > 0 { // without keys nothing tells clients apart, so only a configured limit counts
+		l.each = state.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: g.RateLimit.Burst}
+		if l.each.Burst <= 0 {
+			l.each.Burst = requests
+		}
+	}
+	return l
+}
+
+// limit counts the call for its key, and for its principal where there are no keys.
+func (a *API) limit(c *gin.Context) {
+	if a.limits.each.Requests == 0 {
+		return
+	}
+	p := principal(c)
+	key := "key:" + p.KeyID
+	if p.KeyID == "" {
+		key = "principal:" + p.Tenant + ":" + p.Subject
+	}
+	if d := a.State.Allow(c.Request.Context(), key, a.limits.each); !d.Allowed {
+		a.fail(c, tooMany(d))
+	}
+}
+
+func tooMany(d state.Decision) error {
+	f := fault.New(fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
+	f.RetryAfter = max(d.RetryAfter, time.Second)
+	return f
+}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/gin-gonic/gin"
+)
+
+func (a *API) request(c *gin.Context) (access.Request, error) {
+	return a.Guard.Request(c.Request.Context(), principal(c), c.Param("requestId"))
+}
+
+// getRequest says where a request stands: the log knows while it runs, history knows more when it has ended.
+func (a *API) getRequest(c *gin.Context) error {
+	ctx := c.Request.Context()
+	r, err := a.request(c)
+	if err != nil {
+		return err
+	}
+	known, err := a.standing(ctx, r)
+	if err != nil {
+		return err
+	}
+	if known.Status == query.StatusQueued || known.Status == query.StatusRunning {
+		return reply(c, http.StatusOK, known)
+	}
+	told, err := a.History.Request(ctx, query.RequestRef{Tenant: r.Tenant, RequestID: r.RequestID})
+	if fault.CodeOf(err) == fault.Unavailable && known.Status != "" {
+		told, err = known, nil
+	}
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, told)
+}
+
+// standing reads a request's state from its log; an empty status when only history can tell.
+func (a *API) standing(ctx context.Context, r access.Request) (query.Request, error) {
+	q := query.Request{
+		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Owner: r.Owner, CreatedAt: r.At,
+	}
+	if r.Past {
+		return q, nil
+	}
+	for t, err := range a.Bus.ThreadRecords(ctx, r.Tenant, r.ThreadID, 0) {
+		if err != nil {
+			return q, access.Unavailable(err)
+		}
+		if t.RequestID == r.RequestID {
+			q.Index = t.Index
+			break
+		}
+	}
+	last, err := a.Bus.Last(ctx, r.Log())
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		q.Status = query.StatusQueued
+		return q, nil
+	case err != nil:
+		return q, access.Unavailable(err)
+	case !last.Terminal():
+		q.Status = query.StatusRunning
+		return q, nil
+	}
+	return q, conclude(&q, last)
+}
+
+// conclude adds what the terminal event says.
+func conclude(q *query.Request, last event.Frame) error {
+	for line := range last.Each() {
+		if !line.Name.IsTerminal() {
+			continue
+		}
+		e, err := event.Decode(line.JSON)
+		if err != nil {
+			return err
+		}
+		q.EndedAt, q.Terminal = e.Time, line.JSON
+		switch body := e.Body.(type) {
+		case event.Done:
+			q.Status, q.Usage = query.StatusDone, &body.Usage
+		case event.Error:
+			q.Status, q.Usage = query.StatusError, body.Usage
+		case event.Aborted:
+			q.Status, q.Usage = query.StatusAborted, body.Usage
+		}
+	}
+	return nil
+}
+
+// getRequestStream streams a request to whoever comes, or comes back.
+func (a *API) getRequestStream(c *gin.Context) error {
+	ctx := c.Request.Context()
+	cursor, err := resumeAfter(c)
+	if err != nil {
+		return err
+	}
+	r, err := a.request(c)
+	if err != nil {
+		return err
+	}
+	var at stream.Position
+	if cursor != "" {
+		if at, err = a.Logs.Resume(ctx, r, cursor); err != nil {
+			return err
+		}
+	}
+	enc, err := a.encoder(c, dialect.Options{From: at.From})
+	if err != nil {
+		return err
+	}
+	c.Header(headerRequest, r.RequestID)
+	c.Header(headerThread, r.ThreadID)
+	if at.Ended {
+		c.Status(http.StatusNoContent)
+		return nil
+	}
+	if at.Reset {
+		c.Header(headerReset, "true")
+	}
+	frames, err := a.Logs.Open(ctx, r, enc.Start())
+	if err != nil {
+		return err
+	}
+	return a.Streamer.Serve(c.Writer, c.Request, stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID})
+}
+
+// resumeAfter is the cursor that the client sent, in a header as browsers do or in the query; "" when it sent none.
+func resumeAfter(c *gin.Context) (string, error) {
+	headers := c.Request.Header.Values("Last-Event-ID")
+	queries := c.QueryArray("after")
+	cursor := ""
+	for _, one := range append(headers, queries...) {
+		if one == "" {
+			continue
+		}
+		if cursor != "" && cursor != one {
+			return "", fault.New(fault.InvalidMessageFormat, "Last-Event-ID and after name different events; send one of them")
+		}
+		cursor = one
+	}
+	return cursor, nil
+}
+
+// aborting is the answer of abort.
+type aborting struct {
+	RequestID string `json:"requestId"`
+	Status    string `json:"status"`
+}
+
+// abort asks for the end of a request. Whoever runs it decides how it ends: it may be done before it hears of this.
+func (a *API) abort(c *gin.Context) error {
+	ctx := c.Request.Context()
+	r, err := a.request(c)
+	if err != nil {
+		return err
+	}
+	known, err := a.standing(ctx, r)
+	if err != nil {
+		return err
+	}
+	if known.Status != query.StatusQueued && known.Status != query.StatusRunning {
+		return fault.New(fault.RequestFinished, "the request has ended; there is nothing to abort")
+	}
+	_, err = a.Bus.Abort(ctx, r.Tenant, command.Abort{RequestID: r.RequestID, By: r.Owner, At: time.Now().UTC()})
+	if err != nil {
+		return access.Unavailable(err)
+	}
+	if err := a.State.MarkAborted(ctx, r.Tenant, r.RequestID); err != nil {
+		a.Log.DebugContext(ctx, "abort is not cached", "error", err)
+	}
+	return reply(c, http.StatusAccepted, aborting{r.RequestID, "aborting"})
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/gin-gonic/gin"
+)
+
+func (a *API) thread(c *gin.Context) (bus.ThreadRecord, query.ThreadRef, error) {
+	p := principal(c)
+	t, err := a.Guard.Thread(c.Request.Context(), p, c.Param("threadId"))
+	return t, query.ThreadRef{Tenant: p.Tenant, ThreadID: t.ThreadID}, err
+}
+
+func (a *API) getThreads(c *gin.Context) error {
+	limit, err := number(c, "limit", 200)
+	if err != nil {
+		return err
+	}
+	p := principal(c)
+	page, err := a.History.Threads(c.Request.Context(), query.ThreadsQuery{
+		Tenant: p.Tenant, Owner: p.Subject, Limit: limit, Cursor: c.Query("cursor"),
+	})
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, page)
+}
+
+func (a *API) getThread(c *gin.Context) error {
+	_, ref, err := a.thread(c)
+	if err != nil {
+		return err
+	}
+	t, err := a.History.Thread(c.Request.Context(), ref)
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, t)
+}
+
+func (a *API) deleteThread(c *gin.Context) error {
+	t, ref, err := a.thread(c)
+	if err != nil {
+		return err
+	}
+	if err := a.Desk.Delete(c.Request.Context(), ref.Tenant, t); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}
+
+func (a *API) getMessages(c *gin.Context) error {
+	limit, err := number(c, "limit", 200)
+	if err != nil {
+		return err
+	}
+	_, ref, err := a.thread(c)
+	if err != nil {
+		return err
+	}
+	page, err := a.History.Messages(c.Request.Context(), query.MessagesQuery{ThreadRef: ref, Limit: limit, Cursor: c.Query("cursor")})
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, page)
+}
+
+func (a *API) getEvents(c *gin.Context) error {
+	q := query.EventsQuery{Cursor: c.Query("cursor")}
+	var err error
+	if q.Limit, err = number(c, "limit", 1000); err != nil {
+		return err
+	}
+	if q.Since, err = moment(c, "since"); err != nil {
+		return err
+	}
+	if q.Until, err = moment(c, "until"); err != nil {
+		return err
+	}
+	if q.Types, err = eventNames(words(c, "type")); err != nil {
+		return err
+	}
+	if _, q.ThreadRef, err = a.thread(c); err != nil {
+		return err
+	}
+	page, err := a.History.Events(c.Request.Context(), q)
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, page)
+}
+
+func eventNames(words []string) ([]event.Name, error) {
+	public := slices.DeleteFunc(event.Names(), event.Name.IsInternal)
+	names := make([]event.Name, 0, len(words))
+	for _, word := range words {
+		if !slices.Contains(public, event.Name(word)) {
+			return nil, fault.New(fault.InvalidMessageFormat, "type=%.40q is no event; use names of %v", word, public)
+		}
+		names = append(names, event.Name(word))
+	}
+	return names, nil
+}
+
+// getThreadStream streams a thread, request after request, until the client leaves.
+func (a *API) getThreadStream(c *gin.Context) error {
+	cursor, err := resumeAfter(c)
+	if err != nil {
+		return err
+	}
+	if cursor == "" && c.Query("from") == "start" {
+		cursor = stream.Beginning
+	}
+	t, ref, err := a.thread(c)
+	if err != nil {
+		return err
+	}
+	frames, reset, err := a.Logs.OpenThread(c.Request.Context(), ref.Tenant, t, cursor)
+	if err != nil {
+		return err
+	}
+	enc, err := a.encoder(c, dialect.Options{Include: []string{string(event.NameInput)}, Place: frames.Place})
+	if err != nil {
+		frames.Close()
+		return err
+	}
+	c.Header(headerThread, t.ThreadID)
+	if reset {
+		c.Header(headerReset, "true")
+	}
+	return a.Streamer.Serve(c.Writer, c.Request, stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID})
+}

@@ -1,0 +1,113 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+)
+
+const (
+	flushAt   = 16 << 10         // bytes that are written even though more events are ready
+	patience  = 10 * time.Second // for a client to take what is written; then it is cut, and resumes
+	reconnect = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
+)
+
+// connection is one response.
+type connection struct {
+	w      http.ResponseWriter
+	flush  *http.ResponseController
+	enc    dialect.Encoder
+	meter  *measure.Instruments
+	began  time.Time
+	wrote  time.Time // when something was written last; began before that
+	buffer []byte
+	open   bool // the status is written
+	first  bool // so is an event
+}
+
+// start writes the status, and what tells the client how to come back.
+func (c *connection) start() {
+	if c.open {
+		return
+	}
+	c.open = true
+	h := c.w.Header()
+	h.Set("Content-Type", c.enc.ContentType())
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	c.w.WriteHeader(http.StatusOK)
+	c.buffer = append(c.enc.Note(nil, dialect.Note{Retry: jitter(reconnect, reconnect/3)}), c.buffer...)
+}
+
+// add encodes a frame. More says that another one is at hand, so that both can be written at once.
+func (c *connection) add(ctx context.Context, f event.Frame, more bool) error {
+	before := len(c.buffer)
+	var err error
+	if c.buffer, err = c.enc.Append(c.buffer, f); err != nil {
+		return fmt.Errorf("encode frame at %d: %w", f.First, err)
+	}
+	c.meter.Sent(ctx, len(f.Names))
+	if !c.first && len(c.buffer) > before {
+		c.first = true
+		c.meter.First(ctx, time.Since(c.began))
+	}
+	if more && len(c.buffer) < flushAt {
+		return nil
+	}
+	return c.write()
+}
+
+// beat keeps a quiet connection alive.
+func (c *connection) beat() error {
+	c.start()
+	c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "heartbeat"})
+	c.wrote = time.Now() // also for a format that has no heartbeat
+	return c.write()
+}
+
+// write sends the buffer, and the status before it. A client that does not take it in time is an error.
+func (c *connection) write() error {
+	if len(c.buffer) == 0 && !c.open {
+		return nil
+	}
+	c.start()
+	if err := ignoreUnsupported(c.flush.SetWriteDeadline(time.Now().Add(patience))); err != nil {
+		return errors.Join(errGone, err)
+	}
+	if _, err := c.w.Write(c.buffer); err != nil {
+		return writeError(err)
+	}
+	c.buffer = c.buffer[:0]
+	if err := ignoreUnsupported(c.flush.Flush()); err != nil {
+		return writeError(err)
+	}
+	c.wrote = time.Now()
+	// The deadline must not outlive the write: the connection may be quiet for long, or carry another request later.
+	return ignoreUnsupported(c.flush.SetWriteDeadline(time.Time{}))
+}
+
+// writeError tells a client that left from one that is too slow.
+func writeError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("the client took nothing for %v: %w", patience, err)
+	}
+	return errors.Join(errGone, err)
+}
+
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+// jitter returns base and up to spread more, so that clients who were cut together do not come back together.
+func jitter(base, spread time.Duration) time.Duration { return base + rand.N(spread) }

@@ -1,0 +1,203 @@
+// Package stream carries a log to a client: from the bus while the bus has it, from history when not, at the client's
+// own pace, until the terminal event or until one side leaves.
+//
+// A response that ends without a terminal event must not look whole: the caller aborts its connection (see [ErrCut]).
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+)
+
+// Frames gives frames in order and without gaps. It is for one goroutine.
+type Frames interface {
+	// Next returns the next frame, bus.ErrIdle when none came for wait, io.EOF when there will be none, and any other
+	// error when it cannot go on.
+	Next(ctx context.Context, wait time.Duration) (event.Frame, error)
+	// Ready reports whether Next would return without waiting.
+	Ready() bool
+	// Close frees what the frames hold. It may be called twice.
+	Close()
+}
+
+// Logs opens logs. It is safe for concurrent use.
+type Logs struct {
+	bus     *bus.Bus
+	history query.Client
+	meter   *measure.Instruments
+}
+
+// NewLogs returns logs on the bus, with history behind it.
+func NewLogs(b *bus.Bus, history query.Client, meter *measure.Instruments) *Logs {
+	return &Logs{b, history, meter}
+}
+
+// Open returns the frames of a request's log from event n = from on, up to its terminal event.
+func (l *Logs) Open(ctx context.Context, r access.Request, from uint64) (Frames, error) {
+	f := &logFrames{logs: l, log: r.Log(), n: from}
+	if r.Past {
+		l.meter.Replayed(ctx)
+		f.past = true
+		return f, nil
+	}
+	return f, f.follow(ctx)
+}
+
+// logFrames reads a log from the bus, and what the bus has forgotten from history.
+type logFrames struct {
+	logs     *Logs
+	log      bus.LogID
+	follower *bus.Follower // nil while history is read
+	past     bool          // the next events are in history
+	lost     bool          // the bus has said that it does not have them
+	ahead    []event.Frame // read from history, not given yet
+	n        uint64        // of the next event
+	ended    bool
+}
+
+func (f *logFrames) follow(ctx context.Context) error {
+	follower, err := f.logs.bus.Follow(ctx, f.log, f.n)
+	if err != nil {
+		return access.Unavailable(err)
+	}
+	f.follower, f.past = follower, false
+	return nil
+}
+
+func (f *logFrames) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
+	for {
+		switch {
+		case len(f.ahead) > 0:
+			frame := f.ahead[0]
+			f.ahead = f.ahead[1:]
+			f.gave(frame)
+			return frame, nil
+		case f.ended:
+			return event.Frame{}, io.EOF
+		case f.past:
+			if err := f.page(ctx); err != nil {
+				return event.Frame{}, err
+			}
+		default:
+			frame, err := f.follower.Next(ctx, wait)
+			if errors.Is(err, bus.ErrForgotten) {
+				f.logs.meter.Replayed(ctx)
+				f.Close()
+				f.past, f.lost = true, true
+				continue
+			}
+			if err == nil {
+				f.gave(frame)
+			}
+			return frame, err
+		}
+	}
+}
+
+func (f *logFrames) gave(frame event.Frame) {
+	f.n, f.ended = frame.Next(), frame.Terminal()
+}
+
+// page reads on in history. Where history ends without a terminal event, the bus goes on.
+func (f *logFrames) page(ctx context.Context) error {
+	page, err := f.logs.history.Frames(ctx, framesQuery(f.log, f.n, 0))
+	if err != nil {
+		return err
+	}
+	if len(page.Frames) > 0 {
+		f.lost = false
+		for _, frame := range page.Frames {
+			f.ahead = append(f.ahead, frame.Event())
+		}
+		return nil
+	}
+	if f.lost {
+		return fmt.Errorf("request %s: neither the bus nor history has event %d", f.log.RequestID, f.n)
+	}
+	return f.follow(ctx)
+}
+
+func (f *logFrames) Ready() bool {
+	return len(f.ahead) > 0 || f.ended || f.follower != nil && f.follower.Ready()
+}
+
+func (f *logFrames) Close() {
+	if f.follower != nil {
+		f.follower.Close()
+		f.follower = nil
+	}
+}
+
+func framesQuery(log bus.LogID, from uint64, limit int) query.FramesQuery {
+	return query.FramesQuery{
+		RequestRef: query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}, From: from, Limit: limit,
+	}
+}
+
+// Position is where a client stands in a log.
+type Position struct {
+	From  uint64 // n of the first event that it has not seen
+	Reset bool   // its cursor belongs to no log that we have: it must start anew
+	Ended bool   // it has seen the terminal event
+}
+
+// Resume finds the position of a client whose last event had this cursor. A cursor that is none is a fault with
+// InvalidMessageFormat.
+func (l *Logs) Resume(ctx context.Context, r access.Request, cursor string) (Position, error) {
+	incarnation, n, err := event.ParseCursor(cursor)
+	if err != nil {
+		return Position{}, fault.Wrap(err, fault.InvalidMessageFormat,
+			"the id to resume after must be one that a stream gave, like k3f9-17; leave it out to start from the beginning")
+	}
+	if r.Past {
+		return l.resumePast(ctx, r, incarnation, n)
+	}
+	last, err := l.bus.Last(ctx, r.Log())
+	if errors.Is(err, bus.ErrNotFound) {
+		return Position{Reset: true}, nil // nothing has been written yet, so nothing can have been seen
+	}
+	if err != nil {
+		return Position{}, access.Unavailable(err)
+	}
+	if last.Incarnation != incarnation {
+		return Position{Reset: true}, nil
+	}
+	return position(last, n), nil
+}
+
+// resumePast does the same in history, where every log has ended.
+func (l *Logs) resumePast(ctx context.Context, r access.Request, incarnation string, n uint64) (Position, error) {
+	first, err := l.history.Frames(ctx, framesQuery(r.Log(), 0, 1))
+	if err != nil {
+		return Position{}, err
+	}
+	if len(first.Frames) == 0 || first.Frames[0].Incarnation != incarnation {
+		return Position{Reset: true}, nil
+	}
+	rest, err := l.history.Frames(ctx, framesQuery(r.Log(), n+1, 1))
+	if err != nil {
+		return Position{}, err
+	}
+	return Position{From: n + 1, Ended: len(rest.Frames) == 0}, nil
+}
+
+// position places event n in a log that ends, for now, with the frame last.
+func position(last event.Frame, n uint64) Position {
+	if last.Terminal() && n+1 >= last.Next() {
+		return Position{Ended: true}
+	}
+	if n >= last.Next() {
+		return Position{Reset: true} // an event that was never written
+	}
+	return Position{From: n + 1}
+}

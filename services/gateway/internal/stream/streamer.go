@@ -1,0 +1,182 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+)
+
+var (
+	// ErrCut says that a response has begun and cannot be ended well: the caller must abort its connection.
+	ErrCut = errors.New("the stream was cut before its end")
+	// ErrLeft says the same, because the client closed the connection.
+	ErrLeft = fmt.Errorf("the client left: %w", ErrCut)
+
+	errGone     = errors.New("the connection is gone")
+	errTimeout  = errors.New("the stream lasted too long")
+	errDraining = errors.New("the gateway is draining")
+	errRevoked  = errors.New("the API key was revoked")
+)
+
+// Streamer writes streams, and knows which are open. It is safe for concurrent use.
+type Streamer struct {
+	heartbeat time.Duration
+	timeout   time.Duration
+	meter     *measure.Instruments
+
+	mu       sync.Mutex
+	draining bool
+	open     map[*entry]struct{}
+}
+
+// entry is an open stream.
+type entry struct {
+	keyID string
+	end   context.CancelCauseFunc
+}
+
+// NewStreamer returns a streamer that sends a heartbeat into streams that are quiet for so long, and ends those that
+// last longer than timeout.
+func NewStreamer(heartbeat, timeout time.Duration, meter *measure.Instruments) *Streamer {
+	return &Streamer{heartbeat: heartbeat, timeout: timeout, meter: meter, open: map[*entry]struct{}{}}
+}
+
+// Answer is what a client is to read.
+type Answer struct {
+	Encoder dialect.Encoder
+	Frames  Frames // closed by Serve
+	Hold    bool   // write the status with the first event, or at the latest with the first heartbeat
+	KeyID   string // the key that opened the stream
+}
+
+// Serve writes the answer until its frames end. An error that is no [ErrCut] means that nothing was written: it is for
+// the client, as a status and a body.
+func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) error {
+	defer a.Frames.Close()
+	ctx, leave := s.enter(r.Context(), a.KeyID)
+	defer leave()
+	defer s.meter.Opened(r.Context())()
+	now := time.Now()
+	c := &connection{
+		w: w, flush: http.NewResponseController(w), enc: a.Encoder, meter: s.meter, began: now, wrote: now,
+	}
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "keep-alive") // as S2 shows it
+	}
+	err := s.pump(ctx, c, a)
+	if err == nil {
+		return nil
+	}
+	return s.cut(ctx, c, err)
+}
+
+// pump moves frames to the connection until they end.
+func (s *Streamer) pump(ctx context.Context, c *connection, a Answer) error {
+	if !a.Hold {
+		c.start()
+		if err := c.write(); err != nil {
+			return err
+		}
+	}
+	for {
+		f, err := a.Frames.Next(ctx, max(s.heartbeat-time.Since(c.wrote), time.Millisecond))
+		switch {
+		case err == nil:
+			err = c.add(ctx, f, a.Frames.Ready())
+		case errors.Is(err, bus.ErrIdle):
+			if time.Since(c.wrote) < s.heartbeat {
+				continue
+			}
+			err = c.beat()
+		case errors.Is(err, io.EOF):
+			c.start()
+			return c.write()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// cut ends a stream that cannot go on. What the client is told depends on whether it has been told anything before.
+func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errDraining) && c.open:
+		c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
+		return errors.Join(ErrCut, errDraining, c.write())
+	case errors.Is(cause, errDraining):
+		return fault.New(fault.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
+	case errors.Is(cause, errTimeout) && !c.open:
+		return fault.New(fault.StreamTimeout, "nothing happened for %v; the request is queued: read its stream to follow it", s.timeout)
+	case errors.Is(cause, errRevoked) && !c.open:
+		return fault.Wrap(errRevoked, fault.AuthFailed, "the API key was revoked just now")
+	case cause != nil && !isOurs(cause), errors.Is(err, errGone):
+		return errors.Join(ErrLeft, err)
+	case c.open:
+		return errors.Join(ErrCut, cause, err)
+	}
+	return err
+}
+
+func isOurs(cause error) bool {
+	return errors.Is(cause, errDraining) || errors.Is(cause, errTimeout) || errors.Is(cause, errRevoked)
+}
+
+// enter registers a stream. Its context ends when the client leaves, when the stream has lasted long enough, and when
+// Drain or Revoke says so.
+func (s *Streamer) enter(ctx context.Context, keyID string) (context.Context, func()) {
+	ctx, stop := context.WithTimeoutCause(ctx, s.timeout, errTimeout)
+	ctx, end := context.WithCancelCause(ctx)
+	e := &entry{keyID: keyID, end: end}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[e] = struct{}{}
+	if s.draining {
+		end(errDraining)
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.open, e)
+		s.mu.Unlock()
+		end(nil)
+		stop()
+	}
+}
+
+// Drain ends every stream, those to come included, so that clients go elsewhere.
+func (s *Streamer) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	for e := range s.open {
+		e.end(errDraining)
+	}
+}
+
+// Draining reports whether Drain was called.
+func (s *Streamer) Draining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// Revoke ends the streams that a key opened.
+func (s *Streamer) Revoke(keyID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.open {
+		if e.keyID == keyID {
+			e.end(errRevoked)
+		}
+	}
+}

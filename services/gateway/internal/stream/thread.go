@@ -1,0 +1,171 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+)
+
+// Thread is the stream of a whole thread: the logs of its requests, one after the other, and those to come. Its
+// cursors are "<incarnation>-<index>.<n>", event n of the thread's request with that index. It goes back as far as the
+// bus remembers the thread.
+type Thread struct {
+	logs    *Logs
+	tenant  string
+	records *bus.ThreadFollower
+	current Frames // nil between requests
+	index   int    // of the current request
+	skip    int    // index of the request that the client has seen a part of; -1 = none
+	from    uint64 // n of the first event of it that the client has not seen
+}
+
+// Beginning is the cursor, if one may call it that, of those who want all that the bus remembers of a thread.
+const Beginning = "0"
+
+// OpenThread returns the frames of a thread behind a cursor, and whether the cursor was of no use, so that the client
+// starts anew. Without a cursor it starts with the request that runs, or with the next one when none does.
+func (l *Logs) OpenThread(ctx context.Context, tenant string, newest bus.ThreadRecord, cursor string) (*Thread, bool, error) {
+	t := &Thread{logs: l, tenant: tenant, skip: -1}
+	after, reset, err := t.locate(ctx, newest, cursor)
+	if err != nil {
+		return nil, false, access.Unavailable(err)
+	}
+	t.records, err = l.bus.FollowThread(ctx, tenant, newest.ThreadID, after)
+	if err != nil {
+		return nil, false, access.Unavailable(err)
+	}
+	return t, reset, nil
+}
+
+// locate finds the sequence of the record after which to follow the thread.
+func (t *Thread) locate(ctx context.Context, newest bus.ThreadRecord, cursor string) (after uint64, reset bool, err error) {
+	switch cursor {
+	case "":
+		after, err = t.afterFinished(ctx, newest)
+		return after, false, err
+	case Beginning:
+		return 0, false, nil
+	}
+	incarnation, index, n, err := parseThreadCursor(cursor)
+	if err != nil {
+		return 0, false, err
+	}
+	if incarnation != t.logs.bus.Incarnation() || index > newest.Index {
+		return 0, true, nil
+	}
+	for r, err := range t.logs.bus.ThreadRecords(ctx, t.tenant, newest.ThreadID, 0) {
+		if err != nil {
+			return 0, false, err
+		}
+		if r.Index > index {
+			break
+		}
+		if r.Index == index {
+			t.skip, t.from = index, n+1
+			return r.Sequence - 1, false, nil
+		}
+	}
+	return 0, true, nil // the bus has forgotten that request
+}
+
+// afterFinished is the newest record's sequence when its request has ended, and just before it when not.
+func (t *Thread) afterFinished(ctx context.Context, newest bus.ThreadRecord) (uint64, error) {
+	if newest.Sequence == 0 {
+		return 0, nil
+	}
+	last, err := t.logs.bus.Last(ctx, bus.LogID{Tenant: t.tenant, RequestID: newest.RequestID})
+	if errors.Is(err, bus.ErrNotFound) || err == nil && !last.Terminal() {
+		return newest.Sequence - 1, nil
+	}
+	return newest.Sequence, err
+}
+
+// Place appends the thread's cursor of event n of the request that Next gave last.
+func (t *Thread) Place(dst []byte, incarnation string, n uint64) []byte {
+	dst = append(append(dst, incarnation...), '-')
+	dst = append(strconv.AppendInt(dst, int64(t.index), 10), '.')
+	return strconv.AppendUint(dst, n, 10)
+}
+
+// Next returns the next frame of the thread. It returns io.EOF when the thread is deleted.
+func (t *Thread) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
+	for {
+		if t.current == nil {
+			if err := t.advance(ctx, wait); err != nil {
+				return event.Frame{}, err
+			}
+			continue
+		}
+		f, err := t.current.Next(ctx, wait)
+		if !errors.Is(err, io.EOF) {
+			return f, err
+		}
+		t.current.Close()
+		t.current = nil
+	}
+}
+
+// advance opens the thread's next request.
+func (t *Thread) advance(ctx context.Context, wait time.Duration) error {
+	record, err := t.records.Next(ctx, wait)
+	if err != nil {
+		return err
+	}
+	if record.Deleted {
+		return io.EOF
+	}
+	request := access.Request{Accepted: command.Accepted{Tenant: t.tenant, RequestID: record.RequestID}}
+	from := uint64(0)
+	if record.Index == t.skip {
+		from = t.from
+	}
+	if from > 0 {
+		seen, err := t.seen(ctx, request.Log(), from)
+		if err != nil || seen {
+			return err
+		}
+	}
+	t.index = record.Index
+	t.current, err = t.logs.Open(ctx, request, from)
+	return err
+}
+
+// seen reports whether a log ends before event from.
+func (t *Thread) seen(ctx context.Context, log bus.LogID, from uint64) (bool, error) {
+	last, err := t.logs.bus.Last(ctx, log)
+	if errors.Is(err, bus.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && last.Terminal() && last.Next() <= from, err
+}
+
+// Ready reports whether Next would return without waiting.
+func (t *Thread) Ready() bool { return t.current != nil && t.current.Ready() }
+
+// Close frees what the thread holds.
+func (t *Thread) Close() {
+	if t.current != nil {
+		t.current.Close()
+	}
+	t.records.Close()
+}
+
+func parseThreadCursor(cursor string) (incarnation string, index int, n uint64, err error) {
+	head, tail, ok := strings.Cut(cursor, ".")
+	incarnation, place, err := event.ParseCursor(head)
+	number, numberErr := strconv.ParseUint(tail, 10, 63)
+	if !ok || err != nil || numberErr != nil || strconv.FormatUint(number, 10) != tail || place > 1<<31 {
+		return "", 0, 0, fault.New(fault.InvalidMessageFormat,
+			"the id to resume after must be one that this thread's stream gave, like k3f9-2.17, or 0 for all of it")
+	}
+	return incarnation, int(place), number, nil
+}
