@@ -1,8 +1,11 @@
 // Package query is what history answers, asked over the bus. Each question is a struct, each answer another; [Client]
 // has a method for each.
 //
-// Answers see what was written: before it answers about a thread, history waits until it has projected that thread as
-// far as its log went when the question came (at most [Patience], then fault.Unavailable).
+// Answers see what was written: before it answers about a thread or a request, history waits until it has projected it
+// as far as its log went when the question came (at most [Patience], then fault.Unavailable).
+//
+// A cursor or limit that is not as told here, or an id that cannot be one, is fault.InvalidMessageFormat. A page may be
+// shorter than its limit when its events are long: only an empty NextCursor says that it is the last.
 package query
 
 import (
@@ -45,7 +48,8 @@ type Thread struct {
 	UpdatedAt     time.Time `json:"updatedAt"`
 }
 
-// ThreadsQuery lists an owner's threads, the newest change first.
+// ThreadsQuery lists an owner's threads, the newest change first. It is the one question that does not wait for the
+// projection: a thread that was begun a moment ago may still be missing.
 type ThreadsQuery struct {
 	Tenant string `json:"tenant"`
 	Owner  string `json:"owner"`
@@ -111,7 +115,7 @@ type Request struct {
 	ThreadID  string         `json:"threadId"`
 	AgentID   string         `json:"agentId"`
 	Owner     string         `json:"owner"`
-	Index     int            `json:"index"` // on its thread, dense from 0
+	Index     int            `json:"index"` // on its thread, dense from 0; -1 while it has no place there
 	Status    Status         `json:"status"`
 	CreatedAt time.Time      `json:"createdAt"`
 	EndedAt   time.Time      `json:"endedAt,omitzero"`

@@ -205,15 +205,10 @@ func TestAnswersWaitForTheProjection(t *testing.T) {
 	start(t, server.Connect(t, "history"), url(t)) // everything has yet to be projected
 	ask := query.NewClient(b)
 
-	var thread query.Thread
-	for { // until the service listens
-		var err error
-		if thread, err = ask.Thread(t.Context(), ref("thr_1")); err == nil {
-			break
-		}
-		wantCode(t, err, fault.Unavailable)
-		if t.Context().Err() != nil || t.Failed() {
-			t.FailNow()
+	thread, err := ask.Thread(t.Context(), ref("thr_1"))
+	for deadline := time.Now().Add(20 * time.Second); err != nil; thread, err = ask.Thread(t.Context(), ref("thr_1")) {
+		if fault.CodeOf(err) != fault.Unavailable || time.Now().After(deadline) { // before the service listens
+			t.Fatal(err)
 		}
 	}
 	if thread.Requests != 2 || thread.LastRequestID != running {
