@@ -303,24 +303,24 @@ func TestTheRequestOfAClientThatLeavesIsAbortedWhereTheAgentSaysSo(t *testing.T)
 	b := start(t, func(d *gateway.Deps) {
 		d.Config.Agents["fragile"] = config.Agent{Backend: "scripted", OnDisconnect: "abort"}
 	})
+	requests := make(chan string, 1)
+	b.background(func(ctx context.Context) error {
+		return b.bus.Starts(ctx, 1, func(ctx context.Context, s command.Start) error {
+			w, _, err := b.bus.Claim(ctx, b.log(s.RequestID), "bench", "test")
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			if err := w.Emit(metadata()); err != nil {
+				return err
+			}
+			requests <- s.RequestID
+			return w.Flush(ctx)
+		})
+	})
 	for agent, aborted := range map[string]bool{"fragile": true, "demo": false} {
 		t.Run(agent, func(t *testing.T) {
-			requests := make(chan string, 1)
 			ctx, leave := context.WithCancel(t.Context())
-			b.background(func(ctx context.Context) error {
-				return b.bus.Starts(ctx, 1, func(ctx context.Context, s command.Start) error {
-					w, _, err := b.bus.Claim(ctx, b.log(s.RequestID), "bench", "test")
-					if err != nil {
-						return err
-					}
-					defer w.Close()
-					if err := w.Emit(metadata()); err != nil {
-						return err
-					}
-					requests <- s.RequestID
-					return w.Flush(ctx)
-				})
-			})
 			_, reader := b.open(b.request(http.MethodPost, "/v1/agents/"+agent+"/stream", hello).WithContext(ctx))
 			if _, err := reader.Next(); err != nil {
 				t.Fatal(err)

@@ -69,8 +69,8 @@ func New(d Deps) (http.Handler, error) {
 		return nil, err
 	}
 	engine.Use(a.observe, a.recover, a.secure, a.cors)
-	engine.NoRoute(a.handle(noRoute))
-	engine.NoMethod(a.handle(noMethod))
+	engine.NoRoute(a.noRoute)
+	engine.NoMethod(a.noMethod)
 	a.routes(engine)
 	return otelhttp.NewHandler(engine, "gateway", otelhttp.WithFilter(isTraced)), nil
 }

@@ -125,10 +125,12 @@ func (a *API) recover(c *gin.Context) {
 	c.Next()
 }
 
-func noRoute(c *gin.Context) error {
-	return fault.New(fault.RouteNotFound, "there is nothing at this path; GET /openapi.yaml lists what there is")
+func (a *API) noRoute(c *gin.Context) {
+	f := fault.New(fault.RouteNotFound, "there is nothing at this path; GET /openapi.yaml lists what there is")
+	a.refuse(c, f, http.StatusNotFound)
 }
 
-func noMethod(c *gin.Context) error {
-	return fault.New(fault.RouteNotFound, "%.16s is not possible here; GET /openapi.yaml lists what is", c.Request.Method)
+func (a *API) noMethod(c *gin.Context) {
+	f := fault.New(fault.RouteNotFound, "%.16s is not possible here; GET /openapi.yaml lists what is", c.Request.Method)
+	a.refuse(c, f, http.StatusMethodNotAllowed)
 }

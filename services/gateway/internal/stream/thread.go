@@ -106,11 +106,13 @@ func (t *Thread) Next(ctx context.Context, wait time.Duration) (event.Frame, err
 			continue
 		}
 		f, err := t.current.Next(ctx, wait)
+		if f.Terminal() || errors.Is(err, io.EOF) {
+			t.current.Close()
+			t.current = nil
+		}
 		if !errors.Is(err, io.EOF) {
 			return f, err
 		}
-		t.current.Close()
-		t.current = nil
 	}
 }
 

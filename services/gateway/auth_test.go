@@ -1,0 +1,158 @@
+package gateway_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway"
+)
+
+func TestEveryRouteAsksForAKey(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	routes := []string{
+		"POST /v1/agents/demo/stream", "POST /v1/agents/demo/requests", "GET /v1/agents", "GET /v1/requests/r",
+		"GET /v1/requests/r/stream", "POST /v1/requests/r/abort", "GET /v1/threads", "GET /v1/threads/t", "DELETE /v1/threads/t",
+		"GET /v1/threads/t/messages", "GET /v1/threads/t/events", "GET /v1/threads/t/stream",
+	}
+	for _, route := range routes {
+		method, path, _ := cutSpace(route)
+		for _, headers := range [][]string{nil, {"Authorization", "Bearer"}, {"Authorization", "Basic YTpi"}, {"Authorization", "Bearer ak_a_b"}} {
+			a := b.do(b.request(method, path, hello, headers...))
+			if a.status != http.StatusUnauthorized || a.failure(t).Code != fault.AuthFailed || a.header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s with %v: got %d %s", route, headers, a.status, a.body)
+			}
+		}
+		if a := b.do(b.request(method, path+"?key=ak_a_b&access_token=ak_a_b", hello)); a.status != http.StatusUnauthorized {
+			t.Errorf("%s with a key in the URL: got %d", route, a.status)
+		}
+	}
+	for _, open := range []string{"/healthz", "/readyz", "/openapi.yaml"} {
+		if a := b.get(open); a.status != http.StatusOK {
+			t.Errorf("%s: got %d, want no key to be needed", open, a.status)
+		}
+	}
+}
+
+func cutSpace(s string) (before, after string, ok bool) {
+	for i := range s {
+		if s[i] == ' ' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+func TestOwnership(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	alice, _ := b.key("acme", "alice")
+	aliceToo, _ := b.key("acme", "alice")
+	bob, _ := b.key("acme", "bob")
+	carol, _ := b.key("globex", "alice")
+	made := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+alice)
+	requestID, threadID := made.header.Get("X-Request-Id"), made.header.Get("X-Thread-Id")
+	routes := []struct{ method, path, body string }{
+		{"POST", "/v1/agents/demo/stream", onThread(threadID)}, {"POST", "/v1/agents/demo/requests", onThread(threadID)},
+		{"POST", "/v1/agents/demo/requests", resolving(threadID, "act_1")},
+		{"GET", "/v1/requests/" + requestID, ""}, {"GET", "/v1/requests/" + requestID + "/stream", ""},
+		{"GET", "/v1/requests/" + requestID + "/stream?after=" + b.bus.Incarnation() + "-0", ""},
+		{"POST", "/v1/requests/" + requestID + "/abort", ""}, {"GET", "/v1/threads/" + threadID, ""},
+		{"GET", "/v1/threads/" + threadID + "/messages", ""}, {"GET", "/v1/threads/" + threadID + "/events", ""},
+		{"GET", "/v1/threads/" + threadID + "/stream", ""}, {"DELETE", "/v1/threads/" + threadID, ""},
+	}
+	for _, route := range routes {
+		a := b.do(b.request(route.method, route.path, route.body, "Authorization", "Bearer "+bob))
+		if a.status != http.StatusForbidden || a.failure(t).Code != fault.ThreadAccessDenied {
+			t.Errorf("%s %s by another owner: got %d %s", route.method, route.path, a.status, a.body)
+		}
+		a = b.do(b.request(route.method, route.path, route.body, "Authorization", "Bearer "+carol))
+		if a.status != http.StatusNotFound {
+			t.Errorf("%s %s by another tenant: got %d %s", route.method, route.path, a.status, a.body)
+		}
+	}
+	if a := b.get("/v1/requests/"+requestID, "Authorization", "Bearer "+aliceToo); a.status != http.StatusOK {
+		t.Errorf("by the same owner's other key: got %d %s", a.status, a.body)
+	}
+	if a := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+bob, "Idempotency-Key", "k"); a.status != 202 {
+		t.Errorf("bob's own: got %d", a.status)
+	}
+	other := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+alice, "Idempotency-Key", "k")
+	if other.status != 202 || other.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("alice's with bob's idempotency key: got %d %v", other.status, other.header)
+	}
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	reader, _ := b.key("acme", "alice", auth.ScopeRead)
+	runner, _ := b.key("acme", "bob", auth.ScopeRun)
+	tests := []struct {
+		key, method, path string
+		status            int
+	}{
+		{reader, "GET", "/v1/agents", 200},
+		{reader, "POST", "/v1/agents/demo/requests", 401},
+		{reader, "DELETE", "/v1/threads/t", 401},
+		{runner, "GET", "/v1/agents", 401},
+		{runner, "POST", "/v1/agents/demo/requests", 202},
+	}
+	for _, test := range tests {
+		if a := b.do(b.request(test.method, test.path, hello, "Authorization", "Bearer "+test.key)); a.status != test.status {
+			t.Errorf("%s %s: got %d %s, want %d", test.method, test.path, a.status, a.body, test.status)
+		}
+	}
+}
+
+func TestARevokedKeyLosesItsStreams(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	key, record := b.key("default", "alice")
+	made := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+key)
+	requestID := made.header.Get("X-Request-Id")
+	b.emit(b.claim(requestID), metadata())
+	resp, reader := b.open(b.request(http.MethodGet, "/v1/requests/"+requestID+"/stream", "", "Authorization", "Bearer "+key))
+	if _, err := reader.Next(); err != nil {
+		t.Fatal(err)
+	}
+	record.Revoked = true
+	if err := b.bus.PutKey(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v, want a cut connection", err)
+	}
+	if a := b.get("/v1/agents", "Authorization", "Bearer "+key); a.status != http.StatusUnauthorized {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+}
+
+func TestWhoGuessesKeysIsMadeToWait(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	key, _ := b.key("acme", "alice")
+	last := answer{}
+	for range 100 {
+		if last = b.get("/v1/agents", "Authorization", "Bearer ak_a_b"); last.status == http.StatusTooManyRequests {
+			break
+		}
+	}
+	if last.status != http.StatusTooManyRequests || last.header.Get("Retry-After") == "" {
+		t.Errorf("after 100 wrong keys: got %d %s", last.status, last.body)
+	}
+	if a := b.get("/v1/agents", "Authorization", "Bearer "+key); a.status != http.StatusOK {
+		t.Errorf("a valid key from the same address: got %d %s", a.status, a.body)
+	}
+}
+
+func TestAuthenticationNeedsAPepper(t *testing.T) {
+	t.Parallel()
+	if _, err := gateway.New(gateway.Deps{AuthRequired: true}); err == nil {
+		t.Error("got no error")
+	}
+}
