@@ -52,7 +52,7 @@ func (x *idle) measureBus(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	done, err := l.hold(ctx, l.options.idle, prompt(s.URL, "/sleep 30m"))
+	leave, err := l.hold(ctx, l.options.idle, prompt(s.URL, "/sleep 30m"))
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (x *idle) measureBus(ctx context.Context, l *lab) (err error) {
 		*into = append(*into, float64(after[name]-before[name])/float64(l.options.idle))
 	}
 	x.alone, x.among = append(x.alone, alone), append(x.among, among)
-	return done()
+	return leave()
 }
 
 // memory is what the processes of a stack hold.
@@ -117,7 +117,7 @@ func (x *idle) measureBare(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	done, err := l.hold(ctx, l.options.idle, load.Request{Method: http.MethodGet, URL: y.URL + "/idle"})
+	leave, err := l.hold(ctx, l.options.idle, load.Request{Method: http.MethodGet, URL: y.URL + "/idle"})
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (x *idle) measureBare(ctx context.Context, l *lab) error {
 		return err
 	}
 	x.bare = append(x.bare, float64(after-before)/float64(l.options.idle))
-	return done()
+	return leave()
 }
 
 func (x *idle) report(r *report) {

@@ -80,7 +80,8 @@ func (l *lab) close() {
 	if l.stack != nil {
 		l.stack.Stop()
 	}
-	_ = os.RemoveAll(l.dir) // it is a temporary folder: the system clears what stays behind
+	//nolint:gosec // the folder is our own
+	_ = os.RemoveAll(l.dir) // the system clears what stays behind of a temporary folder
 }
 
 // newStack starts a fresh agentbus.
@@ -96,7 +97,7 @@ func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := process.FreeAddr()
+	addr, err := process.FreeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -176,14 +177,14 @@ func (l *lab) all(ctx context.Context, n int, gap time.Duration, r load.Request)
 	return results, time.Since(start), err
 }
 
-// hold opens n streams like r, a few at a time, and returns once all are open. They stay open until close is called,
+// hold opens n streams like r, a few at a time, and returns once all are open. They stay open until leave is called,
 // which returns what went wrong with any of them.
-func (l *lab) hold(ctx context.Context, n int, r load.Request) (close func() error, err error) {
+func (l *lab) hold(ctx context.Context, n int, r load.Request) (leave func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	streams, streamCtx := errgroup.WithContext(ctx)
 	opening := make(chan struct{}, 32)
 	opened := make(chan struct{}, n)
-	close = func() error {
+	leave = func() error {
 		cancel()
 		return streams.Wait()
 	}
@@ -191,7 +192,7 @@ func (l *lab) hold(ctx context.Context, n int, r load.Request) (close func() err
 		select {
 		case opening <- struct{}{}:
 		case <-streamCtx.Done():
-			return nil, errors.Join(fmt.Errorf("open %d streams", n), close())
+			return nil, errors.Join(fmt.Errorf("open %d streams", n), leave())
 		}
 		streams.Go(func() error {
 			return l.client.Hold(streamCtx, r, func() {
@@ -204,10 +205,10 @@ func (l *lab) hold(ctx context.Context, n int, r load.Request) (close func() err
 		select {
 		case <-opened:
 		case <-streamCtx.Done():
-			return nil, errors.Join(fmt.Errorf("open %d streams", n), close())
+			return nil, errors.Join(fmt.Errorf("open %d streams", n), leave())
 		}
 	}
-	return close, nil
+	return leave, nil
 }
 
 // events counts what all results saw.

@@ -152,7 +152,7 @@ func measure(ctx context.Context, o options) error {
 			chosen = append(chosen, e)
 		}
 	}
-	r := newReport(os.Stdout)
+	r := newReport()
 	l, err := openLab(ctx, o)
 	if err != nil {
 		return err
@@ -171,5 +171,5 @@ func measure(ctx context.Context, o options) error {
 	for _, e := range chosen {
 		e.report(r)
 	}
-	return r.finish(l, o.require)
+	return r.finish(os.Stdout, l, o.require)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/process"
 )
 
-// report prints what was measured, and holds it against the goals.
+// report tells what was measured, and holds it against the goals.
 type report struct {
-	out       io.Writer
+	text      strings.Builder
 	goals     []goal
 	started   time.Time
 	loadStart string
@@ -45,31 +45,33 @@ func (g goal) reached() bool {
 	return g.got <= g.limit
 }
 
-func newReport(out io.Writer) *report {
-	return &report{out: out, started: time.Now(), loadStart: process.LoadAverage()}
+func (g goal) quantity(x float64) string { return strings.TrimSpace(figure.Number(x) + " " + g.unit) }
+
+func newReport() *report {
+	return &report{started: time.Now(), loadStart: process.LoadAverage()}
 }
 
 // setting tells under what conditions the figures came about.
 func (r *report) setting(l *lab) {
 	o := l.options
-	fmt.Fprintf(r.out, "%s, %s, %d processors; load average %s before, %s after; %s.\n",
+	fmt.Fprintf(&r.text, "%s, %s, %d processors; load average %s before, %s after; %s.\n",
 		r.started.UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), r.loadStart, process.LoadAverage(),
 		time.Since(r.started).Round(time.Second))
-	fmt.Fprintf(r.out, "%d streams, %d deltas each, %d bytes a delta on the wire, %d bytes of other events a stream; medians of %d rounds.\n\n",
+	fmt.Fprintf(&r.text, "%d streams of %d deltas, %d bytes each on the wire, and %d bytes of other events; medians of %d rounds.\n\n",
 		o.streams, o.events, l.size, l.last, o.rounds)
 }
 
 func (r *report) section(title string, t figure.Table, note string) {
-	fmt.Fprintf(r.out, "### %s\n\n%s\n", title, &t)
+	fmt.Fprintf(&r.text, "### %s\n\n%s\n", title, &t)
 	if note != "" {
-		fmt.Fprintf(r.out, "%s\n\n", note)
+		fmt.Fprintf(&r.text, "%s\n\n", note)
 	}
 }
 
 func (r *report) goal(g goal) { r.goals = append(r.goals, g) }
 
-// finish prints the goals. It is an error when one of the required ones is not reached or was not measured.
-func (r *report) finish(l *lab, required []string) error {
+// finish writes the report to out. It is an error when a required goal is not reached or was not measured.
+func (r *report) finish(out io.Writer, l *lab, required []string) error {
 	slices.SortStableFunc(r.goals, func(a, b goal) int { return strings.Compare(a.id, b.id) })
 	table := figure.Table{Head: []string{"goal", "what", "reached", "goal is", ""}}
 	var missed []string
@@ -79,10 +81,13 @@ func (r *report) finish(l *lab, required []string) error {
 			verdict = "no"
 			missed = append(missed, g.id)
 		}
-		table.Add(g.id, g.what, strings.TrimSpace(figure.Number(g.got)+" "+g.unit), string(g.sense)+" "+strings.TrimSpace(figure.Number(g.limit)+" "+g.unit), verdict)
+		table.Add(g.id, g.what, g.quantity(g.got), string(g.sense)+" "+g.quantity(g.limit), verdict)
 	}
 	table.Add("P10", "lost, repeated or reordered events, of "+figure.Number(float64(l.checked.Load())), "0", "0", "yes")
 	r.section("Goals", table, "")
+	if _, err := io.WriteString(out, r.text.String()); err != nil {
+		return err
+	}
 	for _, id := range required {
 		measured := slices.ContainsFunc(r.goals, func(g goal) bool { return g.id == id })
 		if id != "P10" && (!measured || slices.Contains(missed, id)) {

@@ -116,7 +116,8 @@ func (x *resume) report(r *report) {
 	table := figure.Table{Head: []string{"resume until the end", "p50 ms", "p99 ms"}}
 	table.Add("20 events to go", figure.Number(figure.Median(x.near.p50)), figure.Number(figure.Median(x.near.p99)))
 	table.Add("2,000 events to go", figure.Number(figure.Median(x.far.p50)), figure.Number(figure.Median(x.far.p99)))
-	r.section("Resume", table, fmt.Sprintf("The log has %d events in %d frames, between those of %d others.", resumeEvents, x.frames, resumeOthers))
+	note := fmt.Sprintf("The log has %d events in %d frames, between those of %d others.", resumeEvents, x.frames, resumeOthers)
+	r.section("Resume", table, note)
 	r.goal(goal{"P7", "resume with 20 events to go, p50", figure.Median(x.near.p50), 3, "ms", atMost})
 	r.goal(goal{"P7", "resume with 2,000 events to go, p50", figure.Median(x.far.p50), 40, "ms", atMost})
 }

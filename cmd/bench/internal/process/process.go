@@ -38,11 +38,12 @@ func Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }() // the process has its own copy
-	p.cmd = exec.Command(c.Path, c.Args...)
+	defer func() { _ = log.Close() }()      // the process has its own copy
+	p.cmd = exec.Command(c.Path, c.Args...) //nolint:gosec,noctx // our own program; Stop ends it
 	p.cmd.Dir = c.Dir
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.Dir}, c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	// The process must not outlive the benchmark, nor get the signals that a terminal sends to it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
@@ -90,8 +91,9 @@ func answers(ctx context.Context, url string) bool {
 
 // Listening waits until addr takes connections, the process ends, or ctx is done.
 func (p *Process) Listening(ctx context.Context, addr string) error {
+	dialer := net.Dialer{Timeout: time.Second}
 	for {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
 		if err == nil {
 			return conn.Close()
 		}
@@ -131,15 +133,18 @@ func (p *Process) tail() string {
 // Build compiles a main package of this module, or of one that it requires, into dir and returns the program's path.
 func Build(ctx context.Context, dir, name, pkg string) (string, error) {
 	path := filepath.Join(dir, name)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+	//nolint:gosec // the package is named by a list in the code
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput()
+	if err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", pkg, err, out)
 	}
 	return path, nil
 }
 
 // FreeAddr returns a loopback address that nobody listens on now.
-func FreeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func FreeAddr(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}

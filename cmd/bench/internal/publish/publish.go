@@ -26,8 +26,6 @@ type Conn struct {
 	unset func() bool
 }
 
-const sid = "1"
-
 // Dial connects to NATS at addr. Close the connection; ctx cuts it when it is done.
 func Dial(ctx context.Context, addr string) (*Conn, error) {
 	var dialer net.Dialer
@@ -44,7 +42,8 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	fmt.Fprintf(c.out, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true}\r\nSUB %s %s\r\n", c.inbox, sid)
+	_, _ = c.out.WriteString(`CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}` + "\r\n") // as in put
+	_, _ = c.out.WriteString("SUB " + c.inbox + " 1\r\n")
 	return c, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,7 +81,7 @@ func (s *Stack) start(ctx context.Context, p Programs, o Options) error {
 	if err := os.Mkdir(o.Dir, 0o750); err != nil {
 		return err
 	}
-	ports, err := freeAddrs(7)
+	ports, err := freeAddrs(ctx, 7)
 	if err != nil {
 		return err
 	}
@@ -91,10 +92,12 @@ func (s *Stack) start(ctx context.Context, p Programs, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := s.server(ctx, process.Command{Name: NATS, Path: p.path[NATS], Args: []string{"-c", natsFile}, Dir: o.Dir}, s.NATSAddr); err != nil {
+	nats := process.Command{Name: NATS, Path: p.path[NATS], Args: []string{"-c", natsFile}, Dir: o.Dir}
+	if err := s.server(ctx, nats, s.NATSAddr); err != nil {
 		return err
 	}
-	if err := s.server(ctx, process.Command{Name: Redis, Path: p.self, Args: []string{"redis", redis}, Dir: o.Dir}, redis); err != nil {
+	store := process.Command{Name: Redis, Path: p.self, Args: []string{"redis", redis}, Dir: o.Dir}
+	if err := s.server(ctx, store, redis); err != nil {
 		return err
 	}
 	env := []string{
@@ -113,10 +116,10 @@ func (s *Stack) start(ctx context.Context, p Programs, o Options) error {
 	return nil
 }
 
-func freeAddrs(n int) ([]string, error) {
+func freeAddrs(ctx context.Context, n int) ([]string, error) {
 	addrs := make([]string, n)
 	for i := range addrs {
-		addr, err := process.FreeAddr()
+		addr, err := process.FreeAddr(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -178,8 +181,8 @@ func (s *Stack) add(c process.Command) (*process.Process, error) {
 
 // Stop ends all processes. It does not wait for what they are doing: the measuring is over.
 func (s *Stack) Stop() {
-	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].Stop(0)
+	for _, p := range slices.Backward(s.processes) {
+		p.Stop(0)
 	}
 }
 
