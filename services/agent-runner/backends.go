@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/config"
@@ -19,8 +20,9 @@ type environment func(name string) string
 // list is every backend that an agent may name. A new one is a line here.
 func list() map[string]func(config.Agent, environment) backend.Backend {
 	return map[string]func(config.Agent, environment) backend.Backend{
-		"scripted": func(config.Agent, environment) backend.Backend { return scripted.New() },
-		"openai":   newOpenAI,
+		"scripted":  func(config.Agent, environment) backend.Backend { return scripted.New() },
+		"openai":    newOpenAI,
+		"anthropic": newAnthropic,
 	}
 }
 
@@ -44,4 +46,9 @@ func Backends(c config.Config, getenv func(string) string) (map[string]backend.B
 func newOpenAI(a config.Agent, getenv environment) backend.Backend {
 	key := cmp.Or(a.APIKeyEnv, "OPENAI_API_KEY")
 	return openai.New(openai.Options{BaseURL: cmp.Or(a.BaseURL, getenv("OPENAI_BASE_URL")), APIKey: getenv(key), KeyEnv: key})
+}
+
+func newAnthropic(a config.Agent, getenv environment) backend.Backend {
+	key := cmp.Or(a.APIKeyEnv, "ANTHROPIC_API_KEY")
+	return anthropic.New(anthropic.Options{BaseURL: cmp.Or(a.BaseURL, getenv("ANTHROPIC_BASE_URL")), APIKey: getenv(key), KeyEnv: key})
 }

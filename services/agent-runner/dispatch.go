@@ -10,12 +10,11 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
 )
 
 const (
-	// toolset is the executors' queue for built-in tools.
-	toolset = "builtin"
 	// defaultTimeout is how long a tool may run that does not say.
 	defaultTimeout = time.Minute
 	// queueTime is what a call may spend on its way to an executor and back.
@@ -52,7 +51,7 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errSilent)
 	defer cancel()
 	c := d.claim
-	err = c.runner.deps.Bus.CallTool(wait, toolset, command.ToolCall{
+	err = c.runner.deps.Bus.CallTool(wait, builtin.Toolset, command.ToolCall{
 		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
 		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
 		Deadline: started.Add(timeout + queueTime/2),

@@ -362,4 +362,3 @@ func unstopped(events []event.Event) []string {
 	}
 	return left
 }
-

@@ -102,7 +102,7 @@ func New(d Deps) (*Runner, error) {
 		}
 		d.Backends = backends
 	}
-	meters, err := measure.New()
+	meters, err := measure.New(nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the runner: %w", err)
 	}

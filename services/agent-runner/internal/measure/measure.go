@@ -27,10 +27,16 @@ type Meters struct {
 	inFlight metric.Int64UpDownCounter
 }
 
-// New makes the instruments with the global providers.
-func New() (*Meters, error) {
-	meter := otel.Meter(scope)
-	m := &Meters{tracer: otel.Tracer(scope)}
+// New makes the instruments with providers; nil stands for the global one.
+func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, error) {
+	if tracers == nil {
+		tracers = otel.GetTracerProvider()
+	}
+	if meters == nil {
+		meters = otel.GetMeterProvider()
+	}
+	meter := meters.Meter(scope)
+	m := &Meters{tracer: tracers.Tracer(scope)}
 	var errs [5]error
 	m.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIOperationDuration, metric.WithUnit("s"),
 		metric.WithDescription("Time of one turn of a model."),
