@@ -91,7 +91,7 @@ func (b *Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit)
 	}
 	var res *http.Response
 	stream := b.messages.NewStreaming(ctx, params, option.WithResponseInto(&res))
-	defer stream.Close() // the answer was read to its end, or it no longer matters
+	defer func() { _ = stream.Close() }() // the answer was read to its end, or it no longer matters
 	r := reader{emit: emit}
 	for stream.Next() {
 		if err := r.read(stream.Current()); err != nil {

@@ -133,11 +133,11 @@ func media(in event.InputPart) (sdk.ChatCompletionContentPartUnionParam, error) 
 // assistantMessage leaves thinking out: the API has no place for it.
 func assistantMessage(parts []backend.Part) []sdk.ChatCompletionMessageParamUnion {
 	var m sdk.ChatCompletionAssistantMessageParam
-	var text string
+	var text strings.Builder
 	for _, part := range parts {
 		switch part := part.(type) {
 		case backend.Text:
-			text += part.Text
+			text.WriteString(part.Text)
 		case backend.Call:
 			call := sdk.ChatCompletionMessageFunctionToolCallParam{ID: part.ID}
 			call.Function.Name = part.Name
@@ -148,11 +148,11 @@ func assistantMessage(parts []backend.Part) []sdk.ChatCompletionMessageParamUnio
 			m.ToolCalls = append(m.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &call})
 		}
 	}
-	if text == "" && len(m.ToolCalls) == 0 {
+	if text.Len() == 0 && len(m.ToolCalls) == 0 {
 		return nil
 	}
-	if text != "" {
-		m.Content.OfString = sdk.String(text)
+	if text.Len() > 0 {
+		m.Content.OfString = sdk.String(text.String())
 	}
 	return []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &m}}
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
@@ -125,8 +126,8 @@ func (r *reader) toolCall(tc sdk.ChatCompletionChunkChoiceDeltaToolCall) error {
 
 // find returns our index of the newest call with their index, or -1.
 func (r *reader) find(index int64) int {
-	for i := len(r.calls) - 1; i >= 0; i-- {
-		if r.calls[i].index == index {
+	for i, c := range slices.Backward(r.calls) {
+		if c.index == index {
 			return i
 		}
 	}

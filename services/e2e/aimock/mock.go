@@ -40,7 +40,7 @@ func Start(ctx context.Context, folder, fixtures string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(node, filepath.Join(modules, "@copilotkit", "aimock", "dist", "cli.js"),
+	cmd := exec.Command(node, filepath.Join(modules, "@copilotkit", "aimock", "dist", "cli.js"), //nolint:gosec // Stop ends it
 		"--host", "127.0.0.1", "--port", "0", "--fixtures", fixtures, "--validate-on-load", "--strict")
 	output, err := cmd.StdoutPipe()
 	if err != nil {
@@ -91,6 +91,8 @@ func (s *Server) Stop() error {
 
 // install puts the packages of the lock file into the user's cache, once for each content of it, and returns the folder
 // node_modules.
+//
+//nolint:gosec // the paths are the user's own cache
 func install(ctx context.Context, folder string) (string, error) {
 	lock, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
 	if err != nil {
@@ -106,14 +108,14 @@ func install(ctx context.Context, folder string) (string, error) {
 	if _, err := os.Stat(modules); err == nil {
 		return modules, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(home), 0o750); err != nil {
 		return "", fmt.Errorf("make the cache: %w", err)
 	}
 	fresh, err := os.MkdirTemp(filepath.Dir(home), "installing-")
 	if err != nil {
 		return "", fmt.Errorf("make a folder to install in: %w", err)
 	}
-	defer os.RemoveAll(fresh) // gone already when all went well
+	defer func() { _ = os.RemoveAll(fresh) }() // gone already when all went well
 	if err := npm(ctx, folder, fresh); err != nil {
 		return "", err
 	}
@@ -125,6 +127,7 @@ func install(ctx context.Context, folder string) (string, error) {
 	return modules, nil
 }
 
+//nolint:gosec // our own files, and npm as the path has it
 func npm(ctx context.Context, from, to string) error {
 	path, err := exec.LookPath("npm")
 	if err != nil {
@@ -135,7 +138,7 @@ func npm(ctx context.Context, from, to string) error {
 		if err != nil {
 			return fmt.Errorf("copy %s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(to, name), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(to, name), text, 0o600); err != nil {
 			return fmt.Errorf("copy %s: %w", name, err)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // NewClient returns an HTTP client for long streams: no limit on their length, but none may be silent for longer than
 // patience (0 = Patience), and bodies of errors are cut.
 func NewClient(patience time.Duration) *http.Client {
-	var next http.RoundTripper = http.DefaultTransport
+	next := http.DefaultTransport
 	if t, ok := next.(*http.Transport); ok {
 		t = t.Clone()
 		t.MaxIdleConnsPerHost = idlePerHost
@@ -73,7 +73,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.timer.Reset(b.patience)
 	n, err := b.from.Read(p)
 	b.timer.Stop()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = stalled(b.cause, err)
 	}
 	return n, err

@@ -99,7 +99,10 @@ func TestPatienceWithTheHeaders(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(server.Close)
-	_, err := upstream.NewClient(50 * time.Millisecond).Get(server.URL)
+	res, err := upstream.NewClient(50 * time.Millisecond).Get(server.URL)
+	if err == nil {
+		_ = res.Body.Close() // there should be none
+	}
 	if !errors.Is(err, upstream.ErrStalled) {
 		t.Fatalf("got %v, want %v", err, upstream.ErrStalled)
 	}
