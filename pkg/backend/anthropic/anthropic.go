@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -25,7 +26,7 @@ const (
 
 // Options say which server to call. Nothing is taken from the environment.
 type Options struct {
-	BaseURL string // without "/v1"; default DefaultBaseURL
+	BaseURL string // with or without "/v1"; default DefaultBaseURL
 	APIKey  string // "" sends none
 	Name    string // of the provider, in messages to people; default "Anthropic"
 	KeyEnv  string // the variable that the key came from, for the same messages; default ANTHROPIC_API_KEY
@@ -48,7 +49,7 @@ func New(o Options) *Backend {
 		client = upstream.NewClient(0)
 	}
 	options := []option.RequestOption{
-		option.WithBaseURL(cmp.Or(o.BaseURL, DefaultBaseURL)),
+		option.WithBaseURL(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, DefaultBaseURL), "/"), "/v1")),
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(max(0, cmp.Or(o.Retries, defaultRetries))),
 		option.WithMiddleware(refuseLongWaits),

@@ -256,6 +256,18 @@ func TestTriesAgainOnlyBeforeTheFirstByte(t *testing.T) {
 	}
 }
 
+func TestTheAddressMayEndWithTheVersion(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(provider))
+	t.Cleanup(server.Close)
+	for _, end := range []string{"", "/", "/v1", "/v1/"} {
+		b := anthropic.New(anthropic.Options{BaseURL: server.URL + end, Retries: -1})
+		if _, err := backendtest.Ask(t.Context(), b, say("text")); err != nil {
+			t.Errorf("%q: %v", end, err)
+		}
+	}
+}
+
 func TestTakesNothingFromTheEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-other")
 	t.Setenv("ANTHROPIC_BASE_URL", "http://other")

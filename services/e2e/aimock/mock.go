@@ -40,7 +40,7 @@ func Start(ctx context.Context, folder, fixtures string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(node, filepath.Join(modules, "@copilotkit", "aimock", "dist", "cli.js"), //nolint:gosec // Stop ends it
+	cmd := exec.Command(node, filepath.Join(modules, "@copilotkit", "aimock", "dist", "cli.js"), //nolint:gosec,noctx // Stop ends it
 		"--host", "127.0.0.1", "--port", "0", "--fixtures", fixtures, "--validate-on-load", "--strict")
 	output, err := cmd.StdoutPipe()
 	if err != nil {
