@@ -96,21 +96,15 @@ func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, apply Apply) {
 	if len(entries) == 0 {
 		return
 	}
-	beat, cancel := context.WithCancel(ctx)
-	var hearts sync.WaitGroup
-	hearts.Go(func() {
-		for pause(beat, ackWait/4) == nil {
-			for _, msg := range readable {
-				_ = msg.InProgress() // when it does not arrive the entry comes again, and applying is idempotent
-			}
-		}
-	})
+	alive, cancel := context.WithCancel(ctx)
+	var heart sync.WaitGroup
+	heart.Go(func() { keepAlive(alive, defaultAckWait/4, readable...) })
 	errs, err := apply(ctx, entries)
 	cancel()
-	hearts.Wait()
+	heart.Wait()
 	for i, msg := range readable {
 		if err != nil || errs[i] != nil {
-			_ = msg.NakWithDelay(redelivery) // if that fails too, the message comes back after ackWait
+			_ = msg.NakWithDelay(redelivery) // if that fails too, the message comes back by itself
 			continue
 		}
 		_ = msg.Ack()

@@ -37,6 +37,7 @@ func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int
 	if err != nil {
 		return fmt.Errorf("open queue %s: %w", stream, err)
 	}
+	beat := queue.CachedInfo().Config.AckWait / 4
 	free := make(chan struct{}, slots)
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
@@ -44,6 +45,8 @@ func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int
 		select {
 		case free <- struct{}{}:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 		msg, err := queue.Next(jetstream.FetchMaxWait(fetchWait))
@@ -55,36 +58,38 @@ func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int
 			continue
 		}
 		if ctx.Err() != nil {
-			_ = msg.Nak() // if that fails too, the message comes back after ackWait
+			_ = msg.Nak() // if that fails too, the message comes back by itself
 			return nil
 		}
 		handlers.Go(func() {
 			defer func() { <-free }()
-			settle(msg, serve(context.WithoutCancel(ctx), msg, handle))
+			settle(msg, serve(context.WithoutCancel(ctx), msg, beat, handle))
 		})
 	}
 }
 
-// serve decodes a message and calls handle, keeping the message alive meanwhile.
-func serve[T any](ctx context.Context, msg jetstream.Msg, handle Handle[T]) error {
+// serve decodes a message and calls handle, telling the broker at every beat that the message is being worked on.
+func serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, handle Handle[T]) error {
 	var job T
 	if err := json.Unmarshal(msg.Data(), &job); err != nil {
 		// Nobody will ever be able to read it.
 		slog.ErrorContext(ctx, "dropped an unreadable message", "subject", msg.Subject(), "error", err)
 		return nil
 	}
-	beat, cancel := context.WithCancel(ctx)
+	alive, cancel := context.WithCancel(ctx)
 	var heart sync.WaitGroup
-	heart.Go(func() { keepAlive(beat, msg) })
+	heart.Go(func() { keepAlive(alive, beat, msg) })
 	defer heart.Wait()
 	defer cancel()
 	return handle(extract(ctx, msg.Headers()), job)
 }
 
-// keepAlive tells the broker that the message is being worked on, until ctx is done.
-func keepAlive(ctx context.Context, msg jetstream.Msg) {
-	for pause(ctx, ackWait/4) == nil {
-		_ = msg.InProgress() // when it does not arrive, the message may be given to somebody else, and claims decide
+// keepAlive tells the broker at every beat that messages are being worked on, until ctx is done.
+func keepAlive(ctx context.Context, beat time.Duration, messages ...jetstream.Msg) {
+	for pause(ctx, beat) == nil {
+		for _, msg := range messages {
+			_ = msg.InProgress() // when it does not arrive, the message may be given to somebody else, and records decide
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"encoding/base32"
 	"encoding/binary"
@@ -18,13 +19,14 @@ type Storage struct {
 	Memory   bool          // keep nothing on disk: tests
 	MaxAge   time.Duration // how long events are kept in the stream; default 72h. History keeps them for good
 	MaxBytes int64         // of the events; default no limit
+	AckWait  time.Duration // how long a dead worker keeps its message; default 30s
 }
 
 // duplicates is the time in which a repeated Nats-Msg-Id is recognised: longer than anything retries.
 const duplicates = 10 * time.Minute
 
-// ackWait is how long a fetched message may go without a sign of life before it is given to somebody else.
-const ackWait = 30 * time.Second
+// defaultAckWait is how long a fetched message may go without a sign of life before it is given to somebody else.
+const defaultAckWait = 30 * time.Second
 
 // The durable consumers: one for each service, however many instances it has.
 const (
@@ -79,10 +81,10 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 }
 
 // consumers lists the durable consumers by stream.
-func (b *Bus) consumers() map[string]jetstream.ConsumerConfig {
+func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 	durable := func(name string, pending int, kinds ...string) jetstream.ConsumerConfig {
 		c := jetstream.ConsumerConfig{
-			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: pending,
+			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.AckWait, MaxDeliver: -1, MaxAckPending: pending,
 		}
 		for _, kind := range kinds {
 			c.FilterSubjects = append(c.FilterSubjects, b.wild(kind))
@@ -99,15 +101,14 @@ func (b *Bus) consumers() map[string]jetstream.ConsumerConfig {
 // Provision creates what the bus needs, or changes it to what this build needs, and then verifies it. It is for
 // development and for a deployment's own job: services in production only [Bus.Verify].
 func (b *Bus) Provision(ctx context.Context, s Storage) error {
-	if s.MaxAge == 0 {
-		s.MaxAge = 72 * time.Hour
-	}
+	s.MaxAge = cmp.Or(s.MaxAge, 72*time.Hour)
+	s.AckWait = cmp.Or(s.AckWait, defaultAckWait)
 	for _, c := range b.streams(s) {
 		if _, err := b.js.CreateOrUpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("provision stream %s: %w", c.Name, err)
 		}
 	}
-	for stream, c := range b.consumers() {
+	for stream, c := range b.consumers(s) {
 		if _, err := b.js.CreateOrUpdateConsumer(ctx, stream, c); err != nil {
 			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, stream, err)
 		}
@@ -144,7 +145,7 @@ func (b *Bus) Verify(ctx context.Context) error {
 			b.remember(info)
 		}
 	}
-	for stream, c := range b.consumers() {
+	for stream, c := range b.consumers(Storage{}) {
 		if _, err := b.js.Consumer(ctx, stream, c.Durable); err != nil {
 			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=true)",
 				c.Durable, stream, err)

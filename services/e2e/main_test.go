@@ -3,18 +3,24 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/pgtest"
+	"github.com/agentbus/agentbus/services/e2e/aimock"
 	"github.com/agentbus/agentbus/services/e2e/stack"
 )
 
 // base is the URL of the gateway under test.
 var base string
+
+// mockMissing says why there is no mock of the providers' APIs; nil when there is one.
+var mockMissing error
 
 func TestMain(m *testing.M) {
 	kind := flag.String("stack", string(stack.Dev), "what to test: dev, or processes")
@@ -29,25 +35,29 @@ func TestMain(m *testing.M) {
 
 // runOn starts the stack, runs the tests against it and ends it.
 func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
-	if testing.Short() {
-		return 0, nil
-	}
+	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "agentbus-e2e-")
 	if err != nil {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder: the system clears what stays behind
-	config, err := filepath.Abs("testdata/config.yaml")
+	mock, err := startMock(ctx)
 	if err != nil {
 		return 1, err
 	}
-	options := stack.Options{Kind: kind, Dir: dir, Config: config}
+	if mock != nil {
+		defer func() { err = errors.Join(err, mock.Stop()) }()
+	}
+	options := stack.Options{Kind: kind, Dir: dir}
+	if options.Config, err = writeConfig(dir, mock); err != nil {
+		return 1, err
+	}
 	if kind == stack.Processes {
 		if options.Database, err = pgtest.Server(); err != nil {
 			return 1, err
 		}
 	}
-	s, err := stack.Start(context.Background(), options)
+	s, err := stack.Start(ctx, options)
 	if err != nil {
 		return 1, err
 	}
@@ -58,4 +68,33 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 		fmt.Fprintln(os.Stderr, s.Logs())
 	}
 	return code, nil
+}
+
+// startMock starts the mock of the providers' APIs. Without node and npm it returns nil, unless they are required.
+func startMock(ctx context.Context) (*aimock.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // the first time, npm fetches the package
+	defer cancel()
+	mock, err := aimock.Start(ctx, "aimock", "testdata/models.json")
+	if errors.Is(err, aimock.ErrMissing) && os.Getenv("AGENTBUS_REQUIRE_SERVERS") != "1" {
+		mockMissing = err
+		return nil, nil
+	}
+	return mock, err
+}
+
+// writeConfig writes the configuration of the stack, with agents on the mock if there is one, and returns its path.
+func writeConfig(dir string, mock *aimock.Server) (string, error) {
+	text, err := os.ReadFile("testdata/config.yaml")
+	if err != nil {
+		return "", err
+	}
+	if mock != nil {
+		models, err := os.ReadFile("testdata/models.yaml")
+		if err != nil {
+			return "", err
+		}
+		text = append(text, fmt.Appendf(nil, string(models), mock.URL)...)
+	}
+	path := filepath.Join(dir, "config.yaml")
+	return path, os.WriteFile(path, text, 0o600)
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
+// ackWait is short, so that tests which kill a worker do not wait long for the next.
+const ackWait = 5 * time.Second
+
 // New returns a provisioned bus on a fresh server. Both end with the test.
 func New(t testing.TB) *bus.Bus {
 	t.Helper()
@@ -32,7 +35,7 @@ func NewServer(t testing.TB) Server {
 	t.Cleanup(s.Close)
 	b := dial(t, s.URL(), "provision")
 	defer b.Close()
-	provision(t, b, bus.Storage{Memory: true})
+	provision(t, b, bus.Storage{Memory: true, AckWait: ackWait})
 	return Server{s}
 }
 
@@ -51,7 +54,7 @@ func NewCluster(t testing.TB) *bus.Bus {
 	urls := startCluster(t)
 	b := dial(t, urls, "test")
 	t.Cleanup(b.Close)
-	provision(t, b, bus.Storage{Memory: true, Replicas: 3})
+	provision(t, b, bus.Storage{Memory: true, Replicas: 3, AckWait: ackWait})
 	return b
 }
 

@@ -192,6 +192,15 @@ func (s *Stack) Run(ctx context.Context, name, ready string, env []string, comma
 	if ready == "" {
 		return p, nil
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with ctx, so with this function at the latest
+		select {
+		case <-p.done:
+			cancel(errors.New("it has ended"))
+		case <-ctx.Done():
+		}
+	}()
 	if err := waitHTTP(ctx, ready); err != nil {
 		return nil, fmt.Errorf("%s is not ready: %w\n%s", name, err, p.Log())
 	}
@@ -312,7 +321,7 @@ func wait(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
+			return errors.Join(err, context.Cause(ctx))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
