@@ -45,26 +45,32 @@ func (a *API) getAgents(c *gin.Context) error {
 
 // postStream starts a request and streams it.
 func (a *API) postStream(c *gin.Context) error {
-	enc, err := a.encoder(c, dialect.Options{})
+	answer, ticket, err := a.openNew(c)
 	if err != nil {
 		return err
 	}
-	ticket, err := a.accept(c)
-	if err != nil {
-		return err
-	}
-	request := access.Request{Accepted: command.Accepted{Tenant: principal(c).Tenant, RequestID: ticket.RequestID}}
-	frames, err := a.Logs.Open(c.Request.Context(), request, 0)
-	if err != nil {
-		return err
-	}
-	err = a.Streamer.Serve(c.Writer, c.Request, stream.Answer{
-		Encoder: enc, Frames: frames, Hold: true, KeyID: principal(c).KeyID,
-	})
+	err = a.Streamer.Serve(c.Writer, c.Request, answer)
 	if errors.Is(err, stream.ErrLeft) && a.Config.Agents[ticket.AgentID].OnDisconnect == "abort" {
 		a.abandon(c, ticket.RequestID)
 	}
 	return err
+}
+
+// openNew takes the request of the body and opens its log. The status waits for the first event, so that a request that
+// nobody begins to run can still be answered with an error.
+func (a *API) openNew(c *gin.Context) (stream.Answer, accept.Ticket, error) {
+	enc, err := a.encoder(c, dialect.Options{})
+	if err != nil {
+		return stream.Answer{}, accept.Ticket{}, err
+	}
+	ticket, err := a.accept(c)
+	if err != nil {
+		return stream.Answer{}, ticket, err
+	}
+	defer a.hurry(c)()
+	request := access.Request{Accepted: command.Accepted{Tenant: principal(c).Tenant, RequestID: ticket.RequestID}}
+	frames, err := a.Logs.Open(c.Request.Context(), request, enc.Start())
+	return stream.Answer{Encoder: enc, Frames: frames, Hold: true, KeyID: principal(c).KeyID}, ticket, err
 }
 
 // abandon aborts a request whose client has left.
@@ -115,6 +121,7 @@ func (a *API) accept(c *gin.Context) (accept.Ticket, error) {
 	if err != nil {
 		return accept.Ticket{}, err
 	}
+	defer a.hurry(c)()
 	ticket, err := a.Desk.Accept(c.Request.Context(), accept.Call{
 		Principal: principal(c), AgentID: name, Request: request,
 		Route: c.FullPath(), Key: key, BodyHash: accept.Hash(name, body),

@@ -64,7 +64,6 @@ func New(d Deps) (http.Handler, error) {
 	engine := gin.New()
 	engine.RedirectTrailingSlash = false
 	engine.HandleMethodNotAllowed = true
-	engine.ContextWithFallback = true
 	if err := engine.SetTrustedProxies(nil); err != nil {
 		return nil, err
 	}
@@ -91,15 +90,37 @@ func (a *API) routes(engine *gin.Engine) {
 		read.GET("/threads/:threadId/stream", a.handle(a.getThreadStream))
 	}
 	run := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRun))
-	run.POST("/requests/:requestId/abort", a.handle(a.abort))
-	run.DELETE("/threads/:threadId", a.handle(a.deleteThread))
+	run.POST("/requests/:requestId/abort", a.quick(a.abort))
+	run.DELETE("/threads/:threadId", a.quick(a.deleteThread))
 	read := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRead))
-	read.GET("/agents", a.handle(a.getAgents))
-	read.GET("/requests/:requestId", a.handle(a.getRequest))
-	read.GET("/threads", a.handle(a.getThreads))
-	read.GET("/threads/:threadId", a.handle(a.getThread))
-	read.GET("/threads/:threadId/messages", a.handle(a.getMessages))
-	read.GET("/threads/:threadId/events", a.handle(a.getEvents))
+	read.GET("/agents", a.quick(a.getAgents))
+	read.GET("/requests/:requestId", a.quick(a.getRequest))
+	read.GET("/threads", a.quick(a.getThreads))
+	read.GET("/threads/:threadId", a.quick(a.getThread))
+	read.GET("/threads/:threadId/messages", a.quick(a.getMessages))
+	read.GET("/threads/:threadId/events", a.quick(a.getEvents))
+}
+
+// answerWithin is how long the bus and history may take for one answer, or before a stream.
+const answerWithin = 15 * time.Second
+
+// hurry bounds what the request's context is used for until the returned function is called.
+func (a *API) hurry(c *gin.Context) (done func()) {
+	patient := c.Request
+	ctx, cancel := context.WithTimeout(patient.Context(), answerWithin)
+	c.Request = patient.WithContext(ctx)
+	return func() {
+		cancel()
+		c.Request = patient
+	}
+}
+
+// quick is handle for what is answered at once.
+func (a *API) quick(h func(*gin.Context) error) gin.HandlerFunc {
+	return a.handle(func(c *gin.Context) error {
+		defer a.hurry(c)()
+		return h(c)
+	})
 }
 
 // handle lets a handler return its error.

@@ -33,16 +33,39 @@ func (a *API) getRequest(c *gin.Context) error {
 		return err
 	}
 	if known.Status == query.StatusQueued || known.Status == query.StatusRunning {
-		return reply(c, http.StatusOK, known)
+		return a.replyIndexed(c, r, known)
 	}
 	told, err := a.History.Request(ctx, query.RequestRef{Tenant: r.Tenant, RequestID: r.RequestID})
 	if fault.CodeOf(err) == fault.Unavailable && known.Status != "" {
-		told, err = known, nil
+		return a.replyIndexed(c, r, known)
 	}
 	if err != nil {
 		return err
 	}
 	return reply(c, http.StatusOK, told)
+}
+
+// replyIndexed answers with what the log told, and the request's index on its thread.
+func (a *API) replyIndexed(c *gin.Context, r access.Request, known query.Request) error {
+	ctx := c.Request.Context()
+	t, err := a.Bus.Thread(ctx, r.Tenant, r.ThreadID)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return access.Unavailable(err)
+	}
+	if t.RequestID == r.RequestID {
+		known.Index = t.Index
+		return reply(c, http.StatusOK, known)
+	}
+	for t, err := range a.Bus.ThreadRecords(ctx, r.Tenant, r.ThreadID, 0) {
+		if err != nil {
+			return access.Unavailable(err)
+		}
+		if t.RequestID == r.RequestID {
+			known.Index = t.Index
+			break
+		}
+	}
+	return reply(c, http.StatusOK, known)
 }
 
 // standing reads a request's state from its log; an empty status when only history can tell.
@@ -52,15 +75,6 @@ func (a *API) standing(ctx context.Context, r access.Request) (query.Request, er
 	}
 	if r.Past {
 		return q, nil
-	}
-	for t, err := range a.Bus.ThreadRecords(ctx, r.Tenant, r.ThreadID, 0) {
-		if err != nil {
-			return q, access.Unavailable(err)
-		}
-		if t.RequestID == r.RequestID {
-			q.Index = t.Index
-			break
-		}
 	}
 	last, err := a.Bus.Last(ctx, r.Log())
 	switch {
@@ -73,7 +87,8 @@ func (a *API) standing(ctx context.Context, r access.Request) (query.Request, er
 		q.Status = query.StatusRunning
 		return q, nil
 	}
-	return q, conclude(&q, last)
+	err = conclude(&q, last)
+	return q, err
 }
 
 // conclude adds what the terminal event says.
@@ -101,39 +116,46 @@ func conclude(q *query.Request, last event.Frame) error {
 
 // getRequestStream streams a request to whoever comes, or comes back.
 func (a *API) getRequestStream(c *gin.Context) error {
+	answer, err := a.openRequest(c)
+	if err != nil || answer.Frames == nil {
+		return err
+	}
+	return a.Streamer.Serve(c.Writer, c.Request, answer)
+}
+
+// openRequest finds where the client stands and opens the log there. No frames mean that it has seen everything.
+func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
+	defer a.hurry(c)()
 	ctx := c.Request.Context()
 	cursor, err := resumeAfter(c)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	r, err := a.request(c)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	var at stream.Position
 	if cursor != "" {
 		if at, err = a.Logs.Resume(ctx, r, cursor); err != nil {
-			return err
+			return answer, err
 		}
 	}
 	enc, err := a.encoder(c, dialect.Options{From: at.From})
 	if err != nil {
-		return err
+		return answer, err
 	}
 	c.Header(headerRequest, r.RequestID)
 	c.Header(headerThread, r.ThreadID)
 	if at.Ended {
 		c.Status(http.StatusNoContent)
-		return nil
+		return answer, nil
 	}
 	if at.Reset {
 		c.Header(headerReset, "true")
 	}
 	frames, err := a.Logs.Open(ctx, r, enc.Start())
-	if err != nil {
-		return err
-	}
-	return a.Streamer.Serve(c.Writer, c.Request, stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID})
+	return stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID}, err
 }
 
 // resumeAfter is the cursor that the client sent, in a header as browsers do or in the query; "" when it sent none.

@@ -113,29 +113,40 @@ func eventNames(words []string) ([]event.Name, error) {
 
 // getThreadStream streams a thread, request after request, until the client leaves.
 func (a *API) getThreadStream(c *gin.Context) error {
-	cursor, err := resumeAfter(c)
+	answer, err := a.openThread(c)
 	if err != nil {
 		return err
+	}
+	return a.Streamer.Serve(c.Writer, c.Request, answer)
+}
+
+// openThread finds where the client stands in a thread. Other screens need to see what was said, so input events are
+// always included.
+func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
+	defer a.hurry(c)()
+	cursor, err := resumeAfter(c)
+	if err != nil {
+		return answer, err
 	}
 	if cursor == "" && c.Query("from") == "start" {
 		cursor = stream.Beginning
 	}
 	t, ref, err := a.thread(c)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	frames, reset, err := a.Logs.OpenThread(c.Request.Context(), ref.Tenant, t, cursor)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	enc, err := a.encoder(c, dialect.Options{Include: []string{string(event.NameInput)}, Place: frames.Place})
 	if err != nil {
 		frames.Close()
-		return err
+		return answer, err
 	}
 	c.Header(headerThread, t.ThreadID)
 	if reset {
 		c.Header(headerReset, "true")
 	}
-	return a.Streamer.Serve(c.Writer, c.Request, stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID})
+	return stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -111,6 +112,8 @@ func (s *Streamer) pump(ctx context.Context, c *connection, a Answer) error {
 func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 	cause := context.Cause(ctx)
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded): // a slow client; the server takes it for one that left
+		return errors.Join(ErrCut, err)
 	case errors.Is(cause, errDraining) && c.open:
 		c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
 		return errors.Join(ErrCut, errDraining, c.write())
