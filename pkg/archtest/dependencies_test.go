@@ -59,9 +59,6 @@ func dependencies() []dependency {
 		{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",
 			[]string{"services/gateway/internal/api", "pkg/client", "pkg/telemetry/...", "pkg/backend/..."}, "spans of HTTP"},
 
-		{"go.opentelemetry.io/proto/otlp", nil, "a receiver that tests read spans from"},
-		{"google.golang.org/protobuf", nil, "a receiver that tests read spans from"},
-
 		// The command line, and small things of the Go project.
 		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
