@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/chat"
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
+	"github.com/agentbus/agentbus/pkg/client"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/go-json-experiment/json"
+)
+
+type chatCommand struct {
+	Agent   string `arg:"" optional:"" default:"demo" help:"Name of the agent."`
+	Thread  string `help:"Go on with this thread."`
+	Message string `short:"m" help:"Say this alone, and leave after the answer."`
+	Model   string `help:"Ask for another model than the agent's own."`
+}
+
+func (cmd *chatCommand) Run(ctx context.Context, g globals, c *console) error {
+	signals, stop := c.signals()
+	defer stop()
+	return chat.Run(ctx, chat.Options{
+		Client: g.client(), Agent: cmd.Agent, Thread: cmd.Thread, Message: cmd.Message, Model: cmd.Model,
+		In: c.in, Screen: c.screen(g.JSON), Interrupts: signals,
+	})
+}
+
+type tailCommand struct {
+	Request string   `arg:"" help:"Id of the request."`
+	After   string   `help:"Cursor to start after; without it, from the start."`
+	Include []string `help:"Events beyond the usual ones, by name, or \"extended\" for all."`
+}
+
+func (cmd *tailCommand) Run(ctx context.Context, g globals, c *console) error {
+	ctx, stop := service.Signals(ctx)
+	defer stop()
+	s := c.screen(g.JSON)
+	for e, err := range g.client().Follow(ctx, cmd.Request, event.Cursor(cmd.After), cmd.Include...) {
+		if err != nil {
+			return s.Fail(err)
+		}
+		if err := s.Show(e); err != nil {
+			return err
+		}
+	}
+	return s.Verdict()
+}
+
+type abortCommand struct {
+	Request string `arg:"" help:"Id of the request."`
+}
+
+func (cmd *abortCommand) Run(ctx context.Context, g globals, c *console) error {
+	if err := g.client().Abort(ctx, cmd.Request); err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, map[string]string{"requestId": cmd.Request, "status": "aborting"})
+	}
+	_, err := fmt.Fprintln(c.out, "stopping", cmd.Request)
+	return err
+}
+
+type agentsCommand struct{}
+
+func (cmd *agentsCommand) Run(ctx context.Context, g globals, c *console) error {
+	agents, err := g.client().Agents(ctx)
+	if err != nil {
+		return err
+	}
+	return list(g, c, agents, "NAME\tBACKEND\tMODEL\tTOOLS\tDESCRIPTION", func(a client.Agent) []string {
+		return []string{a.Name, a.Backend, a.Model, strings.Join(a.Tools, " "), a.Description}
+	})
+}
+
+type threadsCommand struct {
+	Thread string `arg:"" optional:"" help:"Show the messages of this thread."`
+	Limit  int    `default:"50" help:"How many."`
+	Cursor string `help:"Where the page before ended."`
+}
+
+func (cmd *threadsCommand) Run(ctx context.Context, g globals, c *console) error {
+	page := client.Page{Limit: cmd.Limit, Cursor: cmd.Cursor}
+	if cmd.Thread != "" {
+		return showThread(ctx, g, c, cmd.Thread, page)
+	}
+	threads, err := g.client().Threads(ctx, page)
+	if err != nil {
+		return err
+	}
+	err = list(g, c, threads.Threads, "THREAD\tAGENT\tREQUESTS\tUPDATED\tTITLE", func(t query.Thread) []string {
+		return []string{t.ThreadID, t.AgentID, strconv.Itoa(t.Requests), t.UpdatedAt.Local().Format(time.DateTime), t.Title}
+	})
+	return more(c, threads.NextCursor, err)
+}
+
+func showThread(ctx context.Context, g globals, c *console, threadID string, page client.Page) error {
+	messages, err := g.client().Messages(ctx, threadID, page)
+	if err != nil {
+		return err
+	}
+	s := c.screen(g.JSON)
+	for _, m := range messages.Messages {
+		if g.JSON {
+			err = line(c.out, m)
+		} else {
+			err = s.Message(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return more(c, messages.NextCursor, nil)
+}
+
+// more tells of the next page.
+func more(c *console, cursor string, err error) error {
+	if err == nil && cursor != "" {
+		_, err = fmt.Fprintln(c.err, "there is more: --cursor", screen.Clean(cursor))
+	}
+	return err
+}
+
+// list writes values as a table, or as lines of JSON.
+func list[T any](g globals, c *console, values []T, head string, row func(T) []string) error {
+	if g.JSON {
+		for _, v := range values {
+			if err := line(c.out, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, head) // errors come out of Flush
+	for _, v := range values {
+		cells := row(v)
+		for i, cell := range cells {
+			cells[i] = strings.Join(strings.Fields(screen.Clean(cell)), " ")
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	return table.Flush()
+}
+
+func line(w io.Writer, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+type versionCommand struct{}
+
+func (cmd *versionCommand) Run(g globals, c *console) error {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if g.JSON {
+		return line(c.out, map[string]string{"version": service.Version, "go": runtime.Version(), "platform": platform})
+	}
+	_, err := fmt.Fprintln(c.out, "agentbus", service.Version, runtime.Version(), platform)
+	return err
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/dev"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/telemetry"
+)
+
+type devCommand struct {
+	Addr     string     `default:"127.0.0.1:8080" help:"Address to listen on; port 0 takes any."`
+	Data     string     `help:"Folder that keeps everything. Without it, everything is gone at the end." type:"path"`
+	Config   string     `help:"Configuration file." type:"path"`
+	NATSAddr string     `name:"nats-addr" default:"127.0.0.1:4222" help:"Where the embedded NATS listens; where that is taken, on any port."`
+	NATS     string     `name:"nats" help:"Use the NATS at this URL, not the embedded one."`
+	Redis    string     `help:"Use the Redis at this URL, not the embedded one."`
+	Database string     `help:"Use this database (postgres://…), not the embedded SQLite."`
+	Auth     bool       `help:"Ask for API keys. A fresh one is printed."`
+	LogLevel slog.Level `default:"WARN" help:"How much to log: DEBUG, INFO, WARN or ERROR."`
+}
+
+func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
+	ctx, stop := service.Signals(ctx)
+	defer stop()
+	log := telemetry.NewLogger(c.err, telemetry.LogOptions{Level: cmd.LogLevel, Text: true})
+	slog.SetDefault(log) // for libraries
+	told, err := telemetry.Setup(ctx, telemetry.Options{Service: "agentbus-dev", Version: service.Version})
+	if err != nil {
+		return err
+	}
+	err = dev.Run(ctx, dev.Options{
+		Addr: cmd.Addr, Data: cmd.Data, ConfigFile: cmd.Config, NATS: cmd.NATS, NATSAddr: cmd.NATSAddr, Redis: cmd.Redis, Database: cmd.Database,
+		Auth: cmd.Auth, Pepper: c.getenv("KEY_PEPPER"), Getenv: c.getenv, Metrics: told.Metrics, Log: log,
+		Started: func(i dev.Info) { welcome(c.out, g, i) },
+	})
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	return errors.Join(err, told.Shutdown(flush))
+}
+
+// welcome tells where things are, and a line that works.
+func welcome(w io.Writer, g globals, i dev.Info) {
+	if g.JSON {
+		_ = line(w, map[string]any{"url": i.URL, "nats": i.NATS, "data": i.Data, "agents": i.Agents, "key": i.Key})
+		return
+	}
+	data, authorization := i.Data, ""
+	if data == "" {
+		data = "in memory, gone at the end (keep it with --data DIR)"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "agentbus dev %s\n\n  url     %s\n  nats    %s\n  data    %s\n  agents  %s\n",
+		service.Version, i.URL, i.NATS, data, strings.Join(i.Agents, ", "))
+	if i.Key != "" {
+		fmt.Fprintf(&b, "  key     %s\n", i.Key)
+		authorization = " -H 'Authorization: Bearer " + i.Key + "'"
+	}
+	fmt.Fprintf(&b, "\nTry:\n\n  curl -N %s/v1/agents/demo/stream%s \\\n    -H 'Content-Type: application/json' \\\n"+
+		"    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"/think hm\\n/say hello\\n/tool calculator {\\\"expression\\\":\\\"6*7\\\"}\\n/say done\"}]}'\n",
+		i.URL, authorization)
+	fmt.Fprintf(&b, "\n  agentbus chat --url %s\n\nCtrl-C stops it.\n", i.URL)
+	_, _ = io.WriteString(w, b.String()) // a closed terminal does not stop the services
+}

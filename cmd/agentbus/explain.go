@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/url"
+
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// explain says what went wrong and what to do, to a person.
+func explain(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return screen.Clean(faultText(f))
+	}
+	refused, isURL := errors.AsType[*url.Error](err)
+	_, isNet := errors.AsType[*net.OpError](err)
+	if isURL && isNet {
+		if u, parseErr := url.Parse(refused.URL); parseErr == nil {
+			return "nothing answers at " + u.Scheme + "://" + u.Host + ": start it with `agentbus dev`, or say with --url where it is (" +
+				screen.Clean(refused.Err.Error()) + ")"
+		}
+	}
+	return screen.Clean(err.Error())
+}
+
+func faultText(f *fault.Error) string {
+	text := f.Message + " (" + string(f.Code) + ")"
+	switch f.Code {
+	case fault.AuthFailed:
+		text += "; give a key with --key or AGENTBUS_KEY"
+	case fault.ThreadBusy:
+		text += "; follow it with `agentbus tail " + f.RequestID + "` or stop it with `agentbus abort " + f.RequestID + "`"
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// lines are the lines that the person types.
+type lines struct {
+	next       chan string // closed at the end of the input
+	want       chan struct{}
+	interrupts <-chan os.Signal
+}
+
+// maxLine bounds a line of input, in bytes.
+const maxLine = 1 << 20
+
+// readLines starts to read. A read from a terminal cannot be called back, so the goroutine ends with the input or, where
+// that never ends, with the process; it reads a line only when one is wanted.
+func readLines(in io.Reader, interrupts <-chan os.Signal) *lines {
+	l := &lines{next: make(chan string, 1), want: make(chan struct{}, 1), interrupts: interrupts}
+	go func() {
+		defer close(l.next)
+		scanner := bufio.NewScanner(in)
+		scanner.Buffer(nil, maxLine)
+		for range l.want {
+			if !scanner.Scan() {
+				return
+			}
+			l.next <- strings.TrimSpace(scanner.Text())
+		}
+	}()
+	return l
+}
+
+// read waits for a line. The end of the input is io.EOF, an interrupt errQuit.
+func (l *lines) read(ctx context.Context) (string, error) {
+	select {
+	case l.want <- struct{}{}:
+	default: // a line was wanted before, and nobody waited for it
+	}
+	select {
+	case text, ok := <-l.next:
+		if !ok {
+			return "", io.EOF
+		}
+		return text, nil
+	case <-l.interrupts:
+		return "", errQuit
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+func (c *conversation) ask(ctx context.Context, question string) (string, error) {
+	if err := c.Screen.Ask(question); err != nil {
+		return "", err
+	}
+	return c.lines.read(ctx)
+}
+
+// answers asks the person for everything that the agent waits for.
+func (c *conversation) answers(ctx context.Context) ([]event.ActionResult, error) {
+	var results []event.ActionResult
+	for _, action := range c.open {
+		result, err := c.answer(ctx, action)
+		if err != nil {
+			return nil, c.leaveOpen(err)
+		}
+		result.ActionID = action.ActionID
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func (c *conversation) answer(ctx context.Context, action event.Continuation) (event.ActionResult, error) {
+	switch action.Kind {
+	case event.ContinueApproval:
+		return c.approval(ctx, action.Payload)
+	case event.ContinueInput:
+		text, err := c.ask(ctx, action.Payload.Question+" ")
+		return event.ActionResult{Status: event.ActionSuccess, Result: quote(text)}, err
+	case event.ContinueTool:
+		return c.toolResult(ctx, action.Payload)
+	default:
+		text := fmt.Sprintf("this client does not know actions of kind %q", action.Kind)
+		return event.ActionResult{Status: event.ActionError, Error: text}, c.Screen.Aside(text)
+	}
+}
+
+func (c *conversation) approval(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
+	text, err := c.ask(ctx, fmt.Sprintf("Allow %s %s? [y/N, or why not] ", call.Tool, call.Args))
+	if err != nil {
+		return event.ActionResult{}, err
+	}
+	switch strings.ToLower(text) {
+	case "y", "yes":
+		return event.ActionResult{Status: event.ActionSuccess}, nil
+	case "n", "no":
+		text = ""
+	}
+	return event.ActionResult{Status: event.ActionDenied, Error: text}, nil
+}
+
+// toolResult lets the person stand in for the program that would run the tool.
+func (c *conversation) toolResult(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
+	question := fmt.Sprintf("The agent wants you to run %s %s. Its result as JSON (or !what went wrong): ", call.Tool, call.Args)
+	for {
+		text, err := c.ask(ctx, question)
+		if err != nil {
+			return event.ActionResult{}, err
+		}
+		if reason, failed := strings.CutPrefix(text, "!"); failed {
+			return event.ActionResult{Status: event.ActionError, Error: reason}, nil
+		}
+		if value := jsontext.Value(text); value.IsValid() {
+			return event.ActionResult{Status: event.ActionSuccess, Result: value}, nil
+		}
+		question = "That is no JSON; a text goes in quotes, such as \"blue\": "
+	}
+}
+
+// leaveOpen tells how to answer later when there is nobody to answer now.
+func (c *conversation) leaveOpen(err error) error {
+	if err != io.EOF { //nolint:errorlint // lines.read returns it bare
+		return err
+	}
+	return fmt.Errorf("the agent waits for an answer, and the input has ended; go on with `agentbus chat %s --thread %s`", c.Agent, c.Thread)
+}
+
+// quote returns text as JSON. Bytes that are no UTF-8 become replacement characters.
+func quote(text string) jsontext.Value {
+	value, _ := json.Marshal(strings.ToValidUTF8(text, "\ufffd")) // a valid text always has a JSON form
+	return value
+}

@@ -1,0 +1,67 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/service"
+)
+
+// announcer tells, once clients may come, where everything is.
+func (s *stack) announcer(addr net.Addr, keys credentials) service.Actor {
+	url := "http://" + addr.String()
+	return service.Actor{Name: "announcer", Run: func(ctx context.Context) error {
+		if err := awaitReady(ctx, url+"/readyz"); err != nil {
+			return err
+		}
+		s.options.Started(Info{
+			URL: url, NATS: s.natsURL(), Data: s.options.Data,
+			Agents: slices.Sorted(maps.Keys(s.config.Agents)), Key: keys.key,
+		})
+		<-ctx.Done()
+		return nil
+	}}
+}
+
+// readyTime bounds the wait for the gateway, which has everything it needs in this process.
+const readyTime = 30 * time.Second
+
+func awaitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !isReady(ctx, url) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s says that the gateway is ready: %w", url, ctx.Err())
+		}
+	}
+	return nil
+}
+
+func isReady(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+func (s *stack) natsURL() string {
+	if s.servers.nats != nil {
+		return s.servers.nats.URL()
+	}
+	return s.options.NATS
+}

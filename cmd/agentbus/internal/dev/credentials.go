@@ -1,0 +1,84 @@
+package dev
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+)
+
+// credentials are what a stack that asks for keys works with.
+type credentials struct {
+	pepper []byte
+	key    string
+}
+
+// PepperFile is where a stack with a data folder keeps what it hashes keys with.
+const PepperFile = "key-pepper"
+
+// openCredentials makes a key for the developer. The key of an earlier run is revoked: it was shown once, and is
+// nowhere to be read.
+func (s *stack) openCredentials(ctx context.Context, b *bus.Bus) (credentials, error) {
+	pepper, err := s.pepper()
+	if err != nil {
+		return credentials{}, err
+	}
+	issuer, err := auth.NewIssuer(pepper)
+	if err != nil {
+		return credentials{}, err
+	}
+	records, err := b.Keys(ctx)
+	if err != nil {
+		return credentials{}, err
+	}
+	who := auth.Dev()
+	now := time.Now()
+	var existing []auth.Record
+	for _, r := range records {
+		if r.Tenant == who.Tenant && r.Subject == who.Subject && auth.Record(r).Active(now) {
+			r.Revoked = true
+			if err := b.PutKey(ctx, r); err != nil {
+				return credentials{}, err
+			}
+		}
+		existing = append(existing, auth.Record(r))
+	}
+	key, record, err := issuer.New(who.Tenant, who.Subject, nil, 0, existing)
+	if err != nil {
+		return credentials{}, err
+	}
+	if err := b.PutKey(ctx, bus.KeyRecord(record)); err != nil {
+		return credentials{}, err
+	}
+	return credentials{pepper, key}, nil
+}
+
+// pepper is the one given, else the one in the data folder, else a new one, which the data folder keeps.
+func (s *stack) pepper() ([]byte, error) {
+	if s.options.Pepper != "" {
+		return []byte(s.options.Pepper), nil
+	}
+	fresh := []byte(rand.Text())
+	if s.options.Data == "" {
+		return fresh, nil
+	}
+	path := filepath.Join(s.options.Data, PepperFile)
+	kept, err := os.ReadFile(path)
+	if err == nil {
+		return kept, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read what keys are hashed with: %w", err)
+	}
+	if err := os.WriteFile(path, fresh, 0o600); err != nil {
+		return nil, fmt.Errorf("keep what keys are hashed with: %w", err)
+	}
+	return fresh, nil
+}

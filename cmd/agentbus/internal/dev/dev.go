@@ -1,0 +1,227 @@
+// Package dev is `agentbus dev`: every service in one process, on embedded NATS, Redis and SQLite, or on real servers
+// where their addresses are given. The services are the same as in production and speak over the same bus.
+package dev
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/app"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/tool/builtin"
+	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
+	"github.com/agentbus/agentbus/services/gateway"
+	"github.com/agentbus/agentbus/services/history"
+	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
+)
+
+// Options say what to run and on what.
+type Options struct {
+	Addr       string // host:port of the gateway
+	Data       string // folder that keeps everything; "" = memory
+	ConfigFile string
+	NATS       string // URL; "" = embedded
+	NATSAddr   string // host:port of the embedded one; where it is taken, any port
+	Redis      string // URL; "" = embedded
+	Database   string // URL; "" = SQLite in Data
+	Auth       bool   // ask for keys
+	Pepper     string // what keys are hashed with; "" = one of its own
+
+	Getenv  func(string) string
+	Metrics http.Handler
+	Log     *slog.Logger
+	Started func(Info) // called once, when clients may come
+}
+
+// Info is what to tell the user of a running stack.
+type Info struct {
+	URL    string // of the gateway
+	NATS   string
+	Data   string // "" = nothing is kept
+	Agents []string
+	Key    string // an API key, where keys are asked for
+}
+
+// grace is what a stop may take: the user waits at a terminal.
+const grace = 8 * time.Second
+
+// Run runs everything until ctx is done.
+func Run(ctx context.Context, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	base := config.Default(o.Getenv)
+	cfg := base
+	if o.ConfigFile != "" {
+		known := config.Known{Backends: agentrunner.BackendNames(), Tools: builtin.Names()}
+		var err error
+		if cfg, err = config.Load(o.ConfigFile, base, known); err != nil {
+			return err
+		}
+	}
+	return service.Run(ctx, service.Options{Log: o.Log, Grace: grace}, func(ctx context.Context) (service.Parts, error) {
+		s := &stack{options: o, config: cfg}
+		parts, err := s.build(ctx)
+		if err != nil {
+			s.close()
+			return service.Parts{}, err
+		}
+		return parts, nil
+	})
+}
+
+// check refuses to offer an open door to the network.
+func (o Options) check() error {
+	host, _, err := net.SplitHostPort(o.Addr)
+	if err != nil {
+		return fmt.Errorf("--addr %q: write host:port, such as 127.0.0.1:8080", o.Addr)
+	}
+	if ip := net.ParseIP(host); o.Auth || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--addr %s is open to others, and anyone could use it: add --auth to ask for keys, or listen on 127.0.0.1", o.Addr)
+}
+
+// stack collects what has been opened, so that it can be closed in reverse order.
+type stack struct {
+	options Options
+	config  config.Config
+	servers servers
+	closers []func()
+}
+
+func (s *stack) closing(f func()) { s.closers = append(s.closers, f) }
+
+func (s *stack) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
+	}
+	s.closers = nil
+}
+
+func (s *stack) build(ctx context.Context) (service.Parts, error) {
+	if err := s.openServers(); err != nil {
+		return service.Parts{}, err
+	}
+	actors := []service.Actor{{Name: "redis clock", Run: s.servers.keepTime}}
+	for _, part := range []func(context.Context) ([]service.Actor, error){s.history, s.toolExecutor, s.agentRunner, s.gateway} {
+		more, err := part(ctx)
+		if err != nil {
+			return service.Parts{}, err
+		}
+		actors = append(actors, more...)
+	}
+	return service.Parts{Actors: actors, Close: s.close}, nil
+}
+
+// connect gives each service a connection of its own, as it has in production.
+func (s *stack) connect(ctx context.Context, name string) (*bus.Bus, error) {
+	o := bus.Options{URL: s.options.NATS, Name: name}
+	if s.servers.nats != nil {
+		o.InProcess = s.servers.nats
+	}
+	b, err := bus.Connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s.closing(b.Close)
+	if err := b.Provision(ctx, bus.Storage{Memory: s.servers.nats != nil && s.options.Data == ""}); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (s *stack) log(name string) *slog.Logger { return s.options.Log.With("service", name) }
+
+func (s *stack) history(ctx context.Context) ([]service.Actor, error) {
+	b, err := s.connect(ctx, "history")
+	if err != nil {
+		return nil, err
+	}
+	h, err := history.New(ctx, history.Deps{Bus: b, DatabaseURL: s.servers.database, Log: s.log("history")})
+	if err != nil {
+		return nil, err
+	}
+	return []service.Actor{{Name: "history", Run: h.Run}}, nil
+}
+
+func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
+	b, err := s.connect(ctx, "tool-executor")
+	if err != nil {
+		return nil, err
+	}
+	x, err := toolexecutor.New(toolexecutor.Deps{Bus: b, Config: s.config, Log: s.log("tool-executor"), Grace: grace / 4})
+	if err != nil {
+		return nil, err
+	}
+	return []service.Actor{{Name: "tool-executor", Run: x.Run}}, nil
+}
+
+func (s *stack) agentRunner(ctx context.Context) ([]service.Actor, error) {
+	b, err := s.connect(ctx, "agent-runner")
+	if err != nil {
+		return nil, err
+	}
+	store, err := s.state()
+	if err != nil {
+		return nil, err
+	}
+	backends, err := agentrunner.Backends(s.config, s.options.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	r, err := agentrunner.New(agentrunner.Deps{
+		Bus: b, History: query.NewClient(b), Actions: store, Config: s.config, Specs: builtin.Specs(s.config),
+		Backends: backends, Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []service.Actor{{Name: "agent-runner", Run: r.Run}}, nil
+}
+
+func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
+	b, err := s.connect(ctx, "gateway")
+	if err != nil {
+		return nil, err
+	}
+	store, err := s.state()
+	if err != nil {
+		return nil, err
+	}
+	var keys credentials
+	if s.options.Auth {
+		if keys, err = s.openCredentials(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	g, err := gateway.New(gateway.Deps{
+		Bus: b, History: query.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
+		AuthRequired: s.options.Auth, Pepper: keys.pepper, Metrics: s.options.Metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	edge, addr, err := app.Serve(g.Server(s.options.Addr), g.Drain)
+	if err != nil {
+		return nil, err
+	}
+	return []service.Actor{{Name: "keys", Run: g.Run}, edge, s.announcer(addr, keys)}, nil
+}
+
+func (s *stack) state() (*state.Store, error) {
+	store, err := state.Open(s.servers.redisURL)
+	if err != nil {
+		return nil, err
+	}
+	s.closing(func() { _ = store.Close() }) // nothing is held back
+	return store, nil
+}

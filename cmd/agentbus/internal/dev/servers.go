@@ -1,0 +1,98 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus/embedded"
+	"github.com/alicebob/miniredis/v2"
+)
+
+// servers are the embedded ones, nil where a real one is used, and where to find them.
+type servers struct {
+	nats     *embedded.Server
+	redis    *miniredis.Miniredis
+	redisURL string
+	database string
+}
+
+func (s *stack) openServers() error {
+	o := s.options
+	if o.Data != "" {
+		if err := os.MkdirAll(o.Data, 0o700); err != nil {
+			return fmt.Errorf("folder for the data: %w", err)
+		}
+	}
+	if err := s.openNATS(); err != nil {
+		return err
+	}
+	s.servers.redisURL = o.Redis
+	if o.Redis == "" {
+		redis := miniredis.NewMiniRedis()
+		if err := redis.StartAddr("127.0.0.1:0"); err != nil {
+			return fmt.Errorf("start the embedded Redis: %w", err)
+		}
+		s.closing(redis.Close)
+		s.servers.redis, s.servers.redisURL = redis, "redis://"+redis.Addr()
+	}
+	s.servers.database = o.Database
+	if o.Database == "" {
+		s.servers.database = "sqlite::memory:"
+		if o.Data != "" {
+			s.servers.database = "sqlite:" + filepath.Join(o.Data, "history.db")
+		}
+	}
+	return nil
+}
+
+func (s *stack) openNATS() error {
+	if s.options.NATS != "" {
+		return nil
+	}
+	o := embedded.Options{Addr: s.options.NATSAddr}
+	if s.options.Data != "" {
+		o.Dir = filepath.Join(s.options.Data, "nats")
+	}
+	if !isFree(o.Addr) {
+		o.Addr = "127.0.0.1:0"
+	}
+	nats, err := embedded.Start(o)
+	if err != nil {
+		return err
+	}
+	s.servers.nats = nats
+	s.closing(nats.Close)
+	return nil
+}
+
+func isFree(addr string) bool {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+// keepTime lets time pass in the embedded Redis, which by itself forgets nothing.
+func (s *servers) keepTime(ctx context.Context) error {
+	if s.redis == nil {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case now := <-tick.C:
+			s.redis.FastForward(now.Sub(last))
+			last = now
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,115 @@
+// Command agentbus is the tool of those who work with agentbus: `agentbus dev` runs everything in one process, and the
+// other commands are a client of any gateway, and the keeper of its API keys.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
+	"github.com/agentbus/agentbus/pkg/client"
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes.
+const (
+	exitFailed = 1 // it was tried, and went wrong
+	exitUsage  = 2 // nothing was tried: the command line is wrong
+)
+
+// globals are the flags of every command.
+type globals struct {
+	URL  string `env:"AGENTBUS_URL" default:"http://127.0.0.1:8080" help:"Address of the gateway."`
+	Key  string `env:"AGENTBUS_KEY" help:"API key, where the gateway asks for one."`
+	JSON bool   `help:"Write JSON for programs, one value a line."`
+}
+
+func (g globals) client() *client.Client { return client.New(g.URL, g.Key) }
+
+// commandLine is the whole of it.
+type commandLine struct {
+	globals
+
+	Dev     devCommand     `cmd:"" help:"Run everything in one process, on embedded servers."`
+	Chat    chatCommand    `cmd:"" help:"Talk to an agent."`
+	Tail    tailCommand    `cmd:"" help:"Follow a request."`
+	Abort   abortCommand   `cmd:"" help:"Stop a request."`
+	Threads threadsCommand `cmd:"" help:"List threads, or show one."`
+	Agents  agentsCommand  `cmd:"" help:"List the agents."`
+	Keys    keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
+	Version versionCommand `cmd:"" help:"Say which version this is."`
+}
+
+// console is where a command reads from and writes to.
+type console struct {
+	in       io.Reader
+	out      io.Writer // what was asked for
+	err      io.Writer // everything else
+	terminal bool      // a person reads out
+	typed    bool      // a person writes in
+	getenv   func(string) string
+	signals  func() (interrupts <-chan os.Signal, stop func())
+}
+
+func (c *console) screen(asJSON bool) *screen.Screen {
+	return screen.New(c.out, c.err, screen.Options{Colour: c.terminal, JSON: asJSON, Echo: c.typed})
+}
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], &console{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, signals: interrupts,
+		terminal: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "", typed: isTerminal(os.Stdin),
+	}))
+}
+
+// run returns the exit code.
+func run(ctx context.Context, args []string, c *console) (code int) {
+	var line commandLine
+	exited := false
+	parser, err := kong.New(&line, kong.Name("agentbus"), kong.Writers(c.out, c.err),
+		kong.Description("Durable runs of AI agents, behind any frontend."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(int) { exited = true }), // after --help, which parsing then goes on from
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(c),
+	)
+	if err != nil {
+		panic(err) // the structs above are wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exited {
+		return 0
+	}
+	if err != nil {
+		return complain(c, err, exitUsage)
+	}
+	if err := command.Run(line.globals); err != nil {
+		return complain(c, err, exitFailed)
+	}
+	return 0
+}
+
+// complain tells a person what went wrong, and returns the exit code.
+func complain(c *console, err error, code int) int {
+	if !errors.Is(err, screen.ErrTold) {
+		_, _ = io.WriteString(c.err, "agentbus: "+explain(err)+"\n") // nowhere is left to say that this went wrong
+	}
+	return code
+}
+
+// interrupts delivers what Ctrl-C sends, until stop.
+func interrupts() (<-chan os.Signal, func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt)
+	return signals, func() { signal.Stop(signals) }
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
