@@ -19,6 +19,9 @@ func build(_ context.Context, p *app.Platform, e env.Gateway) (service.Parts, er
 	if err != nil {
 		return service.Parts{}, err
 	}
+	if e.Auth == env.AuthOff {
+		p.Log.Warn("authentication is off: anyone who reaches the gateway may use it", "addr", e.HTTPAddr)
+	}
 	store, err := state.Open(e.RedisURL.Reveal())
 	if err != nil {
 		return service.Parts{}, err
