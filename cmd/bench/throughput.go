@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/bare"
 	"github.com/agentbus/agentbus/cmd/bench/internal/figure"
 	"github.com/agentbus/agentbus/cmd/bench/internal/load"
+	"github.com/agentbus/agentbus/cmd/bench/internal/process"
 	"github.com/agentbus/agentbus/cmd/bench/internal/publish"
 	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,8 @@ type throughput struct {
 	bus, bare, hub  []float64            // events a second
 	cpu             map[string][]float64 // seconds for a million events, by process
 	bareCPU, hubCPU []float64
+	busClient       []float64 // of the benchmark itself, reading from agentbus
+	bareClient      []float64 // and from the bare server
 	frames          []float64 // events in a frame
 	raw, raw16      []float64 // events a second, in messages of 1 and of 16
 }
@@ -58,6 +61,10 @@ func (t *throughput) measureBare(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
+	clientBefore, err := process.Self()
+	if err != nil {
+		return err
+	}
 	results, took, err := l.all(ctx, l.options.streams, 0, l.bareStream(l.options.events, 0))
 	if err != nil {
 		return err
@@ -66,7 +73,12 @@ func (t *throughput) measureBare(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
+	clientAfter, err := process.Self()
+	if err != nil {
+		return err
+	}
 	n := events(results)
+	t.bareClient = append(t.bareClient, perMillion(clientAfter-clientBefore, n))
 	t.bare = append(t.bare, float64(n)/took.Seconds())
 	t.bareCPU = append(t.bareCPU, perMillion(after-before, n))
 	return nil
@@ -133,6 +145,7 @@ func (t *throughput) measureBus(ctx context.Context, l *lab) error {
 		t.cpu[name] = append(t.cpu[name], perMillion(used, m.events))
 	}
 	t.bus = append(t.bus, m.rate)
+	t.busClient = append(t.busClient, perMillion(m.client, m.events))
 	t.frames = append(t.frames, m.frame)
 	return nil
 }
@@ -143,6 +156,7 @@ type outcome struct {
 	rate   float64 // events a second
 	frame  float64 // events in a frame
 	used   stack.Usage
+	client time.Duration // of the benchmark itself
 }
 
 // race has all streams of a stack go as fast as they can, and waits until the stack is quiet again.
@@ -155,7 +169,15 @@ func (l *lab) race(ctx context.Context, s *stack.Stack, deltas int) (outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
+	clientBefore, err := process.Self()
+	if err != nil {
+		return outcome{}, err
+	}
 	results, took, err := l.all(ctx, l.options.streams, 0, streamOf(s.URL, deltas, 0, l.delta))
+	if err != nil {
+		return outcome{}, err
+	}
+	clientAfter, err := process.Self()
 	if err != nil {
 		return outcome{}, err
 	}
@@ -169,7 +191,8 @@ func (l *lab) race(ctx context.Context, s *stack.Stack, deltas int) (outcome, er
 	framesAfter, err := l.frames(ctx, s)
 	n := events(results)
 	return outcome{
-		events: n, rate: float64(n) / took.Seconds(), frame: float64(n) / float64(framesAfter-framesBefore), used: after.Sub(before),
+		events: n, rate: float64(n) / took.Seconds(), frame: float64(n) / float64(framesAfter-framesBefore),
+		used: after.Sub(before), client: clientAfter - clientBefore,
 	}, err
 }
 
@@ -228,6 +251,8 @@ func (t *throughput) report(r *report) {
 	costs.Add("gateway, agent-runner and nats", figure.Number(sum))
 	costs.Add("bare", figure.Number(figure.Median(t.bareCPU)))
 	costs.Add("bare as a hub", figure.Number(hubCost))
+	costs.Add("client of agentbus", figure.Number(figure.Median(t.busClient)))
+	costs.Add("client of bare", figure.Number(figure.Median(t.bareClient)))
 	r.section("Processor time", costs, "")
 
 	r.goal(goal{"P1", "events/s over bare", bus / yard, 0.9, "", atLeast})

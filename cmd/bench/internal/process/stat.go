@@ -17,6 +17,9 @@ func (p *Process) CPU() (time.Duration, error) { return cpuOf(p.PID()) }
 // RSS is the memory that the process holds, in bytes.
 func (p *Process) RSS() (int64, error) { return rssOf(p.PID()) }
 
+// Self is the processor time that this process has used.
+func Self() (time.Duration, error) { return cpuOf(os.Getpid()) }
+
 func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
