@@ -1,9 +1,11 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,16 +39,17 @@ type Writer struct {
 	moved    *sync.Cond // stored, backlog or err has changed
 	next     uint64     // n of the next event
 	stored   uint64     // n that follows what is stored
-	queue    []line
+	queue    []batch
 	backlog  int // bytes in queue
 	closing  bool
 	err      error
 	sequence uint64 // of the newest message; the appender's own
 }
 
-type line struct {
-	name event.Name
-	json []byte
+// batch is the content of a frame to come.
+type batch struct {
+	names []event.Name
+	lines []byte
 }
 
 // Claim makes the caller the only writer of the log: it appends a claim event with the next epoch, which fences every
@@ -79,7 +82,7 @@ func (b *Bus) Claim(ctx context.Context, log LogID, runner, build string) (*Writ
 			return nil, frames, ErrEnded
 		}
 	}
-	go w.append(ctx)
+	go w.drain(ctx)
 	return w, frames, nil
 }
 
@@ -91,7 +94,7 @@ func (w *Writer) claim(ctx context.Context, frames []event.Frame, runner, build 
 		w.epoch, w.next, w.sequence = newest.Epoch+1, newest.Next(), newest.Sequence
 	}
 	body := event.Claim{Epoch: w.epoch, Runner: runner, Build: build}
-	text, err := w.encode(body, w.next)
+	text, err := w.append(nil, body, w.next)
 	if err != nil {
 		return err
 	}
@@ -132,28 +135,51 @@ func (w *Writer) Emit(body event.Body) error {
 	if w.closing {
 		return ErrEnded
 	}
-	text, err := w.encode(body, w.next)
+	size, err := w.enqueue(body)
 	if err != nil {
 		return err
 	}
 	w.next++
-	w.queue = append(w.queue, line{body.Name(), text})
-	w.backlog += len(text)
+	w.backlog += size
 	w.poke()
 	return nil
 }
 
-func (w *Writer) encode(body event.Body, n uint64) ([]byte, error) {
-	text, err := event.Encode(event.Event{
+// enqueue puts the event into the newest batch, or into another one where that would grow too large. It returns the
+// event's size. It must be called with mu held.
+func (w *Writer) enqueue(body event.Body) (size int, err error) {
+	last := len(w.queue) - 1
+	if last < 0 || len(w.queue[last].names) == frameEvents || len(w.queue[last].lines) >= frameBytes {
+		w.queue = append(w.queue, batch{})
+		last++
+	}
+	newest := &w.queue[last]
+	before := len(newest.lines)
+	lines, err := w.append(newest.lines, body, w.next)
+	if err != nil {
+		return 0, err
+	}
+	size = len(lines) - before
+	if before > 0 && len(lines) > frameBytes {
+		w.queue = append(w.queue, batch{names: []event.Name{body.Name()}, lines: bytes.Clone(lines[before:])})
+		return size, nil
+	}
+	newest.names, newest.lines = append(newest.names, body.Name()), lines
+	return size, nil
+}
+
+// append appends event n to lines. After an error lines is as it was.
+func (w *Writer) append(lines []byte, body event.Body, n uint64) ([]byte, error) {
+	longer, err := event.Append(lines, event.Event{
 		ID: event.NewCursor(w.inc, n), RequestID: w.id.RequestID, Time: time.Now(), Body: body,
 	})
 	if err != nil {
-		return nil, err
+		return lines, err
 	}
-	if len(text) > maxEventBytes {
-		return nil, fmt.Errorf("%s event of %d bytes: %w", body.Name(), len(text), ErrTooLarge)
+	if size := len(longer) - len(lines); size > maxEventBytes {
+		return lines, fmt.Errorf("%s event of %d bytes: %w", body.Name(), size, ErrTooLarge)
 	}
-	return append(text, '\n'), nil
+	return append(longer, '\n'), nil
 }
 
 // Flush waits until everything that was emitted before is stored.
@@ -196,8 +222,8 @@ func (w *Writer) poke() {
 	}
 }
 
-// append stores the queue frame by frame until the writer is closed or lost, or ctx is done.
-func (w *Writer) append(ctx context.Context) {
+// drain stores the queue frame by frame until the writer is closed or lost, or ctx is done.
+func (w *Writer) drain(ctx context.Context) {
 	defer close(w.done)
 	for {
 		f, closing := w.take()
@@ -226,30 +252,17 @@ func (w *Writer) append(ctx context.Context) {
 	}
 }
 
-// take makes a frame of the front of the queue.
+// take makes a frame of the oldest batch.
 func (w *Writer) take() (f event.Frame, closing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f = event.Frame{Incarnation: w.inc, Epoch: w.epoch, First: w.stored}
-	count, size := 0, 0
-	for _, l := range w.queue {
-		if count == frameEvents || count > 0 && size+len(l.json) > frameBytes {
-			break
-		}
-		count++
-		size += len(l.json)
-	}
-	if count == 0 {
+	if len(w.queue) == 0 {
 		return f, w.closing
 	}
-	f.Names = make([]event.Name, 0, count)
-	f.Lines = make([]byte, 0, size)
-	for _, l := range w.queue[:count] {
-		f.Names = append(f.Names, l.name)
-		f.Lines = append(f.Lines, l.json...)
-	}
-	w.queue = append(w.queue[:0], w.queue[count:]...)
-	w.backlog -= size
+	f.Names, f.Lines = w.queue[0].names, w.queue[0].lines
+	w.queue = slices.Delete(w.queue, 0, 1)
+	w.backlog -= len(f.Lines)
 	return f, w.closing
 }
 
