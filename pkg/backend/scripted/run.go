@@ -2,7 +2,7 @@ package scripted
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -139,7 +139,7 @@ const filler = "the quick brown fox jumps over the lazy dog and "
 
 // deltaText is delta number i of a stream: its number, then filler, exactly size bytes in all.
 func deltaText(i, size int) string {
-	head := fmt.Sprintf("%d ", i)
+	head := strconv.Itoa(i) + " "
 	body := head + strings.Repeat(filler, max(0, size-len(head))/len(filler)+1)
 	if size == 1 {
 		return body[:1]
@@ -219,7 +219,12 @@ func inputWords(turn backend.Turn) int64 {
 	return n
 }
 
-func words(s string) int64 { return int64(len(strings.Fields(s))) }
+func words(s string) (count int64) {
+	for range strings.FieldsSeq(s) {
+		count++
+	}
+	return count
+}
 
 // wait sleeps for d, and shorter when ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
