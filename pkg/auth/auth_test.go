@@ -18,7 +18,7 @@ const pepper = "0123456789abcdef0123456789abcdef"
 func TestAKeyOpensWhatItWasMadeFor(t *testing.T) {
 	t.Parallel()
 	issuer, ring := pair(t)
-	key, record := issue(t, issuer, "acme", "alice", time.Hour)
+	key, record := issue(t, issuer, "alice", time.Hour)
 	if !strings.HasPrefix(key, record.ID+"_") || !id.Valid(record.ID) || !strings.HasPrefix(record.ID, "ak_") {
 		t.Errorf("got key %q with id %q", key, record.ID)
 	}
@@ -35,10 +35,10 @@ func TestAKeyOpensWhatItWasMadeFor(t *testing.T) {
 func TestVerifyRefuses(t *testing.T) {
 	t.Parallel()
 	issuer, ring := pair(t)
-	key, record := issue(t, issuer, "acme", "alice", time.Hour)
+	key, record := issue(t, issuer, "alice", time.Hour)
 	ring.Put(record)
-	otherKey, _ := issue(t, issuer, "acme", "bob", time.Hour)
-	revokedKey, revoked := issue(t, issuer, "acme", "carol", time.Hour)
+	otherKey, _ := issue(t, issuer, "bob", time.Hour)
+	revokedKey, revoked := issue(t, issuer, "carol", time.Hour)
 	revoked.Revoked = true
 	ring.Put(revoked)
 
@@ -46,7 +46,7 @@ func TestVerifyRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strangerKey, strange := issue(t, stranger, "acme", "dave", 0)
+	strangerKey, strange := issue(t, stranger, "dave", 0)
 	ring.Put(strange)
 
 	tests := []struct {
@@ -227,9 +227,9 @@ func pair(t *testing.T) (*auth.Issuer, *auth.Keyring) {
 	return issuer, ring
 }
 
-func issue(t *testing.T, i *auth.Issuer, tenant, subject string, ttl time.Duration) (string, auth.Record) {
+func issue(t *testing.T, i *auth.Issuer, subject string, ttl time.Duration) (string, auth.Record) {
 	t.Helper()
-	key, r, err := i.New(tenant, subject, nil, ttl, nil)
+	key, r, err := i.New("acme", subject, nil, ttl, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

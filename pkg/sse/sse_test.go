@@ -29,7 +29,7 @@ func TestAppend(t *testing.T) {
 		{"splits data at CR", "", "", "a\rb", "data: a\ndata: b\n\n"},
 		{"splits data at CRLF", "", "", "a\r\nb", "data: a\ndata: b\n\n"},
 		{"cannot be made to forge an event", "", "text", "\n\nevent: done\ndata: {}",
-			"event: text\ndata: \ndata: \ndata: event: done\ndata: data: {}\n\n"},
+			"event: text\n" + strings.Repeat("data: \n", 2) + "data: event: done\ndata: " + "data: {}\n\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.does, func(t *testing.T) {

@@ -165,9 +165,9 @@ func resolving(threadID, actionID string) string {
 }
 
 // accepted starts a request without streaming it.
-func (b *bench) accepted(body string, headers ...string) (requestID, threadID string) {
+func (b *bench) accepted(body string) (requestID, threadID string) {
 	b.t.Helper()
-	a := b.post("/v1/agents/demo/requests", body, headers...)
+	a := b.post("/v1/agents/demo/requests", body)
 	if a.status != http.StatusAccepted {
 		b.t.Fatalf("got %d %s", a.status, a.body)
 	}
@@ -234,8 +234,14 @@ func actionRequired() event.Body {
 	return event.Done{MessageID: "m", ThreadID: "t", Content: []event.Content{}, FinishReason: event.FinishActionRequired}
 }
 
+// live is an answer that is still being written. It is closed when the test ends, if not before.
+type live struct {
+	Header http.Header
+	Body   io.ReadCloser
+}
+
 // open starts a request and waits for the answer's status; the body is read by the reader.
-func (b *bench) open(r *http.Request) (*http.Response, *sse.Reader) {
+func (b *bench) open(r *http.Request) (live, *sse.Reader) {
 	b.t.Helper()
 	resp, err := b.server.Client().Do(r)
 	if err != nil {
@@ -246,7 +252,7 @@ func (b *bench) open(r *http.Request) (*http.Response, *sse.Reader) {
 		body, _ := io.ReadAll(resp.Body)
 		b.t.Fatalf("got %d %s", resp.StatusCode, body)
 	}
-	return resp, sse.NewReader(resp.Body)
+	return live{resp.Header, resp.Body}, sse.NewReader(resp.Body)
 }
 
 // names lists the events of a stream that was read to its end.
@@ -262,6 +268,9 @@ func names(t *testing.T, body string) string {
 	}
 	return strings.Join(list, " ")
 }
+
+// steps is a list of events as names gives it.
+func steps(events ...string) string { return strings.Join(events, " ") }
 
 // archive answers as history does, from what the test put there.
 type archive struct {

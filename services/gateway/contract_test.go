@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
-	"net/http/httptest"
 )
 
 func TestEveryDocumentedRouteIsServed(t *testing.T) {
@@ -48,7 +47,7 @@ func TestMetrics(t *testing.T) {
 	if a := b.post("/v1/agents/demo/stream", hello); a.status != http.StatusOK {
 		t.Fatalf("got %d %s", a.status, a.body)
 	}
-	b.archive.keep("req_old", frame(t, "old1", 0, metadata(), done()))
+	b.archive.keep("req_old", frame(t, 0, metadata(), done()))
 	b.get("/v1/requests/req_old/stream")
 	var got metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &got); err != nil {

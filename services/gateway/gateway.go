@@ -68,9 +68,13 @@ func New(d Deps) (*Gateway, error) {
 	if d.MeterProvider == nil {
 		d.MeterProvider = otel.GetMeterProvider()
 	}
-	keys, err := keyring(d)
-	if err != nil {
-		return nil, err
+	var keys *auth.Keyring
+	if d.AuthRequired {
+		issuer, err := auth.NewIssuer(d.Pepper)
+		if err != nil {
+			return nil, fmt.Errorf("authentication is required: %w", err)
+		}
+		keys = auth.NewKeyring(issuer)
 	}
 	meter, err := measure.New(d.MeterProvider)
 	if err != nil {
@@ -89,17 +93,6 @@ func New(d Deps) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{bus: d.Bus, keys: keys, streamer: streamer, handler: handler, log: d.Log}, nil
-}
-
-func keyring(d Deps) (*auth.Keyring, error) {
-	if !d.AuthRequired {
-		return nil, nil
-	}
-	issuer, err := auth.NewIssuer(d.Pepper)
-	if err != nil {
-		return nil, fmt.Errorf("authentication is required: %w", err)
-	}
-	return auth.NewKeyring(issuer), nil
 }
 
 // Handler serves everything that the gateway serves.
@@ -124,16 +117,19 @@ func (g *Gateway) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for {
+	retry := time.NewTicker(time.Second)
+	defer retry.Stop()
+	for ctx.Err() == nil {
 		err := g.bus.WatchKeys(ctx, g.changeKey, g.keys.Loaded)
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			g.log.WarnContext(ctx, "API keys are not watched; trying again", "error", err)
 		}
-		g.log.WarnContext(ctx, "keys are not watched; trying again", "error", err)
-		if err := pause(ctx, time.Second); err != nil {
-			return nil
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
 		}
 	}
+	return nil
 }
 
 // changeKey takes over a key's record, and cuts the streams of a key that was revoked.
@@ -147,14 +143,3 @@ func (g *Gateway) changeKey(k bus.KeyRecord) {
 // Drain makes the gateway unready and ends the open streams, with a hint to come back soon: to another gateway. New
 // streams end at once; everything else is still served.
 func (g *Gateway) Drain() { g.streamer.Drain() }
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

@@ -163,7 +163,7 @@ func TestCORS(t *testing.T) {
 	t.Parallel()
 	const friend, stranger = "https://app.example.com", "https://app.example.com.evil.com"
 	listed := start(t, func(d *gateway.Deps) { d.Config.Gateway.CORS = []string{friend} })
-	any := start(t, func(d *gateway.Deps) { d.Config.Gateway.CORS = []string{"*"} })
+	every := start(t, func(d *gateway.Deps) { d.Config.Gateway.CORS = []string{"*"} })
 	none := start(t)
 	tests := []struct {
 		what    string
@@ -178,7 +178,7 @@ func TestCORS(t *testing.T) {
 		{"a stranger asks first", listed, "OPTIONS", []string{"Origin", stranger, "Access-Control-Request-Method", "POST"}, 405, ""},
 		{"a stranger reads", listed, "GET", []string{"Origin", stranger}, 200, ""},
 		{"a page without an origin reads", listed, "GET", []string{"Origin", "null"}, 200, ""},
-		{"anybody reads where all may", any, "GET", []string{"Origin", stranger}, 200, "*"},
+		{"anybody reads where all may", every, "GET", []string{"Origin", stranger}, 200, "*"},
 		{"nobody reads by default", none, "GET", []string{"Origin", friend}, 200, ""},
 	}
 	for _, test := range tests {
@@ -201,7 +201,7 @@ func TestCORS(t *testing.T) {
 		{"a stranger's page", listed, []string{"Origin", stranger, "Sec-Fetch-Site", "cross-site", "Content-Type", "text/plain"}, 401},
 		{"a stranger's page in an old browser", none, []string{"Origin", stranger}, 401},
 		{"the gateway's own page", none, []string{"Origin", none.server.URL, "Sec-Fetch-Site", "same-origin"}, 202},
-		{"any page where all may", any, []string{"Origin", stranger, "Sec-Fetch-Site", "cross-site"}, 202},
+		{"any page where all may", every, []string{"Origin", stranger, "Sec-Fetch-Site", "cross-site"}, 202},
 	}
 	for _, test := range posts {
 		if a := test.b.post("/v1/agents/demo/requests", hello, test.headers...); a.status != test.status {

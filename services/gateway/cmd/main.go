@@ -14,7 +14,7 @@ import (
 
 func main() { app.Main("gateway", build) }
 
-func build(_ context.Context, p *app.Platform, e env.Gateway) (service.Parts, error) {
+func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, error) {
 	cfg, err := p.Config()
 	if err != nil {
 		return service.Parts{}, err
@@ -26,14 +26,14 @@ func build(_ context.Context, p *app.Platform, e env.Gateway) (service.Parts, er
 	if err != nil {
 		return service.Parts{}, err
 	}
-	g, err := gateway.New(gateway.Deps{
+	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: p.Bus, History: query.NewClient(p.Bus), State: store, Config: cfg, Log: p.Log,
 		AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
 	})
 	if err != nil {
 		return service.Parts{}, err
 	}
-	http, _, err := app.Serve(g.Server(e.HTTPAddr), g.Drain)
+	http, _, err := app.Serve(ctx, g.Server(e.HTTPAddr), g.Drain)
 	keys := service.Actor{Name: "keys", Run: g.Run}
 	return service.Parts{Actors: []service.Actor{keys, http}, Close: func() { _ = store.Close() }}, err
 }

@@ -110,4 +110,6 @@ func ignoreUnsupported(err error) error {
 }
 
 // jitter returns base and up to spread more, so that clients who were cut together do not come back together.
-func jitter(base, spread time.Duration) time.Duration { return base + rand.N(spread) }
+func jitter(base, spread time.Duration) time.Duration {
+	return base + rand.N(spread) //nolint:gosec // nobody gains from guessing it
+}

@@ -80,7 +80,7 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 func (c *counter) Flush() { c.flushes++ }
 
-func serve(t *testing.T, w http.ResponseWriter, ctx context.Context, a stream.Answer) error {
+func serve(ctx context.Context, t *testing.T, w http.ResponseWriter, a stream.Answer) error {
 	t.Helper()
 	meter, err := measure.New(noop.NewMeterProvider())
 	if err != nil {
@@ -101,7 +101,7 @@ func TestWhatIsReadyIsWrittenAtOnce(t *testing.T) {
 		texts[i] = strings.Repeat("x", 100)
 	}
 	source := &script{frames: frames(texts...), end: io.EOF}
-	if err := serve(t, w, t.Context(), stream.Answer{Frames: source, Hold: true}); err != nil {
+	if err := serve(t.Context(), t, w, stream.Answer{Frames: source, Hold: true}); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.writes) > 12 || len(w.writes) < 5 || w.flushes > len(w.writes) {
@@ -121,7 +121,7 @@ func TestHeartbeatsComeWhileNothingElseDoes(t *testing.T) {
 		w := &counter{ResponseRecorder: httptest.NewRecorder()}
 		source := &script{frames: frames("a", "b"), gap: 40 * time.Second, end: io.EOF}
 		begin := time.Now()
-		if err := serve(t, w, t.Context(), stream.Answer{Frames: source, Hold: true}); err != nil {
+		if err := serve(t.Context(), t, w, stream.Answer{Frames: source, Hold: true}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begin); took != 120*time.Second {
@@ -151,7 +151,7 @@ func TestAStreamThatFails(t *testing.T) {
 			t.Parallel()
 			w := &counter{ResponseRecorder: httptest.NewRecorder()}
 			source := &script{frames: test.frames, gap: time.Nanosecond, end: broken}
-			err := serve(t, w, t.Context(), stream.Answer{Frames: source, Hold: test.hold})
+			err := serve(t.Context(), t, w, stream.Answer{Frames: source, Hold: test.hold})
 			if !errors.Is(err, broken) || errors.Is(err, stream.ErrCut) != test.cut || errors.Is(err, stream.ErrLeft) {
 				t.Errorf("got %v", err)
 			}
@@ -167,7 +167,7 @@ func TestAClientThatLeavesIsNotCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
 		defer leave()
-		err := serve(t, &counter{ResponseRecorder: httptest.NewRecorder()}, ctx, stream.Answer{Frames: &script{gap: time.Hour}})
+		err := serve(ctx, t, &counter{ResponseRecorder: httptest.NewRecorder()}, stream.Answer{Frames: &script{gap: time.Hour}})
 		if !errors.Is(err, stream.ErrLeft) || !errors.Is(err, stream.ErrCut) {
 			t.Errorf("got %v, want ErrLeft", err)
 		}
@@ -184,7 +184,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 		texts[i] = text
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ended <- serve(t, w, r.Context(), stream.Answer{Frames: &script{frames: frames(texts...), end: io.EOF}})
+		ended <- serve(r.Context(), t, w, stream.Answer{Frames: &script{frames: frames(texts...), end: io.EOF}})
 	}))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

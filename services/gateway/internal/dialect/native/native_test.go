@@ -74,7 +74,7 @@ func TestIncludeRefusesWhatDoesNotExist(t *testing.T) {
 
 func TestPlaceReplacesTheCursor(t *testing.T) {
 	t.Parallel()
-	place := func(dst []byte, incarnation string, n uint64) []byte {
+	place := func(dst []byte, incarnation string, _ uint64) []byte {
 		return append(append(dst, "x."...), incarnation...)
 	}
 	if got := write(t, dialect.Options{Place: place}); !strings.HasPrefix(got, "id: x.k3f9\n") {

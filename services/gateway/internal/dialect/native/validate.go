@@ -11,7 +11,7 @@ import (
 // validate checks what the types cannot say.
 func validate(r event.AgentRequest) error {
 	if r.Messages == nil {
-		return invalid("messages is missing; send [] when context.actionResults says it all, otherwise something like %s", example)
+		return invalid("messages is missing; send [] when context.actionResults says it all, else something like %s", example)
 	}
 	if len(r.Messages) == 0 && len(r.Context.ActionResults) == 0 {
 		return invalid("messages is empty; it may be only when there are context.actionResults")
