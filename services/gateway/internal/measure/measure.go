@@ -32,7 +32,8 @@ func New(provider metric.MeterProvider) (*Instruments, error) {
 	i.events, errs[2] = meter.Int64Counter("agentbus.gateway.events",
 		metric.WithDescription("events read for clients, those included that a client did not ask for"))
 	i.first, errs[3] = meter.Float64Histogram("agentbus.gateway.first.event", metric.WithUnit("s"),
-		metric.WithDescription("from the request to the first event written"))
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),
+		metric.WithDescription("from the opening of a stream to its first event"))
 	i.replays, errs[4] = meter.Int64Counter("agentbus.gateway.replays",
 		metric.WithDescription("streams served from history, because the stream of the bus has forgotten them"))
 	if err := errors.Join(errs[:]...); err != nil {

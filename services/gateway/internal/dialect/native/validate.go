@@ -17,7 +17,8 @@ func validate(r event.AgentRequest) error {
 		return invalid("messages is empty; it may be only when there are context.actionResults")
 	}
 	if len(r.Messages) > maxMessages {
-		return invalid("messages has %d entries; send at most %d, only what is new: the thread keeps what was said", len(r.Messages), maxMessages)
+		return invalid("messages has %d entries; send at most %d, only what is new: the thread keeps what was said",
+			len(r.Messages), maxMessages)
 	}
 	for i, m := range r.Messages {
 		if err := validateMessage("messages["+strconv.Itoa(i)+"]", m); err != nil {
