@@ -18,7 +18,7 @@ type devCommand struct {
 	Addr     string     `default:"127.0.0.1:8080" help:"Address to listen on; port 0 takes any."`
 	Data     string     `help:"Folder that keeps everything. Without it, everything is gone at the end." type:"path"`
 	Config   string     `help:"Configuration file." type:"path"`
-	NATSAddr string     `name:"nats-addr" default:"127.0.0.1:4222" help:"Where the embedded NATS listens; where that is taken, on any port."`
+	NATSAddr string     `name:"nats-addr" default:"127.0.0.1:4222" help:"Where the embedded NATS listens, unless it is taken."`
 	NATS     string     `name:"nats" help:"Use the NATS at this URL, not the embedded one."`
 	Redis    string     `help:"Use the Redis at this URL, not the embedded one."`
 	Database string     `help:"Use this database (postgres://…), not the embedded SQLite."`
@@ -36,7 +36,8 @@ func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
 		return err
 	}
 	err = dev.Run(ctx, dev.Options{
-		Addr: cmd.Addr, Data: cmd.Data, ConfigFile: cmd.Config, NATS: cmd.NATS, NATSAddr: cmd.NATSAddr, Redis: cmd.Redis, Database: cmd.Database,
+		Addr: cmd.Addr, Data: cmd.Data, ConfigFile: cmd.Config, NATS: cmd.NATS, NATSAddr: cmd.NATSAddr,
+		Redis: cmd.Redis, Database: cmd.Database,
 		Auth: cmd.Auth, Pepper: c.getenv("KEY_PEPPER"), Getenv: c.getenv, Metrics: told.Metrics, Log: log,
 		Started: func(i dev.Info) { welcome(c.out, g, i) },
 	})
@@ -44,6 +45,9 @@ func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
 	defer cancel()
 	return errors.Join(err, told.Shutdown(flush))
 }
+
+// example is a request that shows thinking, text and a tool.
+const example = `{"messages":[{"role":"user","content":"/think hm\n/say hello\n/tool calculator {\"expression\":\"6*7\"}\n/say done"}]}`
 
 // welcome tells where things are, and a line that works.
 func welcome(w io.Writer, g globals, i dev.Info) {
@@ -62,9 +66,8 @@ func welcome(w io.Writer, g globals, i dev.Info) {
 		fmt.Fprintf(&b, "  key     %s\n", i.Key)
 		authorization = " -H 'Authorization: Bearer " + i.Key + "'"
 	}
-	fmt.Fprintf(&b, "\nTry:\n\n  curl -N %s/v1/agents/demo/stream%s \\\n    -H 'Content-Type: application/json' \\\n"+
-		"    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"/think hm\\n/say hello\\n/tool calculator {\\\"expression\\\":\\\"6*7\\\"}\\n/say done\"}]}'\n",
-		i.URL, authorization)
+	fmt.Fprintf(&b, "\nTry:\n\n  curl -N %s/v1/agents/demo/stream%s \\\n    -H 'Content-Type: application/json' \\\n    -d '%s'\n",
+		i.URL, authorization, example)
 	fmt.Fprintf(&b, "\n  agentbus chat --url %s\n\nCtrl-C stops it.\n", i.URL)
 	_, _ = io.WriteString(w, b.String()) // a closed terminal does not stop the services
 }

@@ -32,6 +32,7 @@ func faultText(f *fault.Error) string {
 		text += "; give a key with --key or AGENTBUS_KEY"
 	case fault.ThreadBusy:
 		text += "; follow it with `agentbus tail " + f.RequestID + "` or stop it with `agentbus abort " + f.RequestID + "`"
+	default: // the message says what to do
 	}
 	return text
 }

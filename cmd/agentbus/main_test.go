@@ -73,7 +73,7 @@ func noEnvironment(string) string { return "" }
 // own starts a stack for one test.
 func own(t *testing.T, args ...string) stack {
 	t.Helper()
-	s, err := startDev(context.Background(), args...)
+	s, err := startDev(t.Context(), args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,9 +42,13 @@ func (p *Platform) Config(backends ...string) (config.Config, error) {
 	return config.Load(p.configFile, base, config.Known{Backends: backends, Tools: builtin.Names()})
 }
 
-// Main is the main function of a service: it builds the parts on a platform, runs them, and ends the process with status
-// 1 when something went wrong. Build may add to the parts whatever it opened; the platform closes after them.
-func Main[E Environment](name string, build func(context.Context, *Platform, E) (service.Parts, error)) {
+// Build makes the parts of a service on a platform. What it opened is closed by Parts.Close; the platform closes after
+// that.
+type Build[E Environment] func(context.Context, *Platform, E) (service.Parts, error)
+
+// Main is the main function of a service: it builds the parts, runs them, and ends the process with status 1 when
+// something went wrong.
+func Main[E Environment](name string, build Build[E]) {
 	ctx, stop := service.Signals(context.Background())
 	defer stop()
 	if err := run(ctx, name, os.Environ(), build); err != nil {
@@ -57,7 +61,7 @@ func Main[E Environment](name string, build func(context.Context, *Platform, E) 
 // flushTime is how long the last spans and metrics may take on their way.
 const flushTime = 3 * time.Second
 
-func run[E Environment](ctx context.Context, name string, environ []string, build func(context.Context, *Platform, E) (service.Parts, error)) error {
+func run[E Environment](ctx context.Context, name string, environ []string, build Build[E]) error {
 	vars, err := env.Read(environ)
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ func TestServeLetsGoOfStreamsBeforeItWaits(t *testing.T) {
 			<-drained // a stream that would never end by itself
 		}),
 	}
-	actor, addr, err := app.Serve(server, func() { close(drained) })
+	actor, addr, err := app.Serve(t.Context(), server, func() { close(drained) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestServeLetsGoOfStreamsBeforeItWaits(t *testing.T) {
 
 func TestServeSaysAtOnceThatItCannotListen(t *testing.T) {
 	t.Parallel()
-	_, _, err := app.Serve(&http.Server{Addr: "127.0.0.1:-1", ReadHeaderTimeout: time.Second}, nil)
+	_, _, err := app.Serve(t.Context(), &http.Server{Addr: "127.0.0.1:-1", ReadHeaderTimeout: time.Second}, nil)
 	if err == nil || !strings.Contains(err.Error(), "open the HTTP server") {
 		t.Errorf("got %v", err)
 	}

@@ -17,8 +17,9 @@ const closeTime = 10 * time.Second
 
 // Serve returns the actor of an HTTP server. It listens before it returns, so that an address in use is an error at the
 // start. When the actor stops it calls drain, which ends what would never end by itself, and waits for the rest.
-func Serve(server *http.Server, drain func()) (service.Actor, net.Addr, error) {
-	listener, err := net.Listen("tcp", server.Addr)
+func Serve(ctx context.Context, server *http.Server, drain func()) (service.Actor, net.Addr, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", server.Addr)
 	if err != nil {
 		return service.Actor{}, nil, fmt.Errorf("open the HTTP server: %w", err)
 	}
@@ -37,7 +38,9 @@ func Serve(server *http.Server, drain func()) (service.Actor, net.Addr, error) {
 		if err != nil {
 			err = errors.Join(err, server.Close())
 		}
-		<-ended
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
 		return err
 	}
 	return service.Actor{Name: "http", Run: run}, listener.Addr(), nil

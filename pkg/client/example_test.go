@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"net/http/httptest"
 
 	"github.com/agentbus/agentbus/pkg/client"
@@ -21,7 +20,8 @@ func ExampleClient_Stream() {
 	request := event.AgentRequest{Messages: []event.InputMessage{event.UserText("hello")}}
 	for e, err := range c.Stream(context.Background(), "demo", request, client.StreamOptions{}) {
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		switch body := e.Body.(type) {
 		case event.Text:
@@ -42,7 +42,8 @@ func ExampleClient_Follow() {
 
 	for e, err := range client.New(server.URL, "").Follow(context.Background(), "req_1", "one-6") {
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(e.ID, e.Body.Name())
 	}

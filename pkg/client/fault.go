@@ -18,8 +18,8 @@ const maxFault = 64 << 10
 // a fault that fits the status.
 func faultOf(response *http.Response) *fault.Error {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxFault)) // what came of it will do
-	f := fromBody(body)
-	if f == nil {
+	f, told := fromBody(body)
+	if !told {
 		f = fromStatus(response)
 	}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
@@ -31,19 +31,17 @@ func faultOf(response *http.Response) *fault.Error {
 	return f
 }
 
-func fromBody(body []byte) *fault.Error {
-	e, err := event.Decode(body)
-	if err != nil {
-		return nil
-	}
+// fromBody reports false for a body that is no error event.
+func fromBody(body []byte) (f *fault.Error, ok bool) {
+	e, _ := event.Decode(body) // what cannot be decoded is no event
 	told, ok := e.Body.(event.Error)
 	if !ok || told.Code == "" {
-		return nil
+		return nil, false
 	}
-	f := fault.New(told.Code, "%s", told.Message)
+	f = fault.New(told.Code, "%s", told.Message)
 	f.Retryable = told.Retryable
 	f.RequestID = told.RunningRequestID
-	return f
+	return f, true
 }
 
 func fromStatus(response *http.Response) *fault.Error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -221,9 +222,7 @@ func TestFailures(t *testing.T) {
 			var connections atomic.Int32
 			c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				connections.Add(1)
-				for name, values := range test.header {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), test.header)
 				w.WriteHeader(test.status)
 				_, _ = fmt.Fprint(w, test.body)
 			}))

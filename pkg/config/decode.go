@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -270,7 +271,7 @@ func wholeNumber(v reflect.Value) (int64, bool) {
 	case v.CanInt():
 		return v.Int(), true
 	case v.CanUint():
-		return int64(v.Uint()), v.Uint() <= 1<<63-1
+		return int64(v.Uint()), v.Uint() <= math.MaxInt64 //nolint:gosec // the second result says whether it fits
 	default:
 		return 0, false
 	}

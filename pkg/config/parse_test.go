@@ -273,8 +273,7 @@ func TestEveryKindIsDecoded(t *testing.T) {
 		case reflect.Slice, reflect.Map:
 			visit(typ.Elem(), path+"[]")
 		case reflect.Struct:
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for f := range typ.Fields() {
 				if tag := f.Tag.Get("yaml"); tag == "" || strings.Contains(tag, ",") {
 					t.Errorf("%s.%s has the tag %q; want a plain name", path, f.Name, tag)
 				}
@@ -314,9 +313,9 @@ func fieldNames(typ reflect.Type) []string {
 		return fieldNames(typ.Elem())
 	case reflect.Struct:
 		var names []string
-		for i := range typ.NumField() {
-			names = append(names, typ.Field(i).Tag.Get("yaml"))
-			names = append(names, fieldNames(typ.Field(i).Type)...)
+		for f := range typ.Fields() {
+			names = append(names, f.Tag.Get("yaml"))
+			names = append(names, fieldNames(f.Type)...)
 		}
 		return names
 	default:

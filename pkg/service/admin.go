@@ -21,11 +21,12 @@ type admin struct {
 	done     chan struct{}
 }
 
-func openAdmin(o Options, state *readiness) (*admin, error) {
+func openAdmin(ctx context.Context, o Options, state *readiness) (*admin, error) {
 	if o.AdminAddr == "" {
 		return &admin{}, nil
 	}
-	listener, err := net.Listen("tcp", o.AdminAddr)
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", o.AdminAddr)
 	if err != nil {
 		return nil, fmt.Errorf("open the admin server: %w", err)
 	}

@@ -60,7 +60,7 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 // is alive and not ready; build should give up when ctx is done.
 func Run(ctx context.Context, o Options, build func(context.Context) (Parts, error)) error {
 	var state readiness
-	admin, err := openAdmin(o, &state)
+	admin, err := openAdmin(ctx, o, &state)
 	if err != nil {
 		return err
 	}

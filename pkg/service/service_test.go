@@ -38,10 +38,10 @@ func child() {
 	err := service.Run(ctx, options, func(context.Context) (service.Parts, error) {
 		return service.Parts{
 			Actors: []service.Actor{waiting("worker"), waiting("edge"), {"announcer", announce}},
-			Close:  func() { fmt.Println("closed") },
+			Close:  func() { fmt.Fprintln(os.Stdout, "closed") },
 		}, nil
 	})
-	fmt.Println("returned", err)
+	fmt.Fprintln(os.Stdout, "returned", err)
 }
 
 func waiting(name string) service.Actor {
@@ -50,13 +50,13 @@ func waiting(name string) service.Actor {
 		if os.Getenv("SERVICE_TEST_CHILD") == "stubborn" {
 			select {}
 		}
-		fmt.Println(name, "stopped")
+		fmt.Fprintln(os.Stdout, name, "stopped")
 		return nil
 	}}
 }
 
 func announce(ctx context.Context) error {
-	fmt.Println("running")
+	fmt.Fprintln(os.Stdout, "running")
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -41,7 +41,7 @@ const (
 // The metrics. Durations are in seconds, histograms all.
 const (
 	GenAIOperationDuration   = "gen_ai.client.operation.duration"
-	GenAITokenUsage          = "gen_ai.client.token.usage"
+	GenAITokenUsage          = "gen_ai.client.token.usage" //nolint:gosec // tokens of a model
 	GenAITimeToFirstChunk    = "gen_ai.client.operation.time_to_first_chunk"
 	GenAIExecuteToolDuration = "gen_ai.execute_tool.duration"
 )

@@ -96,8 +96,8 @@ func TestSpansAreRecordedOnlyForACollector(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = tel.Shutdown(context.Background()) }) // nothing is held back
-			_, span := telemetry.Tracer(tel).Start(t.Context(), "work")  // never ended, so nothing is sent
+			t.Cleanup(func() { _ = tel.Shutdown(context.WithoutCancel(t.Context())) }) // nothing is held back
+			_, span := telemetry.Tracer(tel).Start(t.Context(), "work")                // never ended, so nothing is sent
 			if span.IsRecording() != test.want {
 				t.Errorf("recording: got %v, want %v", span.IsRecording(), test.want)
 			}

@@ -104,8 +104,7 @@ func (e Environ) Get(name string) string { return e[name] }
 // Load fills the struct of a service. The error names every variable that is wrong.
 func Load[Service any](vars Environ) (Service, error) {
 	service, err := env.ParseAsWithOptions[Service](env.Options{Environment: withoutEmpty(vars)})
-	var all env.AggregateError
-	if errors.As(err, &all) {
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
 		return service, fmt.Errorf("environment: %w", errors.Join(all.Errors...))
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/app"
@@ -101,14 +102,14 @@ type stack struct {
 func (s *stack) closing(f func()) { s.closers = append(s.closers, f) }
 
 func (s *stack) close() {
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		s.closers[i]()
+	for _, f := range slices.Backward(s.closers) {
+		f()
 	}
 	s.closers = nil
 }
 
 func (s *stack) build(ctx context.Context) (service.Parts, error) {
-	if err := s.openServers(); err != nil {
+	if err := s.openServers(ctx); err != nil {
 		return service.Parts{}, err
 	}
 	actors := []service.Actor{{Name: "redis clock", Run: s.servers.keepTime}}
@@ -203,14 +204,14 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 			return nil, err
 		}
 	}
-	g, err := gateway.New(gateway.Deps{
+	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: b, History: query.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
 		AuthRequired: s.options.Auth, Pepper: keys.pepper, Metrics: s.options.Metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	edge, addr, err := app.Serve(g.Server(s.options.Addr), g.Drain)
+	edge, addr, err := app.Serve(ctx, g.Server(s.options.Addr), g.Drain)
 	if err != nil {
 		return nil, err
 	}

@@ -20,14 +20,14 @@ type servers struct {
 	database string
 }
 
-func (s *stack) openServers() error {
+func (s *stack) openServers(ctx context.Context) error {
 	o := s.options
 	if o.Data != "" {
 		if err := os.MkdirAll(o.Data, 0o700); err != nil {
 			return fmt.Errorf("folder for the data: %w", err)
 		}
 	}
-	if err := s.openNATS(); err != nil {
+	if err := s.openNATS(ctx); err != nil {
 		return err
 	}
 	s.servers.redisURL = o.Redis
@@ -49,7 +49,7 @@ func (s *stack) openServers() error {
 	return nil
 }
 
-func (s *stack) openNATS() error {
+func (s *stack) openNATS(ctx context.Context) error {
 	if s.options.NATS != "" {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (s *stack) openNATS() error {
 	if s.options.Data != "" {
 		o.Dir = filepath.Join(s.options.Data, "nats")
 	}
-	if !isFree(o.Addr) {
+	if !isFree(ctx, o.Addr) {
 		o.Addr = "127.0.0.1:0"
 	}
 	nats, err := embedded.Start(o)
@@ -69,8 +69,9 @@ func (s *stack) openNATS() error {
 	return nil
 }
 
-func isFree(addr string) bool {
-	l, err := net.Listen("tcp", addr)
+func isFree(ctx context.Context, addr string) bool {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return false
 	}

@@ -72,7 +72,14 @@ func (s *Screen) stage(to io.Writer, style string, b event.Block, delta, whole s
 	case event.Delta:
 		s.block = b.BlockID
 		return s.text(to, style, delta)
+	case event.Stop:
+		return s.stop(to, style, b, whole)
+	default:
+		return nil
 	}
+}
+
+func (s *Screen) stop(to io.Writer, style string, b event.Block, whole string) error {
 	shown := s.block == b.BlockID
 	s.block = ""
 	if b.Discarded {
