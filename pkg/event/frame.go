@@ -39,6 +39,19 @@ func (f Frame) From(n uint64) Frame {
 	return f
 }
 
+// Before returns the part of f that comes before event n; f itself when it ends before n, nothing when it starts there or
+// later.
+func (f Frame) Before(n uint64) Frame {
+	keep := min(max(n, f.First)-f.First, uint64(len(f.Names)))
+	end := 0
+	for range keep {
+		end += bytes.IndexByte(f.Lines[end:], '\n') + 1
+	}
+	f.Lines = f.Lines[:end:end]
+	f.Names = f.Names[:keep:keep]
+	return f
+}
+
 // Line is one event of a frame, still encoded.
 type Line struct {
 	N    uint64

@@ -68,6 +68,37 @@ func TestFrameFrom(t *testing.T) {
 	}
 }
 
+func TestFrameBefore(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		before uint64
+		want   []uint64
+	}{
+		{"before the frame is nothing", 3, nil},
+		{"its first event is nothing", 10, nil},
+		{"the middle drops what follows", 11, []uint64{10}},
+		{"the last event is dropped alone", 12, []uint64{10, 11}},
+		{"what follows is the whole frame", 13, []uint64{10, 11, 12}},
+		{"far behind is the whole frame", 1 << 60, []uint64{10, 11, 12}},
+	}
+	for _, tt := range tests {
+		part := frame(10, 3).Before(tt.before)
+		if got := numbers(t, part); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+		if part.First != 10 || part.Next() != 10+uint64(len(tt.want)) {
+			t.Errorf("%s: goes from %d to %d", tt.name, part.First, part.Next())
+		}
+		if part.Terminal() != (len(tt.want) == 3) {
+			t.Errorf("%s: terminal is %v", tt.name, part.Terminal())
+		}
+		if len(tt.want) == 0 && len(part.Lines) > 0 {
+			t.Errorf("%s: the lines %q are left", tt.name, part.Lines)
+		}
+	}
+}
+
 func TestFrameFromLeavesTheSharedFrameAlone(t *testing.T) {
 	t.Parallel()
 	f := frame(0, 3)
@@ -93,6 +124,10 @@ func TestFrameCutAnywhereIsTheFrame(t *testing.T) {
 		}
 		if got := numbers(t, f.From(cut)); !slices.Equal(got, want) {
 			t.Fatalf("From(%d) of %d events from %d on gives %v, want %v", cut, size, first, got, want)
+		}
+		if head, tail := f.Before(cut), f.From(cut); string(head.Lines)+string(tail.Lines) != string(f.Lines) ||
+			len(head.Names)+len(tail.Names) != size {
+			t.Fatalf("cut at %d, %d events from %d on are %d and %d", cut, size, first, len(head.Names), len(tail.Names))
 		}
 	})
 }
