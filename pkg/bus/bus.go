@@ -93,6 +93,8 @@ func dial(ctx context.Context, o Options) (*nats.Conn, error) {
 		// What is published while the connection is down must fail now, not be stored at some later time.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(2 * time.Second),
+		// A subscription that is read message by message reserves this many places, for every read of a page.
+		nats.SyncQueueLen(2 * pageMessages),
 	}
 	if checkToken(o.Name) == nil {
 		options = append(options, nats.CustomInboxPrefix("_INBOX."+o.Name))

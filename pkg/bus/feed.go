@@ -12,7 +12,7 @@ import (
 
 // Limits of the ring of recent frames that a log's readers in this process share.
 const (
-	ringBytes  = 256 << 10
+	ringBytes  = 512 << 10
 	ringFrames = 512
 )
 

@@ -18,7 +18,7 @@ import (
 // Limits of a frame and of what waits for the next one. A message's limit of 1 MiB counts its headers too.
 const (
 	maxEventBytes   = 900 << 10
-	frameBytes      = 256 << 10
+	frameBytes      = 64 << 10
 	frameEvents     = 4096
 	maxBacklogBytes = 1 << 20
 )
@@ -53,9 +53,12 @@ type batch struct {
 }
 
 // Claim makes the caller the only writer of the log: it appends a claim event with the next epoch, which fences every
-// earlier writer, and returns the log as it was before. The writer's appends carry ctx's trace and stop when ctx is
-// done. ErrEnded when the log has its terminal event.
-func (b *Bus) Claim(ctx context.Context, log LogID, runner, build string) (*Writer, []event.Frame, error) {
+// earlier writer, and returns the log as it was before. Where that was empty, the claim brings opening with it, in the
+// same frame. The writer's appends carry ctx's trace and stop when ctx is done. ErrEnded when the log has its terminal
+// event.
+func (b *Bus) Claim(
+	ctx context.Context, log LogID, runner, build string, opening ...event.Body,
+) (*Writer, []event.Frame, error) {
 	subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +71,7 @@ func (b *Bus) Claim(ctx context.Context, log LogID, runner, build string) (*Writ
 	// Most claims are the first, so the log is read only after an attempt that takes it for empty.
 	var frames []event.Frame
 	for {
-		err := w.claim(ctx, frames, runner, build)
+		err := w.claim(ctx, frames, event.Claim{Runner: runner, Build: build}, opening)
 		if err == nil {
 			break
 		}
@@ -87,24 +90,27 @@ func (b *Bus) Claim(ctx context.Context, log LogID, runner, build string) (*Writ
 }
 
 // claim tries to append the claim event after frames.
-func (w *Writer) claim(ctx context.Context, frames []event.Frame, runner, build string) error {
+func (w *Writer) claim(ctx context.Context, frames []event.Frame, claim event.Claim, opening []event.Body) error {
 	w.epoch, w.next, w.sequence = 1, 0, 0
 	if len(frames) > 0 {
 		newest := frames[len(frames)-1]
 		w.epoch, w.next, w.sequence = newest.Epoch+1, newest.Next(), newest.Sequence
+		opening = nil
 	}
-	body := event.Claim{Epoch: w.epoch, Runner: runner, Build: build}
-	text, err := w.append(nil, body, w.next)
-	if err != nil {
-		return err
+	claim.Epoch = w.epoch
+	f := event.Frame{Incarnation: w.inc, Epoch: w.epoch, First: w.next}
+	for _, body := range append([]event.Body{claim}, opening...) {
+		lines, err := w.append(f.Lines, body, f.Next())
+		if err != nil {
+			return err
+		}
+		f.Names, f.Lines = append(f.Names, body.Name()), lines
 	}
-	f := event.Frame{Incarnation: w.inc, Epoch: w.epoch, First: w.next, Names: []event.Name{body.Name()}, Lines: text}
 	// Two runners may try the same epoch at the same place: the message id must tell them apart.
 	if err := w.store(ctx, f, id.New("claim")); err != nil {
 		return err
 	}
-	w.next++
-	w.stored = w.next
+	w.next, w.stored = f.Next(), f.Next()
 	return nil
 }
 

@@ -41,6 +41,7 @@ type Start struct {
 	AgentID   string `json:"agentId"`
 	RequestID string `json:"requestId"`
 	ThreadID  string `json:"threadId"`
+	Index     int    `json:"index"` // of the request on its thread; see Thread
 }
 
 // Abort asks for the end of a request: agentbus.command.<tenant>.<requestId>.abort, the first one counts.

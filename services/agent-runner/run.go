@@ -24,6 +24,7 @@ type claim struct {
 	runner   *Runner
 	log      bus.LogID
 	accepted command.Accepted
+	index    int // of the request on its thread
 	writer   *bus.Writer
 	own      []event.Event // the request's events so far, those of this claim included
 }
@@ -40,7 +41,8 @@ func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, sta
 	if err != nil {
 		return err
 	}
-	writer, frames, err := r.deps.Bus.Claim(ctx, log, r.deps.Name, r.deps.Build)
+	opening := opening(accepted)
+	writer, frames, err := r.deps.Bus.Claim(ctx, log, r.deps.Name, r.deps.Build, opening...)
 	if errors.Is(err, bus.ErrEnded) {
 		return nil
 	}
@@ -59,15 +61,26 @@ func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, sta
 		}
 	})
 
-	c := &claim{runner: r, log: log, accepted: accepted, writer: writer}
-	if err := c.read(frames); err != nil {
+	c := &claim{runner: r, log: log, accepted: accepted, index: start.Index, writer: writer}
+	if err := c.read(frames, opening); err != nil {
 		return err
 	}
 	return c.run(ctx)
 }
 
-// read takes up the log as it was before the claim, and the claim.
-func (c *claim) read(frames []event.Frame) error {
+// opening is what a log starts with, behind its first claim.
+func opening(a command.Accepted) []event.Body {
+	return []event.Body{
+		event.Input{
+			ThreadID: a.ThreadID, AgentID: a.AgentID,
+			Messages: a.Request.Messages, ActionResults: a.Request.Context.ActionResults,
+		},
+		event.Metadata{ThreadID: a.ThreadID, AgentID: a.AgentID, ProtocolVersion: event.Protocol},
+	}
+}
+
+// read takes up the log as it was before the claim, the claim, and the opening that came with it into an empty log.
+func (c *claim) read(frames []event.Frame, opening []event.Body) error {
 	for _, f := range frames {
 		events, err := f.Events()
 		if err != nil {
@@ -76,6 +89,12 @@ func (c *claim) read(frames []event.Frame) error {
 		c.own = append(c.own, events...)
 	}
 	c.note(event.Claim{Epoch: c.writer.Epoch(), Runner: c.runner.deps.Name, Build: c.runner.deps.Build})
+	if len(frames) > 0 {
+		return nil
+	}
+	for _, body := range opening {
+		c.note(body)
+	}
 	return nil
 }
 
@@ -107,9 +126,6 @@ func (c *claim) run(ctx context.Context) error {
 
 // serve fills request and runs it.
 func (c *claim) serve(ctx context.Context, request *loop.Request) error {
-	if err := c.open(); err != nil {
-		return err
-	}
 	r := c.runner
 	refuse := func(cause error) error {
 		request.State.Fold(c.own...)
@@ -140,31 +156,6 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	request.Actions = actions{c}
 	request.Price = r.price(request.Agent)
 	return loop.Run(ctx, *request)
-}
-
-// open writes what every log starts with, unless an earlier runner did.
-func (c *claim) open() error {
-	var has transcript.State
-	has.Fold(c.own...)
-	var bodies []event.Body
-	if !has.Heard() {
-		bodies = append(bodies, event.Input{
-			ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
-			Messages: c.accepted.Request.Messages, ActionResults: c.accepted.Request.Context.ActionResults,
-		})
-	}
-	if !has.Opened() {
-		bodies = append(bodies, event.Metadata{
-			ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID, ProtocolVersion: event.Protocol,
-		})
-	}
-	for _, body := range bodies {
-		if err := c.writer.Emit(body); err != nil {
-			return err
-		}
-		c.note(body)
-	}
-	return nil
 }
 
 // aborted looks for the abort of the request.

@@ -30,7 +30,7 @@ import (
 type Bus interface {
 	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
 	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
-	Claim(ctx context.Context, log bus.LogID, runner, build string) (*bus.Writer, []event.Frame, error)
+	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)

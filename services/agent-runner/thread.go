@@ -14,10 +14,7 @@ import (
 // earlier returns the events of the thread's earlier requests, in order: from history, or from the stream while
 // history does not answer.
 func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
-	index, err := c.index(ctx)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "the thread could not be read; try again")
-	}
+	index := c.index
 	if index == 0 {
 		return nil, nil
 	}
@@ -33,26 +30,6 @@ func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
 			"the earlier messages of the thread could not be read; try again")
 	}
 	return events, nil
-}
-
-// index is the request's place on its thread.
-func (c *claim) index(ctx context.Context) (int, error) {
-	newest, err := c.runner.deps.Bus.Thread(ctx, c.log.Tenant, c.accepted.ThreadID)
-	if err != nil {
-		return 0, err
-	}
-	if newest.RequestID == c.log.RequestID {
-		return newest.Index, nil
-	}
-	for record, err := range c.runner.deps.Bus.ThreadRecords(ctx, c.log.Tenant, c.accepted.ThreadID, 0) {
-		if err != nil {
-			return 0, err
-		}
-		if record.RequestID == c.log.RequestID {
-			return record.Index, nil
-		}
-	}
-	return 0, fmt.Errorf("request %s is not on thread %s", c.log.RequestID, c.accepted.ThreadID)
 }
 
 func (c *claim) fromHistory(ctx context.Context, index int) ([]event.Event, error) {

@@ -12,8 +12,6 @@ import (
 type request struct {
 	id        string
 	started   time.Time // of its first event
-	heard     bool      // has its input
-	opened    bool      // has its metadata
 	spoken    bool      // the user said something, beside action results
 	stalls    int       // claims since the last finished step
 	nextBlock int
@@ -29,12 +27,6 @@ type request struct {
 
 // Started is the time of the request's first event; zero when it has none.
 func (s *State) Started() time.Time { return s.request.started }
-
-// Heard reports whether the request's log has its input.
-func (s *State) Heard() bool { return s.request.heard }
-
-// Opened reports whether the request's log has its metadata.
-func (s *State) Opened() bool { return s.request.opened }
 
 // Spoken reports whether the request brought a message of the user, beside action results.
 func (s *State) Spoken() bool { return s.request.spoken }

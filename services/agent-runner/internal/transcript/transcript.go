@@ -82,8 +82,6 @@ func (s *State) progress(body event.Body) {
 	switch b := body.(type) {
 	case event.Claim:
 		r.stalls++
-	case event.Metadata:
-		r.opened = true
 	case event.Input:
 		s.input(b)
 	case event.UsageSoFar:
@@ -103,7 +101,6 @@ func (s *State) progress(body event.Body) {
 }
 
 func (s *State) input(b event.Input) {
-	s.request.heard = true
 	for _, m := range b.Messages {
 		s.request.spoken = true
 		s.entries = append(s.entries, entry{requestID: s.request.id, user: userParts(m.Content)})

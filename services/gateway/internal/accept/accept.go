@@ -23,6 +23,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
 )
 
 // attempts is how often a request tries to become its thread's next one before it is told that the thread is busy.
@@ -77,6 +78,12 @@ func Hash(agentID string, body []byte) string {
 // request may have been taken; with a key the same call may be made again.
 func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 	a := record(c)
+	if c.Key == "" && c.Request.ThreadID == "" {
+		if err := d.begin(ctx, a); err != nil {
+			return Ticket{}, access.Unavailable(err)
+		}
+		return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
+	}
 	replayed := false
 	if c.Key != "" {
 		earlier, found, err := d.earlier(ctx, a)
@@ -87,11 +94,33 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 			a, replayed = earlier, true
 		}
 	}
-	a, again, err := d.take(ctx, c.Principal, a, replayed)
+	a, again, err := d.take(ctx, c, a, replayed)
 	if err != nil {
 		return Ticket{}, access.Unavailable(err)
 	}
 	return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
+}
+
+// begin takes a request that starts a thread and has no key. Nobody else can know its ids, so nothing needs to be looked
+// up, and its two records may be written side by side.
+func (d *Desk) begin(ctx context.Context, a command.Accepted) error {
+	if err := d.admit(ctx, bus.ThreadRecord{}, a); err != nil {
+		return err
+	}
+	first := next(bus.ThreadRecord{}, a)
+	records, parallel := errgroup.WithContext(ctx)
+	records.Go(func() error {
+		_, _, err := d.bus.Accept(parallel, a)
+		return err
+	})
+	records.Go(func() error {
+		_, err := d.bus.AdvanceThread(parallel, a.Tenant, first, 0)
+		return err
+	})
+	if err := records.Wait(); err != nil {
+		return err
+	}
+	return d.bus.Start(ctx, startOf(a, first.Index))
 }
 
 // record gives the call its ids. With a key they derive from it, so that a retry has the same.
@@ -138,39 +167,40 @@ func mismatch() error {
 
 // take makes a its thread's next request and points the runners at it. Accepted says that a's record stands already.
 // It returns the record that stands, and whether somebody else with the same key wrote it.
-func (d *Desk) take(ctx context.Context, p auth.Principal, a command.Accepted, accepted bool) (command.Accepted, bool, error) {
+func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bool) (command.Accepted, bool, error) {
 	again := false
 	for range attempts {
-		thread, err := d.thread(ctx, p, a)
+		thread, err := d.thread(ctx, c.Principal, a)
 		if err != nil {
 			return a, again, err
 		}
-		mine := thread.RequestID == a.RequestID
+		stands := thread.RequestID == a.RequestID
 		if accepted {
 			if begun, err := d.begun(ctx, a); err != nil || begun {
 				return a, again, err
 			}
-			if mine {
-				return a, again, d.bus.Start(ctx, startOf(a))
+			if stands {
+				return a, again, d.bus.Start(ctx, startOf(a, thread.Index))
 			}
 		}
-		if !mine {
+		if !stands {
 			if err := d.admit(ctx, thread, a); err != nil {
 				return a, again, err
 			}
 		}
 		if !accepted {
 			accepted = true
-			if a, again, err = d.write(ctx, a); err != nil {
+			if a, again, err = d.write(ctx, a, c.Key != ""); err != nil {
 				return a, again, err
 			}
 			if again {
 				continue // from where the other one stands
 			}
 		}
-		_, err = d.bus.AdvanceThread(ctx, a.Tenant, next(thread, a), thread.Sequence)
+		mine := next(thread, a)
+		_, err = d.bus.AdvanceThread(ctx, a.Tenant, mine, thread.Sequence)
 		if err == nil {
-			return a, again, d.bus.Start(ctx, startOf(a))
+			return a, again, d.bus.Start(ctx, startOf(a, mine.Index))
 		}
 		if !errors.Is(err, bus.ErrConflict) {
 			return a, again, err
@@ -216,13 +246,16 @@ func (d *Desk) thread(ctx context.Context, p auth.Principal, a command.Accepted)
 }
 
 // write puts down what was accepted. Of two calls with one key the first wins, and the other becomes its retry.
-func (d *Desk) write(ctx context.Context, a command.Accepted) (command.Accepted, bool, error) {
+func (d *Desk) write(ctx context.Context, a command.Accepted, keyed bool) (command.Accepted, bool, error) {
 	stored, first, err := d.bus.Accept(ctx, a)
 	if err != nil {
 		return a, false, err
 	}
 	if stored.BodyHash != a.BodyHash {
 		return a, false, mismatch()
+	}
+	if !keyed {
+		return stored, !first, nil
 	}
 	if err := d.state.Remember(ctx, a.Tenant, a.RequestID, stored.BodyHash); err != nil {
 		d.log.DebugContext(ctx, "idempotency key is not cached", "error", err)
@@ -253,6 +286,6 @@ func logOf(a command.Accepted) bus.LogID {
 	return bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}
 }
 
-func startOf(a command.Accepted) command.Start {
-	return command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID, ThreadID: a.ThreadID}
+func startOf(a command.Accepted, index int) command.Start {
+	return command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID, ThreadID: a.ThreadID, Index: index}
 }
