@@ -9,6 +9,7 @@ LINT        := .tmp/bin/golangci-lint
 LINTVERSION := v2.15.0
 FUZZTIME    ?= 10s
 BENCHTIME   ?= 1s
+BENCHFLAGS  ?=
 CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/state/... ./services/...
 
 .DEFAULT_GOAL := help
@@ -52,7 +53,11 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: bench
-bench: ## run all benchmarks for BENCHTIME (1s) each
+bench: ## measure the product, in processes, beside a plain HTTP server (BENCHFLAGS="-only first")
+	go run ./cmd/bench $(BENCHFLAGS)
+
+.PHONY: microbench
+microbench: ## run the benchmarks of single packages for BENCHTIME (1s) each
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: generate
