@@ -27,7 +27,8 @@ type Follower struct {
 	feed   *feed
 	log    storedLog
 	ahead  []event.Frame // read from storage, not given yet
-	stale  bool          // storage may hold more than was read
+	stale  bool          // storage holds more than was read
+	doubt  bool          // storage may hold more, though nothing came
 	behind bool          // storage does hold more, though perhaps not every replica
 	look   time.Duration // between looks into storage while nothing comes
 	lookAt time.Time     // the next one
@@ -66,6 +67,9 @@ func (f *Follower) Next(ctx context.Context, wait time.Duration) (event.Frame, e
 		frame, ok, changed := f.take()
 		if ok {
 			return frame, nil
+		}
+		if f.doubt {
+			f.check(ctx)
 		}
 		if f.stale {
 			if err := f.fill(ctx, deadline); err != nil {
@@ -127,6 +131,13 @@ func (f *Follower) relax(look time.Duration) {
 	f.lookAt = time.Now().Add(look)
 }
 
+// check asks for the newest frame, which costs less than to read a page. Without an answer the next look asks again.
+func (f *Follower) check(ctx context.Context) {
+	f.doubt = false
+	newest, err := f.log.frame(f.bus.lastDirect(ctx, f.bus.eventsStream(), f.log.subject))
+	f.stale = f.stale || err == nil && newest.Next() > f.log.n
+}
+
 // fill reads a page from storage. A broker that does not answer is asked again until the deadline, then it is ErrIdle:
 // a reader whose broker restarts waits, as it does for a slow model.
 func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
@@ -169,7 +180,7 @@ func (f *Follower) wait(ctx context.Context, changed <-chan struct{}, deadline t
 	case <-timer.C:
 	}
 	if !time.Now().Before(f.lookAt) {
-		f.stale = true
+		f.doubt = true
 		f.relax(min(2*f.look, rarestLook))
 	}
 	return nil

@@ -109,8 +109,12 @@ func (r *storedLog) next(ctx context.Context) ([]event.Frame, bool, error) {
 // skip tells the reader that frame f was given by other means.
 func (r *storedLog) skip(f event.Frame) { r.n, r.sequence = f.Next(), f.Sequence }
 
-// seek sets the sequence just before the message that holds event n, by bisection: a log lies scattered over the
-// stream, and a cursor does not tell the sequence.
+// seekSlack is how many events before the wanted one a seek may end: to read them costs less than to look further.
+const seekSlack = 50
+
+// seek sets the sequence just before a message that holds event n or a few events before it. A log lies scattered over
+// the stream, and a cursor does not tell the sequence, so seek guesses where n lies between two messages that it knows,
+// and every other time takes the middle, which bounds it when the log grew unevenly.
 func (r *storedLog) seek(ctx context.Context) error {
 	stream := r.bus.eventsStream()
 	newest, err := r.frame(r.bus.lastDirect(ctx, stream, r.subject))
@@ -120,26 +124,36 @@ func (r *storedLog) seek(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	low, above := newest, newest.Sequence // the message at or after above starts behind n
+	low, high := newest, newest
 	if newest.First > r.n {
 		if low, err = r.frame(r.bus.nextDirect(ctx, stream, r.subject, 1)); err != nil {
 			return err
 		}
 	}
-	for low.Next() <= r.n && above > low.Sequence+1 {
-		half := low.Sequence + (above-low.Sequence)/2
-		middle, err := r.frame(r.bus.nextDirect(ctx, stream, r.subject, half))
+	for guess := true; low.Next()+seekSlack <= r.n && high.Sequence > low.Sequence+1; guess = !guess {
+		at := low.Sequence + (high.Sequence-low.Sequence)/2
+		if guess {
+			at = between(low, high, r.n-seekSlack/2)
+		}
+		middle, err := r.frame(r.bus.nextDirect(ctx, stream, r.subject, at))
 		if err != nil {
 			return err
 		}
 		if middle.First > r.n {
-			above = half
+			high = event.Frame{First: middle.First, Sequence: at} // nothing from at on starts before middle
 		} else {
 			low = middle
 		}
 	}
 	r.sequence = low.Sequence - 1
 	return nil
+}
+
+// between is the sequence behind low and before high where event n lies if events come evenly.
+func between(low, high event.Frame, n uint64) uint64 {
+	share := float64(n-low.First) / float64(high.First-low.First)
+	step := uint64(share * float64(high.Sequence-low.Sequence))
+	return low.Sequence + min(max(step, 1), high.Sequence-low.Sequence-1)
 }
 
 func (r *storedLog) frame(m stored, err error) (event.Frame, error) {
