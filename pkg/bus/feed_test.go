@@ -176,40 +176,6 @@ func TestFollowersOfOneLogShareASubscription(t *testing.T) {
 	}
 }
 
-func TestNamesPackAndUnpack(t *testing.T) {
-	t.Parallel()
-	for _, packed := range []string{"claim", "text*3", "claim,input,metadata", "text*2,done", "a,b,a"} {
-		names, err := unpackNames(packed)
-		if err != nil {
-			t.Errorf("%q: %v", packed, err)
-		}
-		if got := packNames(names); got != packed {
-			t.Errorf("got %q, want %q", got, packed)
-		}
-	}
-	for _, packed := range []string{"", ",", "a,", "*2", "a*", "a*1", "a*-1", "a*x", "a*99999999"} {
-		if names, err := unpackNames(packed); err == nil {
-			t.Errorf("%q gave %d names, want an error", packed, len(names))
-		}
-	}
-}
-
-func FuzzUnpackNames(f *testing.F) {
-	for _, seed := range []string{"claim", "text*12,done", "a*,b", "*", "a*99999999999999999999"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, packed string) {
-		names, err := unpackNames(packed)
-		if err != nil {
-			return
-		}
-		again, err := unpackNames(packNames(names))
-		if err != nil || len(again) != len(names) {
-			t.Fatalf("%q gave %d names, and those packed gave %d (%v)", packed, len(names), len(again), err)
-		}
-	})
-}
-
 func TestSubjectsTakeOnlyTokens(t *testing.T) {
 	t.Parallel()
 	b := &Bus{prefix: "p"}
