@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// replicaPatience is how long an object that is missing is looked for.
+// replicaPatience is how long an object that cannot be read is tried again.
 const replicaPatience = time.Second
 
 // PutObject stores a payload that is too large for an event. It is kept as long as the stream keeps events.
@@ -38,8 +38,8 @@ func (b *Bus) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
 		return nil, err
 	}
 	data, err := objects.GetBytes(ctx, ref.Object)
-	// A reference is made after its object, so "not found" may only be a replica that lags.
-	for begun := time.Now(); errors.Is(err, jetstream.ErrObjectNotFound) && time.Since(begun) < replicaPatience; {
+	// A reference is made after its object, so what is missing or incomplete may only lag on the replica that answers.
+	for begun := time.Now(); err != nil && time.Since(begun) < replicaPatience; {
 		if err := pause(ctx, replicaPause); err != nil {
 			return nil, fmt.Errorf("read object %.64q: %w", ref.Object, err)
 		}
