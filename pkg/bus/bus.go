@@ -80,7 +80,7 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	b := &Bus{nc: nc, js: js, prefix: o.Prefix}
-	b.feeds.start(b)
+	b.feeds.start()
 	return b, nil
 }
 

@@ -40,7 +40,7 @@ type feed struct {
 	changed chan struct{} // closed when the ring grows, and replaced
 }
 
-func (fs *feeds) start(b *Bus) {
+func (fs *feeds) start() {
 	fs.byLive = make(map[string]*feed)
 	fs.live = make(chan *nats.Msg, liveBacklog)
 	fs.quit = make(chan struct{})

@@ -260,6 +260,7 @@ func TestQuestions(t *testing.T) {
 		})
 	}()
 	for fault.CodeOf(b.Ask(t.Context(), "echo", "say", 42, &answer)) == fault.Unavailable {
+		time.Sleep(time.Millisecond)
 	}
 	if answer != "42" {
 		t.Fatalf("got %q, want the question", answer)

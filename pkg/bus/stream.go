@@ -179,20 +179,11 @@ func checkStream(have, want jetstream.StreamConfig) error {
 		return fmt.Errorf("republish must be %s -> %s", want.RePublish.Source, want.RePublish.Destination)
 	}
 	for _, subject := range want.Subjects {
-		if !contains(have.Subjects, subject) {
+		if !slices.Contains(have.Subjects, subject) {
 			return fmt.Errorf("subject %s is missing", subject)
 		}
 	}
 	return nil
-}
-
-func contains(list []string, s string) bool {
-	for _, have := range list {
-		if have == s {
-			return true
-		}
-	}
-	return false
 }
 
 // remember keeps what reading and writing need to know of the EVENTS stream.

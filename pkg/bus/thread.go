@@ -87,7 +87,7 @@ type ThreadFollower struct {
 	sub      *nats.Subscription
 	messages chan *nats.Msg // says that something came; storage is read
 	after    uint64         // sequence of the newest record that was read
-	known    uint64         // sequence of the newest record that came
+	known    uint64         // sequence of the newest record that there is
 	ahead    []ThreadRecord
 	stale    bool
 }
@@ -107,7 +107,14 @@ func (b *Bus) FollowThread(ctx context.Context, tenant, threadID string, after u
 		_ = sub.Unsubscribe() // fails only when the connection is gone
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
-	return &ThreadFollower{bus: b, subject: subject, sub: sub, messages: messages, after: after, stale: true}, nil
+	f := &ThreadFollower{bus: b, subject: subject, sub: sub, messages: messages, after: after, stale: true}
+	newest, err := b.last(ctx, b.eventsStream(), subject)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		f.Close()
+		return nil, fmt.Errorf("follow %s: %w", subject, err)
+	}
+	f.known = newest.Sequence // a replica may not have it yet
+	return f, nil
 }
 
 // Next returns the next record; ErrIdle when none came for wait, ctx's error when that is done.
