@@ -49,7 +49,7 @@ func layers() []layer {
 			and("services/history/internal/store", "services/history/internal/store/sqlstore"), nil,
 			"a store knows its door and no other store"},
 		{"services/agent-runner/internal/loop",
-			and("pkg/config", "pkg/price", "pkg/telemetry", "services/agent-runner/internal/..."), nil,
+			and("pkg/config", "pkg/telemetry", "services/agent-runner/internal/..."), nil,
 			"the turn loop knows neither NATS nor HTTP"},
 
 		// What services share.

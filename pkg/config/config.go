@@ -51,18 +51,6 @@ type ClientTool struct {
 	Schema      map[string]any `yaml:"schema"`
 }
 
-// Model tells what a model costs.
-type Model struct {
-	Price Price `yaml:"price"`
-}
-
-// Price is in US dollars for a million tokens.
-type Price struct {
-	Input       float64 `yaml:"input"`
-	Output      float64 `yaml:"output"`
-	CachedInput float64 `yaml:"cachedInput"`
-}
-
 // Tool changes how a tool is treated.
 type Tool struct {
 	Approval  tool.Approval `yaml:"approval"` // always, never; default: the tool's own

@@ -91,21 +91,6 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 }
 
-func TestPrice(t *testing.T) {
-	t.Parallel()
-	c := config.Config{Models: map[string]config.Model{
-		"m":            {Price: config.Price{Input: 1}},
-		"m-2025-01-01": {Price: config.Price{Input: 2}},
-	}}
-	tests := map[string]float64{"m": 1, "m-2025-01-01": 2, "m-2026-02-02": 1, "m-20260202": 1, "m-latest": 1, "m-mini": 0, "": 0}
-	for model, want := range tests {
-		got, ok := c.Price(model)
-		if got.Input != want || ok != (want > 0) {
-			t.Errorf("%q: got %v, %v, want %v", model, got.Input, ok, want)
-		}
-	}
-}
-
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

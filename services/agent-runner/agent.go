@@ -8,7 +8,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/price"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
 	"github.com/go-json-experiment/json"
@@ -95,10 +94,14 @@ func (a agent) forRequest(request event.AgentRequest) (loop.Agent, error) {
 	return agent, nil
 }
 
-// price is what a turn of the agent costs.
+// price is what a turn of the agent costs: at the price of the model that answered or, when the configuration knows
+// none, of the model that was asked.
 func (r *Runner) price(agent loop.Agent) func(model string, usage event.Usage) float64 {
 	return func(model string, usage event.Usage) float64 {
-		usd, _ := price.Cost(r.deps.Config.Models, usage, model, agent.Model)
-		return usd
+		price, ok := r.deps.Config.Price(model)
+		if !ok {
+			price, _ = r.deps.Config.Price(agent.Model)
+		}
+		return price.Cost(usage)
 	}
 }
