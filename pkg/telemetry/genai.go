@@ -45,3 +45,8 @@ const (
 	GenAITimeToFirstChunk    = "gen_ai.client.operation.time_to_first_chunk"
 	GenAIExecuteToolDuration = "gen_ai.execute_tool.duration"
 )
+
+// GenAIDurationBuckets are the bucket boundaries that the conventions advise for durations, in seconds.
+func GenAIDurationBuckets() []float64 {
+	return []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+}

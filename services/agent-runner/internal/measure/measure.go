@@ -40,7 +40,7 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 	var errs [5]error
 	m.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIOperationDuration, metric.WithUnit("s"),
 		metric.WithDescription("Time of one turn of a model."),
-		metric.WithExplicitBucketBoundaries(.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92))
+		metric.WithExplicitBucketBoundaries(telemetry.GenAIDurationBuckets()...))
 	m.tokens, errs[1] = meter.Int64Histogram(telemetry.GenAITokenUsage, metric.WithUnit("{token}"),
 		metric.WithDescription("Tokens of one turn of a model."),
 		metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864))

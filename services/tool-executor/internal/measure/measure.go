@@ -35,7 +35,7 @@ func New() (*Instruments, error) {
 	var errs [3]error
 	i.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIExecuteToolDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long calls of tools took."),
-		metric.WithExplicitBucketBoundaries(.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92))
+		metric.WithExplicitBucketBoundaries(telemetry.GenAIDurationBuckets()...))
 	i.calls, errs[1] = meter.Int64Counter("agentbus.tool.calls",
 		metric.WithDescription("Calls of tools by how they ended, refused ones too."))
 	i.late, errs[2] = meter.Int64Counter("agentbus.tool.results.dropped",
