@@ -107,8 +107,8 @@ func await(address string) error {
 func find() (string, error) {
 	var folders []string
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			folders = append(folders, filepath.Dir(real))
+		if program, err := filepath.EvalSymlinks(path); err == nil {
+			folders = append(folders, filepath.Dir(program))
 		}
 	}
 	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
@@ -135,7 +135,7 @@ func isProgram(folder, name string) bool {
 // servant says who runs the server: PostgreSQL refuses root, which hands dir over to somebody without rights.
 func servant(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil
+		return new(syscall.SysProcAttr), nil // whoever we are
 	}
 	account, err := user.Lookup("postgres")
 	if err != nil {

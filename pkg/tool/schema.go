@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func (s *Schema) Check(args jsontext.Value) error {
 	if err == nil {
 		return nil
 	}
-	invalid, ok := err.(*jsonschema.ValidationError)
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return s.refuse(err, "they do not fit the schema")
 	}

@@ -33,12 +33,12 @@ func BackendNames() []string { return slices.Sorted(maps.Keys(list())) }
 func Backends(c config.Config, getenv func(string) string) (map[string]backend.Backend, error) {
 	backends := make(map[string]backend.Backend, len(c.Agents))
 	for name, agent := range c.Agents {
-		make, ok := list()[agent.Backend]
+		open, ok := list()[agent.Backend]
 		if !ok {
 			return nil, fmt.Errorf("agent %s: there is no backend %q; there are %s",
 				name, agent.Backend, strings.Join(BackendNames(), ", "))
 		}
-		backends[name] = make(agent, getenv)
+		backends[name] = open(agent, getenv)
 	}
 	return backends, nil
 }

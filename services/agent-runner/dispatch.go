@@ -69,7 +69,8 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 		}, nil
 	}
 	if err != nil {
-		return loop.Output{}, d.failed(wait, fault.Wrap(err, fault.Unavailable, "the result of tool %s could not be read; try again", call.Name))
+		return loop.Output{}, d.failed(wait,
+			fault.Wrap(err, fault.Unavailable, "the result of tool %s could not be read; try again", call.Name))
 	}
 	return d.output(ctx, result)
 }

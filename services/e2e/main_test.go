@@ -42,10 +42,12 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder: the system clears what stays behind
 	mock, err := startMock(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, aimock.ErrMissing) && os.Getenv("AGENTBUS_REQUIRE_SERVERS") != "1":
+		mockMissing = err
+	case err != nil:
 		return 1, err
-	}
-	if mock != nil {
+	default:
 		defer func() { err = errors.Join(err, mock.Stop()) }()
 	}
 	options := stack.Options{Kind: kind, Dir: dir}
@@ -70,16 +72,11 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	return code, nil
 }
 
-// startMock starts the mock of the providers' APIs. Without node and npm it returns nil, unless they are required.
+// startMock starts the mock of the providers' APIs; aimock.ErrMissing without node and npm.
 func startMock(ctx context.Context) (*aimock.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // the first time, npm fetches the package
 	defer cancel()
-	mock, err := aimock.Start(ctx, "aimock", "testdata/models.json")
-	if errors.Is(err, aimock.ErrMissing) && os.Getenv("AGENTBUS_REQUIRE_SERVERS") != "1" {
-		mockMissing = err
-		return nil, nil
-	}
-	return mock, err
+	return aimock.Start(ctx, "aimock", "testdata/models.json")
 }
 
 // writeConfig writes the configuration of the stack, with agents on the mock if there is one, and returns its path.

@@ -118,7 +118,7 @@ func markers(dir string, hang bool) []tool.Tool {
 				return tool.Result{}, err
 			}
 			if hang {
-				fmt.Println("runs", effect)
+				fmt.Fprintln(os.Stdout, "runs", effect)
 				<-ctx.Done()
 			}
 			return tool.Result{Content: "finished"}, nil

@@ -18,7 +18,8 @@ const schema = `{
 	"properties": {
 		"expression": {
 			"type": "string", "minLength": 1, "maxLength": 1000,
-			"description": "Such as (1 + 2) * 3 ^ 2 or round(sqrt(2), 4). Operators: + - * / % ^ and parentheses. Functions: sqrt, abs, min, max, round."
+			"description": "Such as (1 + 2) * 3 ^ 2 or round(sqrt(2), 4). ` +
+	`Operators: + - * / % ^ and parentheses. Functions: sqrt, abs, min, max, round."
 		}
 	},
 	"required": ["expression"],

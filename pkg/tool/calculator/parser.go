@@ -17,7 +17,7 @@ const (
 //
 //	sum      = product { ("+" | "-") product }
 //	product  = signed { ("*" | "/" | "%") signed }
-//	signed   = ("+" | "-") signed | power
+//	signed   = power | ("+" | "-") signed
 //	power    = operand [ "^" signed ]
 //	operand  = number | "(" sum ")" | name "(" sum { "," sum } ")"
 //

@@ -77,7 +77,7 @@ func (s *Stack) startDev(ctx context.Context) error {
 	if err := s.build(ctx, "agentbus", "./cmd/agentbus"); err != nil {
 		return err
 	}
-	addr, err := freeAddr()
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	http, err := freeAddr()
+	http, err := freeAddr(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 		"CONFIG_FILE=" + s.options.Config, "NATS_PROVISION=create", "AUTH=off", "HTTP_ADDR=" + http,
 	}
 	for _, name := range []string{"history", "tool-executor", "agent-runner", "gateway"} {
-		admin, err := freeAddr()
+		admin, err := freeAddr(ctx)
 		if err != nil {
 			return err
 		}
@@ -130,11 +130,11 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 }
 
 func (s *Stack) startNATS(ctx context.Context) (url string, err error) {
-	client, err := freeAddr()
+	client, err := freeAddr(ctx)
 	if err != nil {
 		return "", err
 	}
-	monitor, err := freeAddr()
+	monitor, err := freeAddr(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +152,7 @@ func (s *Stack) startNATS(ctx context.Context) (url string, err error) {
 }
 
 func (s *Stack) startRedis(ctx context.Context) (url string, err error) {
-	addr, err := freeAddr()
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -174,8 +174,8 @@ func (s *Stack) Run(ctx context.Context, name, ready string, env []string, comma
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", name, err)
 	}
-	defer func() { _ = output.Close() }() // the child has its own handle
-	p.cmd = exec.Command(command, args...)
+	defer func() { _ = output.Close() }()  // the child has its own handle
+	p.cmd = exec.Command(command, args...) //nolint:gosec,noctx // a server of ours; Stop ends it
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = output, output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -262,7 +262,7 @@ func (s *Stack) build(ctx context.Context, name, pkg string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", s.binary(name), pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", s.binary(name), pkg) //nolint:gosec // packages of startDev and startProcesses
 	cmd.Dir = root
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, output)
@@ -278,8 +278,9 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(output))), nil
 }
 
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freeAddr(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
@@ -288,7 +289,11 @@ func freeAddr() (string, error) {
 
 func waitHTTP(ctx context.Context, url string) error {
 	return wait(ctx, func() error {
-		response, err := http.Get(url)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return err
 		}
@@ -302,7 +307,8 @@ func waitHTTP(ctx context.Context, url string) error {
 
 func waitDial(ctx context.Context, addr string) error {
 	return wait(ctx, func() error {
-		conn, err := net.Dial("tcp", addr)
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return err
 		}

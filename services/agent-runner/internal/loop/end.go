@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -113,8 +114,8 @@ func (r *run) failed(e *fault.Error) event.Body {
 func (r *run) content() (content []event.Content, extra jsontext.Value) {
 	content = r.State.Content()
 	size := 0
-	for i := len(content) - 1; i >= 0; i-- {
-		text, err := json.Marshal(content[i], jsontext.EscapeForJS(true))
+	for i, c := range slices.Backward(content) {
+		text, err := json.Marshal(c, jsontext.EscapeForJS(true))
 		if err != nil || size+len(text) > maxContentBytes {
 			return content[i+1:], jsontext.Value(`{"truncated":true}`)
 		}

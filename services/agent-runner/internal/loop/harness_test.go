@@ -14,8 +14,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // thread is a conversation under test: the requests that it gets, and the log that each leaves.
@@ -242,13 +240,4 @@ func texts(content []event.Content) string {
 		}
 	}
 	return strings.Join(parts, "|")
-}
-
-func value(t *testing.T, v any) jsontext.Value {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }

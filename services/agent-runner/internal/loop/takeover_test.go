@@ -122,6 +122,7 @@ func unstopped(events []event.Event) (ids []string) {
 			ids = append(ids, b.BlockID)
 		case event.Stop:
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == b.BlockID })
+		default: // a delta, or no block
 		}
 	}
 	return ids

@@ -69,7 +69,7 @@ func TestATurnIsASpanWithinItsRequest(t *testing.T) {
 		attribute.Int64("gen_ai.usage.input_tokens", 7), attribute.String("agentbus.request.id", "req_1"),
 	} {
 		if !slices.Contains(chat.Attributes, want) {
-			t.Errorf("the turn's span lacks %s=%s", want.Key, want.Value.Emit())
+			t.Errorf("the turn's span lacks %s=%s", want.Key, want.Value.String())
 		}
 	}
 	for _, name := range []string{

@@ -39,6 +39,7 @@ func (s *State) turn(blocks []Block) (said, results []backend.Part) {
 		case event.NameToolCall:
 			said = append(said, b.call())
 			results = append(results, s.result(b))
+		default: // a tool_result is for clients: the model reads the output
 		}
 	}
 	return said, results

@@ -79,9 +79,7 @@ func TestCall(t *testing.T) {
 func TestAPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	broken := behaviour(func(context.Context) (tool.Result, error) {
-		var m map[string]int
-		m["x"] = 1
-		return tool.Result{}, nil
+		panic("broken")
 	})
 	_, err := limit.New(1).Call(t.Context(), broken, tool.Call{}, time.Second)
 	if p, ok := errors.AsType[*limit.PanicError](err); !ok || len(p.Stack) == 0 {

@@ -14,7 +14,9 @@ import (
 const MaxSummary = 200
 
 // escapes are the control sequences of terminals (ECMA-48): CSI, then OSC and its like up to their end, then the rest.
-var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?|\x1b[ -/]*[0-~]?`)
+var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]?` +
+	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?` +
+	`|\x1b[ -/]*[0-~]?`)
 
 // Summary makes one line of at most MaxSummary runes of text. Nothing in it moves a cursor, changes the direction of
 // reading or hides: terminal sequences, control characters and the invisible characters of Unicode are gone.
