@@ -19,11 +19,6 @@ import (
 // DefaultBaseURL is the address of Anthropic itself.
 const DefaultBaseURL = "https://api.anthropic.com"
 
-const (
-	defaultRetries = 2
-	maxRetryWait   = 5 * time.Second // a longer wait is the client's to decide
-)
-
 // Options say which server to call. Nothing is taken from the environment.
 type Options struct {
 	BaseURL string // with or without "/v1"; default DefaultBaseURL
@@ -51,7 +46,7 @@ func New(o Options) *Backend {
 	options := []option.RequestOption{
 		option.WithBaseURL(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, DefaultBaseURL), "/"), "/v1")),
 		option.WithHTTPClient(client),
-		option.WithMaxRetries(max(0, cmp.Or(o.Retries, defaultRetries))),
+		option.WithMaxRetries(max(0, cmp.Or(o.Retries, upstream.Retries))),
 		option.WithMiddleware(refuseLongWaits),
 		option.WithoutOpenTelemetry(), // the runner has a span of its own for each turn
 	}
@@ -70,7 +65,7 @@ func New(o Options) *Backend {
 // refuseLongWaits keeps the SDK from sleeping as long as a server likes before it tries again.
 func refuseLongWaits(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
-	if err == nil && upstream.RetryAfter(res.Header, time.Now()) > maxRetryWait {
+	if err == nil && upstream.RetryAfter(res.Header, time.Now()) > upstream.MaxRetryWait {
 		res.Header.Set("X-Should-Retry", "false")
 	}
 	return res, err

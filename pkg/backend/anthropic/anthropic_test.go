@@ -1,25 +1,19 @@
 package anthropic_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/tools/txtar"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -28,9 +22,7 @@ const key = "sk-ant-test-0123456789abcdef"
 
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	backendtest.Replay(t, "testdata/streams/*.txtar", *update, func(c *http.Client) backend.Backend {
-		return anthropic.New(anthropic.Options{BaseURL: "http://provider", Client: c, Retries: -1})
-	})
+	backendtest.Replay(t, "testdata/streams/*.txtar", *update, replay)
 }
 
 func say(prompt string) backend.Turn {
@@ -59,11 +51,19 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func dial(url string, retries int) backend.Backend {
+	return anthropic.New(anthropic.Options{BaseURL: url, APIKey: key, Retries: retries})
+}
+
+func replay(c *http.Client) backend.Backend {
+	return anthropic.New(anthropic.Options{BaseURL: "http://provider", Client: c, Retries: -1})
+}
+
 func open(t *testing.T, answer http.HandlerFunc) backend.Backend {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	return anthropic.New(anthropic.Options{BaseURL: server.URL, APIKey: key, Retries: -1})
+	return dial(server.URL, -1)
 }
 
 // provider answers the last block: the name of a recorded stream, "endless", "status N", or a tool's result.
@@ -97,9 +97,9 @@ func provider(w http.ResponseWriter, r *http.Request) {
 		}
 		stream(w, begin, text("It is "), text(result[0].Text), end)
 	case last.Text == "endless":
-		endless(w, r)
+		backendtest.Endless(w, r, begin, text("more "))
 	default:
-		recorded(w, last.Text)
+		backendtest.Recorded(w, "testdata/streams/"+last.Text+".txtar")
 	}
 }
 
@@ -127,133 +127,54 @@ func stream(w http.ResponseWriter, events ...string) {
 	}
 }
 
-func endless(w http.ResponseWriter, r *http.Request) {
-	stream(w, begin)
-	for range 600 {
-		fmt.Fprint(w, text("more "))
-		w.(http.Flusher).Flush()
-		select {
-		case <-r.Context().Done():
-			return
-		case <-time.After(40 * time.Millisecond):
-		}
-	}
-}
-
-func recorded(w http.ResponseWriter, name string) {
-	archive, err := txtar.ParseFile("testdata/streams/" + name + ".txtar")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	}
-	stream(w, string(archive.Files[0].Data))
-}
-
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	answer := func(status int, header, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			if name, value, ok := strings.Cut(header, ": "); ok {
-				w.Header().Set(name, value)
-			}
-			w.WriteHeader(status)
-			fmt.Fprint(w, body)
-		}
-	}
-	tests := []struct {
-		name      string
-		answer    http.HandlerFunc
-		retryable bool
-		after     time.Duration
-		want      string
-	}{
-		{"400 passes the reason on", answer(400, "", problem("invalid_request_error", "max_tokens: 9 > 8")), false, 0, "max_tokens: 9 > 8"},
-		{"401 names the variable, not the key", answer(401, "", problem("authentication_error", "invalid x-api-key "+key)), false, 0, "check ANTHROPIC_API_KEY"},
-		{"402 is a matter of billing", answer(402, "", problem("billing_error", "no credit")), false, 0, "check its billing"},
-		{"403 names the variable", answer(403, "", problem("permission_error", "no")), false, 0, "ANTHROPIC_API_KEY"},
-		{"404 names the model's setting", answer(404, "", problem("not_found_error", "model: claude-9")), false, 0, "check the agent's model and ANTHROPIC_BASE_URL: model: claude-9"},
-		{"413 says start anew", answer(413, "", problem("request_too_large", "big")), false, 0, "start a new thread"},
-		{"429 says when", answer(429, "Retry-After: 7", problem("rate_limit_error", "slow down")), true, 7 * time.Second, "limits the rate"},
-		{"500 may pass", answer(500, "", problem("api_error", "oops")), true, 0, "status 500"},
-		{"502 with a web page may pass", answer(502, "Content-Type: text/html", "<html>Bad gateway</html>"), true, 0, "status 502"},
-		{"529 is overload", answer(529, "", problem("overloaded_error", "Overloaded")), true, 0, "overloaded"},
-		{"200 with a web page is another server", answer(200, "Content-Type: text/html", "<html>Welcome</html>"), false, 0, "check ANTHROPIC_BASE_URL"},
-		{"200 with JSON is no stream", answer(200, "Content-Type: application/json", "{}"), true, 0, "cannot be read"},
-		{"200 with an empty stream is cut", answer(200, "Content-Type: text/event-stream", ""), true, 0, "broke off"},
-		{"a reset before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, 0, "does not answer"},
-		{"a reset within the answer", func(w http.ResponseWriter, _ *http.Request) {
+	answer := backendtest.Status
+	backendtest.Faults(t, dial, say("hi"), key, []backendtest.Fault{
+		{Name: "400 passes the reason on", Answer: answer(400, "", problem("invalid_request_error", "max_tokens: 9 > 8")), Message: "max_tokens: 9 > 8"},
+		{Name: "401 names the variable, not the key", Answer: answer(401, "", problem("authentication_error", "invalid x-api-key "+key)), Message: "check ANTHROPIC_API_KEY"},
+		{Name: "402 is a matter of billing", Answer: answer(402, "", problem("billing_error", "no credit")), Message: "check its billing"},
+		{Name: "403 names the variable", Answer: answer(403, "", problem("permission_error", "no")), Message: "ANTHROPIC_API_KEY"},
+		{Name: "404 names the model's setting", Answer: answer(404, "", problem("not_found_error", "model: claude-9")), Message: "check the agent's model and ANTHROPIC_BASE_URL: model: claude-9"},
+		{Name: "413 says start anew", Answer: answer(413, "", problem("request_too_large", "big")), Message: "start a new thread"},
+		{Name: "429 says when", Answer: answer(429, "Retry-After: 7", problem("rate_limit_error", "slow down")), Retryable: true, After: 7 * time.Second, Message: "limits the rate"},
+		{Name: "500 may pass", Answer: answer(500, "", problem("api_error", "oops")), Retryable: true, Message: "status 500"},
+		{Name: "502 with a web page may pass", Answer: answer(502, "Content-Type: text/html", "<html>Bad gateway</html>"), Retryable: true, Message: "status 502"},
+		{Name: "529 is overload", Answer: answer(529, "", problem("overloaded_error", "Overloaded")), Retryable: true, Message: "overloaded"},
+		{Name: "200 with a web page is another server", Answer: answer(200, "Content-Type: text/html", "<html>Welcome</html>"), Message: "check ANTHROPIC_BASE_URL"},
+		{Name: "200 with JSON is no stream", Answer: answer(200, "Content-Type: application/json", "{}"), Retryable: true, Message: "cannot be read"},
+		{Name: "200 with an empty stream is cut", Answer: answer(200, "Content-Type: text/event-stream", ""), Retryable: true, Message: "broke off"},
+		{Name: "a reset before the answer", Answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Retryable: true, Message: "does not answer"},
+		{Name: "a reset within the answer", Answer: func(w http.ResponseWriter, _ *http.Request) {
 			stream(w, begin, text("Hel"))
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, true, 0, "broke off"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := backendtest.Ask(t.Context(), open(t, tt.answer), say("hi"))
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError {
-				t.Fatalf("got %v, want %s", err, fault.AgentError)
-			}
-			if f.Retryable != tt.retryable || f.RetryAfter != tt.after {
-				t.Errorf("got retryable %t after %s, want %t after %s", f.Retryable, f.RetryAfter, tt.retryable, tt.after)
-			}
-			if !strings.Contains(f.Message, tt.want) {
-				t.Errorf("got message %q, want it to contain %q", f.Message, tt.want)
-			}
-			if strings.Contains(f.Error(), key) {
-				t.Errorf("the key shows in %q", f.Error())
-			}
-		})
-	}
+		}, Retryable: true, Message: "broke off"},
+	})
 }
 
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	b := anthropic.New(anthropic.Options{BaseURL: server.URL, Retries: -1})
-	_, err := backendtest.Ask(t.Context(), b, say("hi"))
-	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || !f.Retryable || !strings.Contains(f.Message, "check the network and ANTHROPIC_BASE_URL") {
-		t.Errorf("got %v, want a retryable fault that names the variable", err)
-	}
+	backendtest.NobodyThere(t, dial, say("hi"), "check the network and ANTHROPIC_BASE_URL")
 }
 
 func TestTriesAgainOnlyBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name   string
-		answer func(n int64, w http.ResponseWriter)
-		calls  int64
-		fails  bool
-	}{
-		{"a 529 is tried again", func(n int64, w http.ResponseWriter) {
+	backendtest.Retries(t, dial, say("hi"), []backendtest.Retry{
+		{Name: "a 529 is tried again", Answer: func(n int64, w http.ResponseWriter) {
 			if n == 1 {
 				w.WriteHeader(529)
 				return
 			}
 			stream(w, begin, text("ok"), end)
-		}, 2, false},
-		{"a cut answer is not", func(_ int64, w http.ResponseWriter) { stream(w, begin, text("Hel")) }, 1, true},
-		{"a 400 is not", func(_ int64, w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) }, 1, true},
-		{"a long wait is not", func(_ int64, w http.ResponseWriter) {
+		}, Calls: 2},
+		{Name: "a cut answer is not", Answer: func(_ int64, w http.ResponseWriter) { stream(w, begin, text("Hel")) }, Calls: 1, Fails: true},
+		{Name: "a 400 is not", Answer: func(_ int64, w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) }, Calls: 1, Fails: true},
+		{Name: "a long wait is not", Answer: func(_ int64, w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "60")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, 1, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var calls atomic.Int64
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { tt.answer(calls.Add(1), w) }))
-			t.Cleanup(server.Close)
-			_, err := backendtest.Ask(t.Context(), anthropic.New(anthropic.Options{BaseURL: server.URL, Retries: 1}), say("hi"))
-			if (err != nil) != tt.fails || calls.Load() != tt.calls {
-				t.Errorf("got %d calls and error %v, want %d and failure %t", calls.Load(), err, tt.calls, tt.fails)
-			}
-		})
-	}
+		}, Calls: 1, Fails: true},
+	})
 }
 
 func TestTheAddressMayEndWithTheVersion(t *testing.T) {
@@ -272,9 +193,9 @@ func TestTakesNothingFromTheEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-other")
 	t.Setenv("ANTHROPIC_BASE_URL", "http://other")
 	var to, sent string
-	b := anthropic.New(anthropic.Options{Retries: -1, Client: &http.Client{Transport: sees(func(r *http.Request) {
+	b := anthropic.New(anthropic.Options{Retries: -1, Client: backendtest.Unreachable(func(r *http.Request) {
 		to, sent = r.URL.String(), r.Header.Get("X-Api-Key")
-	})}})
+	})})
 	if _, err := backendtest.Ask(t.Context(), b, say("hi")); err == nil {
 		t.Error("got an answer from nobody")
 	}
@@ -283,35 +204,8 @@ func TestTakesNothingFromTheEnvironment(t *testing.T) {
 	}
 }
 
-type sees func(*http.Request)
-
-func (s sees) RoundTrip(req *http.Request) (*http.Response, error) {
-	s(req)
-	return nil, errors.New("nobody there")
-}
-
 func FuzzStream(f *testing.F) {
 	f.Add(begin + text("hi") + end)
 	f.Add("event: error\ndata: " + problem("overloaded_error", "Overloaded") + "\n\n")
-	f.Fuzz(func(t *testing.T, body string) {
-		b := anthropic.New(anthropic.Options{BaseURL: "http://provider", Retries: -1, Client: &http.Client{Transport: replies(body)}})
-		if _, err := b.Run(t.Context(), say("hi"), func(backend.Chunk) error { return nil }); err != nil {
-			if fault.CodeOf(err) != fault.AgentError {
-				t.Errorf("got %v, want %s", err, fault.AgentError)
-			}
-		}
-	})
-}
-
-type replies string
-
-func (r replies) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	w.Header().Set("Content-Type", "text/event-stream")
-	if _, err := io.WriteString(w, string(r)); err != nil {
-		return nil, err
-	}
-	res := w.Result()
-	res.Request = req
-	return res, nil
+	f.Fuzz(func(t *testing.T, body string) { backendtest.Any(t, body, replay) })
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -79,19 +78,7 @@ func TestRequests(t *testing.T) {
 	for _, tt := range turns {
 		got.Files = append(got.Files, txtar.File{Name: tt.name, Data: sent(t, tt.turn)})
 	}
-	const file = "testdata/requests.txtar"
-	if *update {
-		if err := os.WriteFile(file, txtar.Format(&got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(txtar.Format(&got)) != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", txtar.Format(&got), want)
-	}
+	backendtest.Golden(t, "testdata/requests.txtar", *update, &got)
 }
 
 // sent returns the body of the request that a turn becomes, and then the warnings that came with it.

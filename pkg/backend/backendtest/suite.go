@@ -1,5 +1,5 @@
 // Package backendtest is the conformance suite of the door [backend]: what every backend has to keep, whatever stands
-// behind it. A new backend is done when Run passes.
+// behind it. A new backend is done when Run passes and, if it calls a provider over HTTP, Replay, Faults and Retries.
 package backendtest
 
 import (

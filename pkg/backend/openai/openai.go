@@ -9,7 +9,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
@@ -19,11 +18,6 @@ import (
 
 // DefaultBaseURL is the address of OpenAI itself.
 const DefaultBaseURL = "https://api.openai.com/v1"
-
-const (
-	defaultRetries = 2
-	maxRetryWait   = 5 * time.Second // a longer wait is the client's to decide
-)
 
 // Options say which server to call. Nothing is taken from the environment.
 type Options struct {
@@ -47,7 +41,7 @@ var _ backend.Backend = (*Backend)(nil)
 // New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
 func New(o Options) *Backend {
 	base := cmp.Or(o.BaseURL, DefaultBaseURL)
-	retries := cmp.Or(o.Retries, defaultRetries)
+	retries := cmp.Or(o.Retries, upstream.Retries)
 	client := o.Client
 	if client == nil {
 		client = upstream.NewClient(0)
@@ -56,7 +50,7 @@ func New(o Options) *Backend {
 		option.WithBaseURL(base),
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(max(0, retries)),
-		option.WithMaxRetryDelay(maxRetryWait),
+		option.WithMaxRetryDelay(upstream.MaxRetryWait),
 	}
 	if o.APIKey != "" {
 		options = append(options, option.WithAPIKey(o.APIKey))

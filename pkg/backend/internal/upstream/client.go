@@ -15,6 +15,12 @@ const (
 	// Patience is how long an answer may stay silent. Reasoning models think for minutes before their first word.
 	Patience = 5 * time.Minute
 
+	// Retries is how often a backend tries again before the first byte of an answer, unless it is told otherwise.
+	Retries = 2
+
+	// MaxRetryWait is how long a backend waits before it does: a longer wait is the client's to decide.
+	MaxRetryWait = 5 * time.Second
+
 	maxErrorBody = 64 << 10 // bytes; SDKs read the bodies of errors as a whole
 	idlePerHost  = 64       // connections kept to a provider; the default of 2 would dial anew under load
 )
