@@ -40,7 +40,8 @@ type Writer struct {
 	next     uint64     // n of the next event
 	stored   uint64     // n that follows what is stored
 	queue    []batch
-	backlog  int // bytes in queue
+	spare    []byte // room of a frame that is stored, for a batch to come
+	backlog  int    // bytes in queue
 	closing  bool
 	err      error
 	sequence uint64 // of the newest message; the appender's own
@@ -156,7 +157,8 @@ func (w *Writer) Emit(body event.Body) error {
 func (w *Writer) enqueue(body event.Body) (size int, err error) {
 	last := len(w.queue) - 1
 	if last < 0 || len(w.queue[last].names) == frameEvents || len(w.queue[last].lines) >= frameBytes {
-		w.queue = append(w.queue, batch{})
+		w.queue = append(w.queue, batch{lines: w.spare})
+		w.spare = nil
 		last++
 	}
 	newest := &w.queue[last]
@@ -288,6 +290,9 @@ func (w *Writer) advance(f event.Frame) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stored = f.Next()
+	if len(w.queue) > 0 { // there is more where this came from
+		w.spare = f.Lines[:0]
+	}
 	w.moved.Broadcast()
 }
 
