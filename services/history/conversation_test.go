@@ -21,8 +21,8 @@ const tenant = "acme"
 
 func url(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "history.db") }
 
-// start runs history on b until the test ends or stop is called.
-func start(t *testing.T, b *bus.Bus, database string) (stop func()) {
+// start runs history on b until the test ends.
+func start(t *testing.T, b *bus.Bus, database string) {
 	t.Helper()
 	h, err := history.New(t.Context(), history.Deps{Bus: b, DatabaseURL: database, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -34,19 +34,12 @@ func start(t *testing.T, b *bus.Bus, database string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("history ended with %v", err)
 		}
-	}
-	t.Cleanup(stop)
-	return stop
+	})
 }
 
 // conversation writes requests on a thread as gateway and runner do.

@@ -73,7 +73,7 @@ func open(ctx context.Context, url string) (store.Store, error) {
 		return sqlite.Open(ctx, rest)
 	default:
 		return nil, fmt.Errorf("database address begins with %.12q: it must be postgres://user:password@host:port/name, "+
-			"sqlite:PATH or sqlite::memory:", scheme)
+			"sqlite::memory: or sqlite:PATH", scheme)
 	}
 }
 

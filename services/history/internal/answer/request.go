@@ -56,33 +56,32 @@ func (a *Answerer) Frames(ctx context.Context, q query.FramesQuery) (query.Frame
 	if _, err := a.request(ctx, q.RequestRef); err != nil || q.From > 1<<62 {
 		return page, err
 	}
-	events, err := a.store.Events(ctx, store.Events{
-		Tenant: q.Tenant, RequestID: q.RequestID, After: store.Position{N: q.From}, Limit: size, Bytes: pageBytes,
+	stored, err := a.store.Frames(ctx, store.Frames{
+		Tenant: q.Tenant, RequestID: q.RequestID, From: q.From, Limit: size, Bytes: pageBytes,
 	})
 	if err != nil {
 		return page, err
 	}
-	for len(events) > 0 {
+	for len(stored) > 0 {
 		run := 1
-		for run < len(events) && follows(events[run-1], events[run]) {
+		for run < len(stored) && follows(stored[run-1], stored[run]) {
 			run++
 		}
-		page.Frames = append(page.Frames, frame(events[:run]))
-		events = events[run:]
+		page.Frames = append(page.Frames, join(stored[:run]))
+		stored = stored[run:]
 	}
 	return page, nil
 }
 
-// follows reports whether b may share a frame with a, the event before it.
-func follows(a, b store.Event) bool { return b.N == a.N+1 && b.Incarnation == a.Incarnation }
+// follows reports whether b may share a frame with a, the frame before it.
+func follows(a, b event.Frame) bool { return b.First == a.Next() && b.Incarnation == a.Incarnation }
 
-func frame(events []store.Event) query.Frame {
-	f := query.Frame{Incarnation: events[0].Incarnation, First: events[0].N}
+func join(frames []event.Frame) query.Frame {
+	f := query.Frame{Incarnation: frames[0].Incarnation, First: frames[0].First}
 	var lines strings.Builder
-	for _, e := range events {
-		f.Names = append(f.Names, e.Name)
-		lines.Write(e.JSON)
-		lines.WriteByte('\n')
+	for _, part := range frames {
+		f.Names = append(f.Names, part.Names...)
+		lines.Write(part.Lines)
 	}
 	f.Lines = lines.String()
 	return f

@@ -66,7 +66,7 @@ func open(t *testing.T) store.Store {
 
 func recorder(t *testing.T, s store.Recorder, log record.Log, out *strings.Builder) *record.Recorder {
 	t.Helper()
-	handler := slog.Handler(slog.DiscardHandler)
+	handler := slog.DiscardHandler
 	if out != nil {
 		handler = slog.NewTextHandler(out, nil)
 	}

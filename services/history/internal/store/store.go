@@ -96,6 +96,8 @@ type Reader interface {
 	Ended(ctx context.Context, tenant, threadID string, before int) (int, error)
 	// Events lists events in the order of the thread: by request, then by n.
 	Events(ctx context.Context, q Events) ([]Event, error)
+	// Frames lists the log of a request, in frames that need not be cut as they came.
+	Frames(ctx context.Context, q Frames) ([]event.Frame, error)
 }
 
 // Store is a database.
@@ -143,6 +145,15 @@ type Events struct {
 	Until   time.Time // exclusive
 	Limit   int
 	Bytes   int // stop after the event that makes the JSON longer than this; 0 = no limit
+}
+
+// Frames selects the log of a request from event n = From on. Limit is required.
+type Frames struct {
+	Tenant    string
+	RequestID string
+	From      uint64
+	Limit     int // of events
+	Bytes     int // stop after the frame that makes the lines longer than this; 0 = no limit
 }
 
 // Event is an event as it is stored.

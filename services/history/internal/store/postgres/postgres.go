@@ -1,4 +1,5 @@
-// Package postgres keeps history in PostgreSQL: for more than one process, and for data that must outlive a machine.
+// Package postgres keeps history in PostgreSQL, 14 or later: for more than one process, and for data that must outlive a
+// machine.
 package postgres
 
 import (
@@ -74,6 +75,7 @@ func dialect() sqlstore.Dialect {
 		Keys:    `(SELECT * FROM unnest($1::text[], $2::text[]) AS t (tenant, id))`,
 		KeyArgs: keyArgs,
 		Locks:   true,
+		Find:    "strpos",
 		Insert:  insert,
 		Refused: refused,
 	}
@@ -104,6 +106,8 @@ func column(t sqlstore.Type, rows [][]any, i int) any {
 		return gather[int64](rows, i)
 	case sqlstore.Boolean:
 		return gather[bool](rows, i)
+	case sqlstore.Bytes:
+		return gather[[]byte](rows, i)
 	default:
 		return gather[string](rows, i)
 	}

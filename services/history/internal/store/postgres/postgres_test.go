@@ -85,3 +85,5 @@ func TestErrorsDoNotTellThePassword(t *testing.T) {
 func BenchmarkApply(b *testing.B) { storetest.BenchmarkApply(b, fresh) }
 
 func BenchmarkTranscript(b *testing.B) { storetest.BenchmarkTranscript(b, fresh) }
+
+func BenchmarkPage(b *testing.B) { storetest.BenchmarkPage(b, fresh) }

@@ -89,6 +89,7 @@ func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Keys:    `(SELECT value ->> 0 AS tenant, value ->> 1 AS id FROM json_each($1))`,
 		KeyArgs: keyArgs,
+		Find:    "instr",
 		Insert:  insert,
 		Refused: refused,
 	}

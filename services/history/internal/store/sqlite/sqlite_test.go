@@ -88,3 +88,5 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 func BenchmarkApply(b *testing.B) { storetest.BenchmarkApply(b, onFile) }
 
 func BenchmarkTranscript(b *testing.B) { storetest.BenchmarkTranscript(b, onFile) }
+
+func BenchmarkPage(b *testing.B) { storetest.BenchmarkPage(b, onFile) }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -64,7 +66,7 @@ func (b batch) apply(ctx context.Context, entries []store.Entry) (store.Result, 
 		}
 		todo = holes
 	}
-	result.Events, result.Cuts = len(f.rows), f.cuts
+	result.Events, result.Cuts = f.events(), f.cuts
 	return result, b.flush(ctx, f)
 }
 
@@ -72,7 +74,7 @@ func (b batch) apply(ctx context.Context, entries []store.Entry) (store.Result, 
 // the order of their keys, then threads, so that two processes seldom wait for each other.
 func (b batch) load(ctx context.Context, entries []store.Entry) (*fold, error) {
 	f := &fold{requests: map[Key]*request{}, threads: map[Key]*thread{}, inputs: map[Key]string{}}
-	f.stored = func(k Key, n uint64) (string, error) { return b.incarnation(ctx, k, n) }
+	f.stored = func(k Key, n uint64) (event.Frame, error) { return b.stored(ctx, k, n) }
 	requests, records := map[Key]bool{}, map[Key]bool{}
 	for _, e := range entries {
 		if e.RequestID != "" {
@@ -178,14 +180,16 @@ func (b batch) scan(ctx context.Context, query, order string, keys []Key, one fu
 	return each(ctx, b.tx, query, b.dialect.KeyArgs(keys), one)
 }
 
-func (b batch) incarnation(ctx context.Context, k Key, n uint64) (string, error) {
-	var incarnation string
-	err := b.tx.QueryRowContext(ctx, `SELECT incarnation FROM events WHERE tenant = $1 AND request_id = $2 AND n = $3`,
-		k.Tenant, k.ID, int64(n)).Scan(&incarnation)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return incarnation, err
+// stored returns the row that holds an event; no events when there is none.
+func (b batch) stored(ctx context.Context, k Key, n uint64) (part event.Frame, err error) {
+	c := selection(ofRequest).and("f.tenant = ?", k.Tenant).and("f.request_id = ?", k.ID)
+	c.and("f.first_n <= ?", int64(n)).and("f.last_n >= ?", int64(n))
+	_, err = c.frames(ctx, b.tx, "f.last_n", 1, func(_ int, _ string, f event.Frame) bool {
+		part = f
+		part.Lines = bytes.Clone(f.Lines)
+		return false
+	})
+	return part, err
 }
 
 func sorted(keys map[Key]bool) []Key {

@@ -1,50 +1,122 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
-	"database/sql"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-const (
-	ofRequest = `SELECT 0, e.request_id, e.n, e.incarnation, e.name, e.json FROM events e WHERE TRUE`
-	ofThread  = `SELECT r.idx, e.request_id, e.n, e.incarnation, e.name, e.json FROM requests r
-		JOIN events e ON e.tenant = r.tenant AND e.request_id = r.request_id WHERE NOT r.deleted AND r.idx >= 0`
-)
+// firstChunk is how many rows of a page are asked for at first.
+const firstChunk = 16
+
+// Frames lists the log of a request, row by row.
+func (s *Store) Frames(ctx context.Context, q store.Frames) ([]event.Frame, error) {
+	var frames []event.Frame
+	events, size := 0, 0
+	err := s.walk(ctx, store.Events{
+		Tenant: q.Tenant, RequestID: q.RequestID, After: store.Position{N: q.From}, Limit: q.Limit, Bytes: q.Bytes,
+	}, func(_ int, _ string, f event.Frame) (more bool) {
+		f = f.Before(f.First + uint64(q.Limit-events))
+		f.Lines = bytes.Clone(f.Lines)
+		frames = append(frames, f)
+		events, size = events+len(f.Names), size+len(f.Lines)
+		return events < q.Limit && (q.Bytes == 0 || size <= q.Bytes)
+	})
+	return frames, err
+}
 
 // Events lists events in the order of the thread.
 func (s *Store) Events(ctx context.Context, q store.Events) ([]store.Event, error) {
-	list := eventList{store: s, query: q}
-	if q.RequestID == "" {
-		err := list.readThread(ctx)
-		return list.events, err
+	var events []store.Event
+	size := 0
+	err := s.walk(ctx, q, func(index int, requestID string, f event.Frame) (more bool) {
+		for line := range f.Each() {
+			if !wanted(q, line, f.Time) {
+				continue
+			}
+			events = append(events, store.Event{
+				Index: index, RequestID: requestID, N: line.N, Incarnation: f.Incarnation, Name: line.Name,
+				JSON: jsontext.Value(bytes.Clone(line.JSON)),
+			})
+			size += len(line.JSON)
+			if len(events) == q.Limit || q.Bytes > 0 && size > q.Bytes {
+				return false
+			}
+		}
+		return true
+	})
+	return events, err
+}
+
+// wanted reports whether a query asks for an event of a frame that was stored at a time.
+func wanted(q store.Events, line event.Line, stored time.Time) bool {
+	if len(q.Names) > 0 && !slices.Contains(q.Names, line.Name) || slices.Contains(q.Without, line.Name) {
+		return false
 	}
-	c := selection(ofRequest).and("e.tenant = ?", q.Tenant).and("e.request_id = ?", q.RequestID)
-	err := list.read(ctx, c.and("e.n >= ?", int64(q.After.N)), "e.n")
-	return list.events, err
+	if !q.Blocks && q.Since.IsZero() && q.Until.IsZero() {
+		return true
+	}
+	g := look(line.JSON)
+	if g.at.IsZero() {
+		g.at = stored
+	}
+	if q.Blocks && g.delta {
+		return false
+	}
+	at := micros(g.at)
+	return at >= micros(q.Since) && (q.Until.IsZero() || at < micros(q.Until))
 }
 
-// eventList gathers events up to the limits of its query.
-type eventList struct {
-	store  *Store
-	query  store.Events
-	events []store.Event
-	bytes  int
+// walk shows the frames that may hold what q asks for, in order and from its start on, until visit has enough. Their lines
+// are valid until visit returns. A page with a limit of bytes is read in chunks: a statement's limit counts rows, nobody
+// knows how much they hold, and a server sends all that a statement finds.
+func (s *Store) walk(
+	ctx context.Context, q store.Events, visit func(index int, requestID string, f event.Frame) (more bool),
+) error {
+	w := walk{store: s, query: q, place: q.After, visit: visit, more: true}
+	if q.RequestID != "" {
+		w.place.RequestID = q.RequestID // of a request the place is an n alone
+	}
+	chunk := q.Limit
+	if q.Bytes > 0 {
+		chunk = min(chunk, firstChunk)
+	}
+	for w.more {
+		shown, err := w.chunk(ctx, chunk)
+		if err != nil {
+			return s.explain(err, "read events")
+		}
+		if shown < chunk {
+			return nil
+		}
+		chunk *= 4
+	}
+	return nil
 }
 
-func (l *eventList) full() bool {
-	return len(l.events) >= l.query.Limit || l.query.Bytes > 0 && l.bytes > l.query.Bytes
+// walk is on its way through the frames.
+type walk struct {
+	store *Store
+	query store.Events
+	place store.Position // where it goes on
+	visit func(index int, requestID string, f event.Frame) (more bool)
+	more  bool
 }
 
-// readThread reads, in the midst of a request, the rest of that request first and then the requests that follow: each is
-// one walk along an index.
-func (l *eventList) readThread(ctx context.Context) error {
-	q := l.query
+// chunk goes on for so many rows. In the midst of a request on a thread it reads the rest of that request first and then
+// the requests that follow: each is one walk along an index.
+func (w *walk) chunk(ctx context.Context, limit int) (shown int, err error) {
+	q := w.query
+	if q.RequestID != "" {
+		c := selection(ofRequest).and("f.tenant = ?", q.Tenant).and("f.request_id = ?", q.RequestID)
+		return w.read(ctx, c.and("f.last_n >= ?", int64(w.place.N)), "f.last_n", limit)
+	}
 	of := func() *clauses {
 		c := selection(ofThread).and("r.tenant = ?", q.Tenant).and("r.thread_id = ?", q.ThreadID)
 		if q.Before > 0 {
@@ -52,81 +124,51 @@ func (l *eventList) readThread(ctx context.Context) error {
 		}
 		return c
 	}
-	if q.After.RequestID == "" {
-		return l.read(ctx, of(), "r.idx, r.request_id, e.n")
+	const order = "r.idx, r.request_id, f.last_n"
+	here := w.place
+	if here.RequestID == "" {
+		return w.read(ctx, of(), order, limit)
 	}
-	rest := of().and("r.request_id = ?", q.After.RequestID).and("e.request_id = ?", q.After.RequestID)
-	if err := l.read(ctx, rest.and("e.n >= ?", int64(q.After.N)), "e.n"); err != nil || l.full() {
-		return err
+	rest := of().and("r.request_id = ?", here.RequestID).and("f.request_id = ?", here.RequestID)
+	shown, err = w.read(ctx, rest.and("f.last_n >= ?", int64(here.N)), "f.last_n", limit)
+	if err != nil || shown == limit || !w.more {
+		return shown, err
 	}
-	return l.read(ctx, of().and("(r.idx, r.request_id) > (?, ?)", q.After.Index, q.After.RequestID), "r.idx, r.request_id, e.n")
+	after, err := w.read(ctx, of().and("(r.idx, r.request_id) > (?, ?)", here.Index, here.RequestID), order, limit-shown)
+	return shown + after, err
 }
 
-func (l *eventList) read(ctx context.Context, c *clauses, order string) error {
-	c.filter(l.query)
-	c.text.WriteString(" ORDER BY " + order + " LIMIT " + strconv.Itoa(l.query.Limit-len(l.events)))
-	err := each(ctx, l.store.read, c.text.String(), c.args, func(rows *sql.Rows) error {
-		e := store.Event{}
-		var text []byte
-		if err := rows.Scan(&e.Index, &e.RequestID, &e.N, &e.Incarnation, &e.Name, &text); err != nil {
-			return err
+func (w *walk) read(ctx context.Context, c *clauses, order string, limit int) (shown int, err error) {
+	w.narrow(c)
+	return c.frames(ctx, w.store.read, order, limit, func(index int, requestID string, f event.Frame) bool {
+		if requestID == w.place.RequestID {
+			f = f.From(w.place.N)
 		}
-		e.JSON = jsontext.Value(text)
-		l.events = append(l.events, e)
-		l.bytes += len(text)
-		if l.full() {
-			return errEnough
-		}
-		return nil
+		w.place = store.Position{Index: index, RequestID: requestID, N: f.Next()}
+		w.more = w.visit(index, requestID, f)
+		return w.more
 	})
-	if err != nil {
-		return l.store.explain(err, "read events")
-	}
-	return nil
 }
 
-// clauses is a statement that grows conditions.
-type clauses struct {
-	text strings.Builder
-	args []any
-}
-
-func selection(text string) *clauses {
-	c := &clauses{}
-	c.text.WriteString(text)
-	return c
-}
-
-// and adds a condition; each ? in it stands for the next of args.
-func (c *clauses) and(condition string, args ...any) *clauses {
-	for _, arg := range args {
-		c.args = append(c.args, arg)
-		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(c.args)), 1)
-	}
-	c.text.WriteString(" AND " + condition)
-	return c
-}
-
-func (c *clauses) filter(q store.Events) {
+// narrow leaves out rows in which nothing can be wanted; what is wanted of the others is seen event by event.
+func (w *walk) narrow(c *clauses) {
+	q := w.query
 	if q.Blocks {
-		c.and("NOT e.delta")
+		c.and("f.beyond")
 	}
 	if len(q.Names) > 0 {
-		c.and("e.name IN ("+places(q.Names)+")", texts(q.Names)...)
+		find := strings.TrimSuffix(strings.Repeat(w.store.dialect.Find+"(f.names, ?) > 0 OR ", len(q.Names)), " OR ")
+		c.and("("+find+")", texts(q.Names)...)
 	}
-	if len(q.Without) > 0 {
-		c.and("e.name NOT IN ("+places(q.Without)+")", texts(q.Without)...)
+	if len(q.Without) > 0 { // rows of one such event, which may be a long one
+		c.and("f.names NOT IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(q.Without)), ", ")+")", texts(q.Without)...)
 	}
 	if !q.Since.IsZero() {
-		c.and("e.at >= ?", micros(q.Since))
+		c.and("f.latest >= ?", micros(q.Since))
 	}
 	if !q.Until.IsZero() {
-		c.and("e.at < ?", micros(q.Until))
+		c.and("f.earliest < ?", micros(q.Until))
 	}
-}
-
-func places(names []event.Name) string {
-	return strings.TrimSuffix(strings.Repeat("?, ", len(names)), ", ")
 }
 
 func texts(names []event.Name) []any {

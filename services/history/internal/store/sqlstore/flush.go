@@ -2,12 +2,14 @@ package sqlstore
 
 import (
 	"context"
+
+	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // flush writes what a batch changed.
 func (b batch) flush(ctx context.Context, f *fold) error {
 	for _, c := range f.cuts {
-		const from = `DELETE FROM events WHERE tenant = $1 AND request_id = $2 AND n >= $3`
+		const from = `DELETE FROM frames WHERE tenant = $1 AND request_id = $2 AND last_n >= $3`
 		if _, err := b.tx.ExecContext(ctx, from, c.Tenant, c.RequestID, int64(c.N)); err != nil {
 			return err
 		}
@@ -21,7 +23,7 @@ func (b batch) flush(ctx context.Context, f *fold) error {
 	if err := b.insert(ctx, inputsTable(), inputRows(f)); err != nil {
 		return err
 	}
-	if err := b.insert(ctx, eventsTable(), eventRows(f)); err != nil {
+	if err := b.insert(ctx, framesTable(), frameRows(f)); err != nil {
 		return err
 	}
 	for _, thread := range f.purged {
@@ -34,9 +36,9 @@ func (b batch) flush(ctx context.Context, f *fold) error {
 
 // purge removes what a deleted thread held. The requests stay as tombstones.
 func (b batch) purge(ctx context.Context, thread Key) error {
-	const events = `DELETE FROM events WHERE tenant = $1 AND request_id IN (
+	const frames = `DELETE FROM frames WHERE tenant = $1 AND request_id IN (
 		SELECT request_id FROM requests WHERE tenant = $1 AND thread_id = $2)`
-	if _, err := b.tx.ExecContext(ctx, events, thread.Tenant, thread.ID); err != nil {
+	if _, err := b.tx.ExecContext(ctx, frames, thread.Tenant, thread.ID); err != nil {
 		return err
 	}
 	const requests = `UPDATE requests SET deleted = TRUE, agent_id = '', owner = '', idx = -1, accepted = FALSE,
@@ -87,11 +89,12 @@ func inputRows(f *fold) [][]any {
 	return rows
 }
 
-func eventRows(f *fold) [][]any {
+func frameRows(f *fold) [][]any {
 	rows := make([][]any, len(f.rows))
 	for i, r := range f.rows {
 		rows[i] = []any{
-			r.key.Tenant, r.key.ID, int64(r.n), r.incarnation, string(r.name), r.delta, r.terminal, r.at, r.json,
+			r.key.Tenant, r.key.ID, int64(r.part.Next() - 1), int64(r.part.First), r.part.Incarnation,
+			event.PackNames(r.part.Names), r.beyond, r.part.Terminal(), r.earliest, r.latest, micros(r.part.Time), r.part.Lines,
 		}
 	}
 	return rows

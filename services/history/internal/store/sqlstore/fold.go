@@ -46,17 +46,6 @@ type thread struct {
 
 func newThread(k Key) *thread { return &thread{key: k, titleIndex: -1, last: -1} }
 
-// row is a row of events.
-type row struct {
-	key             Key
-	n               uint64
-	incarnation     string
-	name            event.Name
-	delta, terminal bool
-	at              int64
-	json            string
-}
-
 // fold takes entries in and holds what the transaction will write. It needs the touched rows loaded, and knows neither
 // SQL nor context.
 type fold struct {
@@ -66,8 +55,8 @@ type fold struct {
 	inputs   map[Key]string
 	purged   []Key // threads deleted by this batch
 	cuts     []store.Cut
-	// stored returns the incarnation of a stored event.
-	stored func(request Key, n uint64) (string, error)
+	// stored returns the stored row that holds an event; no events when there is none.
+	stored func(request Key, n uint64) (event.Frame, error)
 }
 
 // entry takes one entry in. Errors other than the store's own concern the database and end the batch.
@@ -137,14 +126,9 @@ func (f *fold) frame(r *request, fr event.Frame, forgotten bool) error {
 		return nil
 	}
 	if fr.First < r.next {
-		same, err := f.sameLog(r, fr)
-		if err != nil {
+		var err error
+		if fr, err = f.overlap(r, fr); err != nil {
 			return err
-		}
-		if same {
-			fr = fr.From(r.next)
-		} else if r.ended == 0 {
-			f.cut(r, fr)
 		}
 	}
 	switch {
@@ -158,27 +142,47 @@ func (f *fold) frame(r *request, fr event.Frame, forgotten bool) error {
 	return f.append(r, fr)
 }
 
-// sameLog reports whether a frame that starts among the stored events is a repetition of them. Otherwise the stream was
-// restored to an earlier state, and another runner went on from there.
-func (f *fold) sameLog(r *request, fr event.Frame) (bool, error) {
+// overlap returns what is new of a frame that starts among the known events: what follows them if it repeats them.
+// Otherwise the stream was restored to an earlier state and another runner went on from there, so all of it is new.
+func (f *fold) overlap(r *request, fr event.Frame) (event.Frame, error) {
 	if fr.Incarnation == r.incarnation {
-		return true, nil
+		return fr.From(r.next), nil
 	}
-	for _, row := range f.rows {
-		if row.key == r.key && row.n == fr.First {
-			return row.incarnation == fr.Incarnation, nil
-		}
+	held, err := f.held(r, fr.First)
+	if err != nil {
+		return fr, err
 	}
-	was, err := f.stored(r.key, fr.First)
-	return was == fr.Incarnation, err
+	if held.part.Incarnation == fr.Incarnation {
+		return fr.From(r.next), nil
+	}
+	if r.ended == 0 {
+		f.cut(r, fr, held)
+	}
+	return fr, nil
 }
 
-// cut forgets the stored events from the frame on: the frame is what the log holds now.
-func (f *fold) cut(r *request, fr event.Frame) {
+// held returns the row that holds a known event.
+func (f *fold) held(r *request, n uint64) (row, error) {
+	for _, row := range f.rows {
+		if row.key == r.key && row.part.First <= n && n < row.part.Next() {
+			return row, nil
+		}
+	}
+	part, err := f.stored(r.key, n)
+	return row{part: part, again: true}, err
+}
+
+// cut forgets the known events from the frame on: the frame is what the log holds now. Of the row in which it starts the
+// head stays.
+func (f *fold) cut(r *request, fr event.Frame, held row) {
 	f.cuts = append(f.cuts, store.Cut{
 		Tenant: r.key.Tenant, RequestID: r.key.ID, N: fr.First, Was: r.incarnation, Is: fr.Incarnation,
 	})
-	f.rows = slices.DeleteFunc(f.rows, func(row row) bool { return row.key == r.key && row.n >= fr.First })
+	f.rows = slices.DeleteFunc(f.rows, func(row row) bool { return row.key == r.key && row.part.Next() > fr.First })
+	for _, head := range split(r.key, held.part.Before(fr.First)) {
+		head.again = held.again
+		f.rows = append(f.rows, head)
+	}
 	r.next = fr.First
 }
 
@@ -188,22 +192,33 @@ func (f *fold) append(r *request, fr event.Frame) error {
 	if r.created == 0 {
 		r.created = micros(fr.Time)
 	}
-	for line := range fr.Each() {
-		row := newRow(r.key, fr, line)
-		f.rows = append(f.rows, row)
-		r.next = line.N + 1
-		if !row.terminal {
-			continue
-		}
-		r.status, r.ended = query.Status(line.Name), row.at
-		f.settle(r)
-		if r.next < fr.Next() {
-			return fmt.Errorf("%w: request %s goes on after its terminal event %d", store.ErrStale, r.key.ID, line.N)
-		}
+	whole := fr.Next()
+	if i := slices.IndexFunc(fr.Names, event.Name.IsTerminal); i >= 0 {
+		fr = fr.Before(fr.First + uint64(i) + 1)
+	}
+	rows := split(r.key, fr)
+	f.rows = append(f.rows, rows...)
+	r.next = fr.Next()
+	if len(rows) == 0 || !rows[len(rows)-1].part.Terminal() {
 		return nil
 	}
-	r.next = fr.Next()
+	r.status, r.ended = query.Status(fr.Names[len(fr.Names)-1]), rows[len(rows)-1].last
+	f.settle(r)
+	if r.next < whole {
+		return fmt.Errorf("%w: request %s goes on after its terminal event %d", store.ErrStale, r.key.ID, r.next-1)
+	}
 	return nil
+}
+
+// events counts those that are stored for the first time.
+func (f *fold) events() int {
+	n := 0
+	for _, row := range f.rows {
+		if !row.again {
+			n += len(row.part.Names)
+		}
+	}
+	return n
 }
 
 // settle carries what a request says about its thread over to the thread, whichever of the two came first.
@@ -224,24 +239,6 @@ func (f *fold) settle(r *request) {
 	}
 	if r.ended > t.updated {
 		t.updated, t.dirty = r.ended, true
-	}
-}
-
-// glance is what the table wants to know of an event beside its name.
-type glance struct {
-	Timestamp time.Time   `json:"timestamp"`
-	Stage     event.Stage `json:"stage"`
-}
-
-// newRow never fails: an event that cannot be read is kept as it is, under the time of its frame.
-func newRow(k Key, fr event.Frame, line event.Line) row {
-	var g glance
-	if err := json.Unmarshal(line.JSON, &g); err != nil || g.Timestamp.IsZero() {
-		g.Timestamp = fr.Time
-	}
-	return row{
-		key: k, n: line.N, incarnation: fr.Incarnation, name: line.Name,
-		delta: g.Stage == event.Delta, terminal: line.Name.IsTerminal(), at: micros(g.Timestamp), json: string(line.JSON),
 	}
 }
 

@@ -1,6 +1,10 @@
 // Package sqlstore is what the SQL databases of history have in common: the tables, how a batch is folded into them
 // (apply.go, fold.go), and the queries (read.go, events.go). A database adds a [Dialect] and its migrations.
 //
+// Frames are stored as they come, not events: most events are deltas, which nobody asks for but in order and all at once.
+// Beside the lines a row has what decides whether anything in it can be wanted (row.go): which events there are, whether
+// any is more than a delta, and the bounds of their times. Everything else is seen event by event when it is read.
+//
 // All SQL is written for $1-style parameters, which both PostgreSQL and SQLite read.
 package sqlstore
 
@@ -26,6 +30,8 @@ type Dialect struct {
 	KeyArgs func([]Key) []any
 	// Locks says that writers run side by side and must lock the rows that they read.
 	Locks bool
+	// Find is the function of a text and another that returns 0 when the first does not contain the second.
+	Find string
 	// Insert adds rows, each in the order of the table's columns.
 	Insert func(ctx context.Context, tx *sql.Tx, t Table, rows [][]any) error
 	// Refused reports whether err is about the data and not about the database's health.

@@ -7,11 +7,12 @@ import (
 // Type is the type of a column.
 type Type string
 
-// The types, by their names in PostgreSQL. Their Go values are string, int64 and bool.
+// The types, by their names in PostgreSQL. Their Go values are string, int64, bool and []byte.
 const (
 	Text    Type = "text"
 	Integer Type = "bigint"
 	Boolean Type = "boolean"
+	Bytes   Type = "bytea"
 )
 
 // Column is a column of a table.
@@ -82,9 +83,10 @@ func inputsTable() Table {
 	}}
 }
 
-func eventsTable() Table {
-	return Table{Name: "events", Key: []string{"tenant", "request_id", "n"}, Columns: []Column{
-		{"tenant", Text}, {"request_id", Text}, {"n", Integer}, {"incarnation", Text}, {"name", Text},
-		{"delta", Boolean}, {"terminal", Boolean}, {"at", Integer}, {"json", Text},
+func framesTable() Table {
+	return Table{Name: "frames", Key: []string{"tenant", "request_id", "last_n"}, Columns: []Column{
+		{"tenant", Text}, {"request_id", Text}, {"last_n", Integer}, {"first_n", Integer}, {"incarnation", Text},
+		{"names", Text}, {"beyond", Boolean}, {"terminal", Boolean}, {"earliest", Integer}, {"latest", Integer},
+		{"at", Integer}, {"lines", Bytes},
 	}}
 }

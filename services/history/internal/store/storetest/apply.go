@@ -105,7 +105,7 @@ func replacesDiverged(t *testing.T, s store.Store) {
 		result.Cuts[0] != want {
 		t.Errorf("got cuts %v, want %v", result.Cuts, want)
 	}
-	want := append(lines(before...)[:5], lines(after)...)
+	want := slices.Concat(lines(before...)[:5], lines(after))
 	wantLog(t, s, was.RequestID, want)
 
 	apply(t, s, before[0], after) // what the restored stream delivers again

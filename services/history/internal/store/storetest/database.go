@@ -14,9 +14,9 @@ func RefusesSecondTerminal(t *testing.T, s store.Store, db *sql.DB) {
 	l := NewLog("thr", 0)
 	apply(t, s, l.All(1)...)
 	insert := func(request string, n int, terminal bool) error {
-		_, err := db.ExecContext(t.Context(), `INSERT INTO events
-			(tenant, request_id, n, incarnation, name, delta, terminal, at, json)
-			VALUES ($1, $2, $3, 'i1', 'done', FALSE, $4, 0, '{}')`, Tenant, request, n, terminal)
+		_, err := db.ExecContext(t.Context(), `INSERT INTO frames
+			(tenant, request_id, last_n, first_n, incarnation, names, beyond, terminal, earliest, latest, at, lines)
+			VALUES ($1, $2, $3, $3, 'i1', 'done', TRUE, $4, 0, 0, 0, '{}')`, Tenant, request, n, terminal)
 		return err
 	}
 	if err := insert(l.RequestID, 100, true); err == nil {

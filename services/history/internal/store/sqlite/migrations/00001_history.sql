@@ -38,22 +38,27 @@ CREATE TABLE requests (
 );
 CREATE INDEX requests_of_thread ON requests (tenant, thread_id, idx, request_id);
 
-CREATE TABLE events (
+-- A row is a part of a frame of the log, mostly the whole. Rows of one request follow each other without overlapping. The
+-- key is the last event: whoever reads on from n starts at the first row that reaches it.
+CREATE TABLE frames (
     tenant      TEXT    NOT NULL,
     request_id  TEXT    NOT NULL,
-    n           INTEGER NOT NULL,
+    last_n      INTEGER NOT NULL,
+    first_n     INTEGER NOT NULL,
     incarnation TEXT    NOT NULL,
-    name        TEXT    NOT NULL,
-    delta       BOOLEAN NOT NULL,
-    terminal    BOOLEAN NOT NULL,
-    at          INTEGER NOT NULL,
-    json        TEXT    NOT NULL,
-    PRIMARY KEY (tenant, request_id, n)
+    names       TEXT    NOT NULL, -- of the events in order, runs as text*12
+    beyond      BOOLEAN NOT NULL, -- whether one of them is more than a delta
+    terminal    BOOLEAN NOT NULL, -- whether the last one is
+    earliest    INTEGER NOT NULL, -- of its events
+    latest      INTEGER NOT NULL,
+    at          INTEGER NOT NULL, -- when the frame was written; stands in where an event does not tell its time
+    lines       BLOB    NOT NULL, -- the events as they were written, each ended by a line break
+    PRIMARY KEY (tenant, request_id, last_n)
 );
-CREATE UNIQUE INDEX one_terminal ON events (tenant, request_id) WHERE terminal;
-CREATE INDEX blocks ON events (tenant, request_id, n) WHERE NOT delta; -- what transcripts and messages are made of
+CREATE UNIQUE INDEX one_terminal ON frames (tenant, request_id) WHERE terminal;
+CREATE INDEX blocks ON frames (tenant, request_id, last_n) WHERE beyond; -- what transcripts and messages are made of
 
 -- +goose Down
-DROP TABLE events;
+DROP TABLE frames;
 DROP TABLE requests;
 DROP TABLE threads;
