@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,28 +110,32 @@ func keyArgs(keys []sqlstore.Key) []any {
 
 // insert writes whole blocks with one statement, and the rest row by row with another.
 func insert(ctx context.Context, tx *sql.Tx, t sqlstore.Table, rows [][]any) error {
-	for _, size := range []int{block, 1} {
-		if len(rows) < size {
-			continue
+	whole := len(rows) - len(rows)%block
+	if err := insertBy(ctx, tx, t, block, rows[:whole]); err != nil {
+		return err
+	}
+	return insertBy(ctx, tx, t, 1, rows[whole:])
+}
+
+// insertBy writes size rows at a time; there are so many, or a multiple, or none.
+func insertBy(ctx context.Context, tx *sql.Tx, t sqlstore.Table, size int, rows [][]any) (err error) {
+	if len(rows) == 0 {
+		return nil
+	}
+	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(t.Columns)), ", ") + ")"
+	values := " VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", size), ", ")
+	statement, err := tx.PrepareContext(ctx, t.Into()+values+t.OnConflict())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, statement.Close()) }()
+	args := make([]any, 0, size*len(t.Columns))
+	for some := range slices.Chunk(rows, size) {
+		args = args[:0]
+		for _, r := range some {
+			args = append(args, r...)
 		}
-		row := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(t.Columns)), ", ") + ")"
-		values := " VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", size), ", ")
-		statement, err := tx.PrepareContext(ctx, t.Into()+values+t.OnConflict())
-		if err != nil {
-			return err
-		}
-		args := make([]any, 0, size*len(t.Columns))
-		for len(rows) >= size {
-			args = args[:0]
-			for _, r := range rows[:size] {
-				args = append(args, r...)
-			}
-			rows = rows[size:]
-			if _, err := statement.ExecContext(ctx, args...); err != nil {
-				return errors.Join(err, statement.Close())
-			}
-		}
-		if err := statement.Close(); err != nil {
+		if _, err := statement.ExecContext(ctx, args...); err != nil {
 			return err
 		}
 	}

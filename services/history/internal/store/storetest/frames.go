@@ -208,9 +208,11 @@ func selects(q store.Events, e store.Event) bool {
 	if err != nil {
 		panic(err) // the suite's own bodies
 	}
-	delta := strings.Contains(string(e.JSON), `,"stage":"delta"`)
+	if q.Blocks && strings.Contains(string(e.JSON), `,"stage":"delta"`) {
+		return false
+	}
 	return (len(q.Names) == 0 || slices.Contains(q.Names, e.Name)) && !slices.Contains(q.Without, e.Name) &&
-		!(q.Blocks && delta) && !decoded.Time.Before(q.Since) && (q.Until.IsZero() || decoded.Time.Before(q.Until)) &&
+		!decoded.Time.Before(q.Since) && (q.Until.IsZero() || decoded.Time.Before(q.Until)) &&
 		(q.Before == 0 || e.Index < q.Before)
 }
 
