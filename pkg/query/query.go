@@ -155,8 +155,8 @@ type TranscriptQuery struct {
 	Before int `json:"before"`
 }
 
-// TranscriptAnswer holds one entry a request, in order. A request that history does not have in
-// full yet makes the answer fault.Unavailable after [Patience].
+// TranscriptAnswer holds one entry a request, in order. A request that history does not have in full yet makes the
+// answer fault.Unavailable after [Patience].
 type TranscriptAnswer struct {
 	Requests []RequestEvents `json:"requests"`
 }
