@@ -109,7 +109,8 @@ func TestCursorsThatAreOdd(t *testing.T) {
 		reset                 bool
 	}{
 		{"the terminal event", ended, inc + "-2", 204, false},
-		{"behind the terminal event", ended, inc + "-99", 204, false},
+		{"the last event of a longer request", ended, inc + "-99", 200, true},
+		{"the greatest number there is", ended, inc + "-9223372036854775807", 200, true},
 		{"an event that is not yet", running, inc + "-99", 200, true},
 		{"any event of a request that has none", queued, inc + "-0", 200, true},
 		{"an event of another incarnation", ended, "zzzz-1", 200, true},
@@ -161,6 +162,9 @@ func TestWhatTheBusHasForgottenComesFromHistory(t *testing.T) {
 	}
 	if a := b.get(path, "Last-Event-ID", "old1-4"); a.status != http.StatusNoContent {
 		t.Errorf("after the end: got %d %s", a.status, a.body)
+	}
+	if a := b.get(path, "Last-Event-ID", "old1-5"); a.header.Get("X-Stream-Reset") != "true" || names(t, a.body) != steps("metadata", "text", "text", "done") {
+		t.Errorf("after an event that was never written: got %d %v %s", a.status, a.header, a.body)
 	}
 	if a := b.get(path, "Last-Event-ID", "new1-2"); a.header.Get("X-Stream-Reset") != "true" || names(t, a.body) != steps("metadata", "text", "text", "done") {
 		t.Errorf("another incarnation: got %v %s", a.header, a.body)

@@ -184,20 +184,25 @@ func (l *Logs) resumePast(ctx context.Context, r access.Request, incarnation str
 	if len(first.Frames) == 0 || first.Frames[0].Incarnation != incarnation {
 		return Position{Reset: true}, nil
 	}
-	rest, err := l.history.Frames(ctx, framesQuery(r.Log(), n+1, 1))
+	seen, err := l.history.Frames(ctx, framesQuery(r.Log(), n, 1))
 	if err != nil {
 		return Position{}, err
 	}
-	return Position{From: n + 1, Ended: len(rest.Frames) == 0}, nil
+	if len(seen.Frames) == 0 {
+		return Position{Reset: true}, nil
+	}
+	return position(seen.Frames[0].Event(), n), nil
 }
 
-// position places event n in a log that ends, for now, with the frame last.
+// position places event n in a log by the log's last frame so far, or by the frame that holds n. An event behind them was
+// never written: its cursor is of another request, or of a part of the log that the bus has lost.
 func position(last event.Frame, n uint64) Position {
-	if last.Terminal() && n+1 >= last.Next() {
+	switch {
+	case n >= last.Next():
+		return Position{Reset: true}
+	case n+1 == last.Next() && last.Terminal():
 		return Position{Ended: true}
+	default:
+		return Position{From: n + 1}
 	}
-	if n >= last.Next() {
-		return Position{Reset: true} // an event that was never written
-	}
-	return Position{From: n + 1}
 }
