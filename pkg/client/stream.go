@@ -63,6 +63,10 @@ func (c *Client) Stream(ctx context.Context, agent string, r event.AgentRequest,
 // terminal event it yields nothing. Include is as in [StreamOptions].
 func (c *Client) Follow(ctx context.Context, requestID string, after event.Cursor, include ...string) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
+		if requestID == "" {
+			yield(event.Event{}, errors.New("follow a request: its id is missing"))
+			return
+		}
 		s := newSession(c, include)
 		s.requestID = requestID
 		if err := s.resumeAfter(after); err != nil {

@@ -133,6 +133,13 @@ func TestFollow(t *testing.T) {
 			t.Errorf("resumed after %q with include %q", g.cursors, g.include)
 		}
 	})
+	t.Run("no request at all", func(t *testing.T) {
+		t.Parallel()
+		_, err := collect(serve(t, &gateway{log: log}).Follow(t.Context(), "", ""))
+		if err == nil || !strings.Contains(err.Error(), "id is missing") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("after something that is no cursor", func(t *testing.T) {
 		t.Parallel()
 		_, err := collect(serve(t, &gateway{log: log}).Follow(t.Context(), requestID, "nonsense"))
