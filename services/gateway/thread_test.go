@@ -111,7 +111,10 @@ func TestThreadCursorsThatAreOdd(t *testing.T) {
 			t.Errorf("%q: got %d %s", bad, a.status, a.body)
 		}
 	}
-	for _, foreign := range []string{"zzzz-0.1", b.bus.Incarnation() + "-9.1"} {
+	second, _ := b.accepted(onThread(threadID))
+	b.emit(b.claim(second), metadata())
+	inc := b.bus.Incarnation()
+	for _, foreign := range []string{"zzzz-0.1", inc + "-9.1", inc + "-0.99", inc + "-1.99"} {
 		resp, reader := b.open(b.request(http.MethodGet, path, "", "Last-Event-ID", foreign))
 		if resp.Header.Get("X-Stream-Reset") != "true" || list(take(t, reader, 3)) != "input metadata done" {
 			t.Errorf("%q: got %v", foreign, resp.Header)

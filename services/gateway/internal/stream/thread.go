@@ -70,11 +70,30 @@ func (t *Thread) locate(ctx context.Context, newest bus.ThreadRecord, cursor str
 			break
 		}
 		if r.Index == index {
-			t.skip, t.from = index, n+1
-			return r.Sequence - 1, false, nil
+			return t.within(ctx, r, n)
 		}
 	}
 	return 0, true, nil // the bus has forgotten that request
+}
+
+// within stands the client behind event n of a record's request.
+func (t *Thread) within(ctx context.Context, r bus.ThreadRecord, n uint64) (after uint64, reset bool, err error) {
+	last, err := t.logs.bus.Last(ctx, bus.LogID{Tenant: t.tenant, RequestID: r.RequestID})
+	if errors.Is(err, bus.ErrNotFound) {
+		return 0, true, nil // nothing has been written yet, so nothing can have been seen
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	switch at := position(last, n); {
+	case at.Reset:
+		return 0, true, nil
+	case at.Ended:
+		return r.Sequence, false, nil
+	default:
+		t.skip, t.from = r.Index, at.From
+		return r.Sequence - 1, false, nil
+	}
 }
 
 // afterFinished is the newest record's sequence when its request has ended, and just before it when not.
@@ -130,24 +149,9 @@ func (t *Thread) advance(ctx context.Context, wait time.Duration) error {
 	if record.Index == t.skip {
 		from = t.from
 	}
-	if from > 0 {
-		seen, err := t.seen(ctx, request.Log(), from)
-		if err != nil || seen {
-			return err
-		}
-	}
 	t.index = record.Index
 	t.current, err = t.logs.Open(ctx, request, from)
 	return err
-}
-
-// seen reports whether a log ends before event from.
-func (t *Thread) seen(ctx context.Context, log bus.LogID, from uint64) (bool, error) {
-	last, err := t.logs.bus.Last(ctx, log)
-	if errors.Is(err, bus.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && last.Terminal() && last.Next() <= from, err
 }
 
 // Ready reports whether Next would return without waiting.
