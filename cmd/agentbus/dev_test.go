@@ -83,6 +83,25 @@ func curl(t *testing.T, text string) string {
 	return string(answer)
 }
 
+func TestDevWithoutKeysIsNotReachedByAPublicName(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]stack{"open": shared(), "with keys": own(t, "--auth")} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/healthz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = "rebound.example"
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if refused := response.StatusCode == http.StatusForbidden; refused != (s.Key == "") {
+			t.Errorf("%s: got %s", name, response.Status)
+		}
+	}
+}
+
 func TestDevKeepsItsData(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -211,7 +211,11 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	edge, addr, err := app.Serve(ctx, g.Server(s.options.Addr), g.Drain)
+	server := g.Server(s.options.Addr)
+	if !s.options.Auth {
+		server.Handler = private(server.Handler)
+	}
+	edge, addr, err := app.Serve(ctx, server, g.Drain)
 	if err != nil {
 		return nil, err
 	}
