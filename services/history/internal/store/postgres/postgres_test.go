@@ -1,8 +1,8 @@
 package postgres_test
 
 import (
+	"context"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/pgtest"
@@ -56,20 +56,7 @@ func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
 func TestOpensAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			s, err := postgres.Open(t.Context(), url)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
+	storetest.OpensTogether(t, func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, url) })
 }
 
 func TestErrorsDoNotTellThePassword(t *testing.T) {

@@ -1,9 +1,9 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/agentbus/agentbus/services/history/internal/store"
@@ -62,20 +62,7 @@ func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
 func TestOpensAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.db")
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			s, err := sqlite.Open(t.Context(), path)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
+	storetest.OpensTogether(t, func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path) })
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"context"
 	"database/sql"
+	"sync"
 	"testing"
 
 	"github.com/agentbus/agentbus/services/history/internal/store"
@@ -40,4 +42,23 @@ func KeepsData(t *testing.T, open Open) {
 	if got := apply(t, again, l.All(3)...).Events; got != 0 {
 		t.Errorf("got %d new events after opening again, want none", got)
 	}
+}
+
+// OpensTogether opens a new database from several sides at once: one of them makes its tables.
+func OpensTogether(t *testing.T, open func(context.Context) (store.Store, error)) {
+	t.Helper()
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			s, err := open(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
 }

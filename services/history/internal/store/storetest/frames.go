@@ -148,21 +148,7 @@ func anyQuery(t *testing.T, s store.Store) {
 				want = append(want, place(e))
 			}
 		}
-		var got []string
-		for {
-			page, err := s.Events(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(page) == 0 {
-				break
-			}
-			for _, e := range page {
-				got = append(got, place(e))
-				q.After = store.Position{Index: e.Index, RequestID: e.RequestID, N: e.N + 1}
-			}
-		}
-		wantSame(t, fmt.Sprintf("%+v", q), got, want)
+		wantSame(t, fmt.Sprintf("%+v", q), places(t, s, q), want)
 	})
 }
 

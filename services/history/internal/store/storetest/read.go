@@ -172,21 +172,25 @@ func listsEvents(t *testing.T, s store.Store) {
 		{Limit: 1}, {Limit: 4}, {Limit: 9}, {Limit: 10}, {Limit: 100}, {Limit: 100, Bytes: 1}, {Limit: 100, Bytes: 1000},
 	} {
 		q.Tenant, q.ThreadID = Tenant, "thr"
-		var got []string
-		for {
-			page, err := s.Events(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(page) == 0 {
-				break
-			}
-			for _, e := range page {
-				got = append(got, place(e))
-				q.After = store.Position{Index: e.Index, RequestID: e.RequestID, N: e.N + 1}
-			}
+		wantSame(t, fmt.Sprintf("pages of %d events and %d bytes", q.Limit, q.Bytes), places(t, s, q), want)
+	}
+}
+
+// places reads every page of q.
+func places(t *testing.T, s store.Store, q store.Events) (all []string) {
+	t.Helper()
+	for {
+		page, err := s.Events(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
 		}
-		wantSame(t, fmt.Sprintf("pages of %d events and %d bytes", q.Limit, q.Bytes), got, want)
+		if len(page) == 0 {
+			return all
+		}
+		for _, e := range page {
+			all = append(all, place(e))
+			q.After = store.Position{Index: e.Index, RequestID: e.RequestID, N: e.N + 1}
+		}
 	}
 }
 
