@@ -111,6 +111,9 @@ func TestThreadCursorsThatAreOdd(t *testing.T) {
 			t.Errorf("%q: got %d %s", bad, a.status, a.body)
 		}
 	}
+	if a := b.get(path + "?from=stat"); a.status != 400 || a.failure(t).Code != fault.InvalidMessageFormat {
+		t.Errorf("from=stat: got %d %s", a.status, a.body)
+	}
 	second, _ := b.accepted(onThread(threadID))
 	b.emit(b.claim(second), metadata())
 	inc := b.bus.Incarnation()

@@ -128,7 +128,10 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	if err != nil {
 		return answer, err
 	}
-	if cursor == "" && c.Query("from") == "start" {
+	switch from := c.Query("from"); {
+	case from != "" && from != "start":
+		return answer, fault.New(fault.InvalidMessageFormat, "from=%.40q: use \"start\", or leave it out", from)
+	case from == "start" && cursor == "":
 		cursor = stream.Beginning
 	}
 	t, ref, err := a.thread(c)
