@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/go-json-experiment/json"
@@ -74,21 +75,23 @@ func await[T any](ctx context.Context, b *Bus, stream, subject, beside string, h
 		defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
 	}
 	_ = b.flush(ctx) // fails while the connection is down; the looks below repair what is missed
-	for {
+	for look := firstLook; ; look = min(2*look, rarestLook) {
 		value, _, err := get[T](ctx, b, stream, subject)
 		if err == nil {
 			drain(messages, beside, hear)
 			return value, nil
 		}
-		if err := listen(ctx, messages, beside, hear); err != nil {
+		if err := listen(ctx, look, messages, beside, hear); err != nil {
 			return value, err
 		}
 	}
 }
 
 // listen hears messages until one that is not beside comes, or a look into storage is due.
-func listen(ctx context.Context, messages <-chan *nats.Msg, beside string, hear func(*nats.Msg)) error {
-	due, cancel := context.WithTimeout(ctx, firstLook)
+func listen(
+	ctx context.Context, look time.Duration, messages <-chan *nats.Msg, beside string, hear func(*nats.Msg),
+) error {
+	due, cancel := context.WithTimeout(ctx, look)
 	defer cancel()
 	for {
 		select {

@@ -67,8 +67,9 @@ func (b *Bus) Aborted(ctx context.Context, log LogID) (command.Abort, error) {
 	return a, err
 }
 
-// WatchAbort calls found, once, when the request is aborted or was already; at most about a second after the record.
-// Call stop to end the watch: it returns when found is not running any more.
+// WatchAbort calls found, once, when the request is aborted or was already. It learns of it at once; where that message
+// is lost, from storage, which it looks into after a second and then less often. Call stop to end the watch: it returns
+// when found is not running any more.
 func (b *Bus) WatchAbort(ctx context.Context, log LogID, found func(command.Abort)) (stop func(), err error) {
 	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, "abort")
 	if err != nil {
