@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -33,6 +34,20 @@ func TestChatOneMessage(t *testing.T) {
 				t.Errorf("got %q and %q, want %q and %q", out, side, test.out, test.side)
 			}
 		})
+	}
+}
+
+func TestInputThatIsOdd(t *testing.T) {
+	t.Parallel()
+	if out, _ := execute(t, 0, shared().at("chat", "-m", "/say a\xffb")...); out != "a\ufffdb\n" {
+		t.Errorf("a message that is no UTF-8: got %q", out)
+	}
+	c := begin(t, nil, shared().at("chat")...)
+	c.types(t, "/say a\xff\xfeb")
+	c.out.await(t, "a\ufffdb\n")
+	_, _ = io.WriteString(c.in, "/say "+strings.Repeat("a", 2<<20)) // fails where the reader gives up
+	if _, side := c.wait(t, exitFailed); !strings.Contains(side, "agentbus: read the input: a line is longer than 1048576 bytes") {
+		t.Errorf("a line that is too long: %q", side)
 	}
 }
 

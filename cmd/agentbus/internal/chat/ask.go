@@ -3,6 +3,7 @@ package chat
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 // lines are the lines that the person types.
 type lines struct {
 	next       chan string // closed at the end of the input
+	err        error       // why the input ended, when it was cut short; set before next is closed
 	want       chan struct{}
 	interrupts <-chan os.Signal
 }
@@ -33,12 +35,24 @@ func readLines(in io.Reader, interrupts <-chan os.Signal) *lines {
 		scanner.Buffer(nil, maxLine)
 		for range l.want {
 			if !scanner.Scan() {
+				l.err = inputError(scanner.Err())
 				return
 			}
-			l.next <- strings.TrimSpace(scanner.Text())
+			l.next <- strings.TrimSpace(asText(scanner.Text()))
 		}
 	}()
 	return l
+}
+
+func inputError(err error) error {
+	switch {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("read the input: a line is longer than %d bytes", maxLine)
+	case err != nil:
+		return fmt.Errorf("read the input: %w", err)
+	default:
+		return nil
+	}
 }
 
 // read waits for a line. The end of the input is io.EOF, an interrupt errQuit.
@@ -49,6 +63,9 @@ func (l *lines) read(ctx context.Context) (string, error) {
 	}
 	select {
 	case text, ok := <-l.next:
+		if !ok && l.err != nil {
+			return "", l.err
+		}
 		if !ok {
 			return "", io.EOF
 		}
@@ -136,8 +153,11 @@ func (c *conversation) leaveOpen(err error) error {
 	return fmt.Errorf("the agent waits for an answer, and the input has ended; go on with `agentbus chat %s --thread %s`", c.Agent, c.Thread)
 }
 
-// quote returns text as JSON. Bytes that are no UTF-8 become replacement characters.
+// asText replaces the bytes that are no UTF-8: an event can hold text only.
+func asText(line string) string { return strings.ToValidUTF8(line, "\ufffd") }
+
+// quote returns a text as JSON.
 func quote(text string) jsontext.Value {
-	value, _ := json.Marshal(strings.ToValidUTF8(text, "\ufffd")) // a valid text always has a JSON form
+	value, _ := json.Marshal(text) // a valid text always has a JSON form
 	return value
 }

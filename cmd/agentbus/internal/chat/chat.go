@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 
 func (c *conversation) run(ctx context.Context) error {
 	if c.Message != "" {
-		if err := c.say(ctx, c.Message); err != nil {
+		if err := c.say(ctx, asText(c.Message)); err != nil {
 			return err
 		}
 		return c.Screen.Verdict()
