@@ -130,7 +130,8 @@ type FramesQuery struct {
 	Limit int    `json:"limit,omitzero"` // of events, 1 to 2000; 0 = 500
 }
 
-// FramePage is the next events of a request. No frames means that the log ends before From.
+// FramePage is the next events of a request, in frames that need not be cut as the log has them. No frames means that the
+// log ends before From.
 type FramePage struct {
 	Frames []Frame `json:"frames"`
 }

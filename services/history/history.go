@@ -59,7 +59,7 @@ func New(ctx context.Context, d Deps) (*History, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return &History{
-		bus: d.Bus, store: s, recorder: recorder, answerer: answer.New(s, d.Bus, recorder.Changed),
+		bus: d.Bus, store: s, recorder: recorder, answerer: answer.New(s, d.Bus, recorder),
 	}, nil
 }
 

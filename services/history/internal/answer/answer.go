@@ -28,16 +28,24 @@ type Bus interface {
 	Last(ctx context.Context, id bus.LogID) (event.Frame, error)
 }
 
+// Recorder is what this process stores with.
+type Recorder interface {
+	// Changed returns a channel that is closed when more has been stored.
+	Changed() <-chan struct{}
+	// Hurry says that somebody waits for more.
+	Hurry()
+}
+
 // Answerer answers. It is safe for concurrent use.
 type Answerer struct {
-	store   store.Reader
-	bus     Bus
-	changed func() <-chan struct{} // closed when this process has stored more
+	store    store.Reader
+	bus      Bus
+	recorder Recorder
 }
 
 // New returns an answerer.
-func New(s store.Reader, b Bus, changed func() <-chan struct{}) *Answerer {
-	return &Answerer{store: s, bus: b, changed: changed}
+func New(s store.Reader, b Bus, r Recorder) *Answerer {
+	return &Answerer{store: s, bus: b, recorder: r}
 }
 
 // Verbs lists the questions, for bus.Serve.

@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,11 @@ import (
 	"github.com/agentbus/agentbus/services/history/internal/store/storetest"
 )
 
-func never() <-chan struct{} { return nil }
+// idle is the recorder of a process that stores nothing.
+type idle struct{}
+
+func (idle) Changed() <-chan struct{} { return nil }
+func (idle) Hurry()                   {}
 
 func open(t *testing.T) store.Store {
 	t.Helper()
@@ -27,6 +32,14 @@ func open(t *testing.T) store.Store {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
+
+// counting is an idle recorder that counts how often it was asked to hurry.
+type counting struct {
+	idle
+	hurried *atomic.Int64
+}
+
+func (c counting) Hurry() { c.hurried.Add(1) }
 
 // put writes the records of a log to the bus, and its events when they are given.
 func put(t *testing.T, b *bus.Bus, l storetest.Log, after uint64, bodies ...event.Body) (sequence uint64) {
@@ -61,13 +74,17 @@ func TestGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 	t.Parallel()
 	b, s, l := bustest.New(t), open(t), storetest.NewLog("thr", 0)
 	put(t, b, l, 0, l.Bodies(2)[1:]...)
-	a := New(s, b, never)
+	var hurried atomic.Int64
+	a := New(s, b, counting{hurried: &hurried})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := a.Thread(ctx, query.ThreadRef{Tenant: l.Tenant, ThreadID: l.ThreadID})
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Code != fault.Unavailable || !f.Retryable || f.RetryAfter == 0 {
 		t.Errorf("got %v, want unavailable, and when to come again", err)
+	}
+	if hurried.Load() == 0 {
+		t.Error("it waited without telling the recorder to hurry")
 	}
 }
 
@@ -77,7 +94,7 @@ func TestWaitsForEveryEarlierRequest(t *testing.T) {
 	first, second := storetest.NewLog("thr", 0), storetest.NewLog("thr", 1)
 	sequence := put(t, b, first, 0, first.Bodies(2)[1:]...)
 	put(t, b, second, sequence)
-	a := New(s, b, never)
+	a := New(s, b, idle{})
 	store2 := func(entries ...store.Entry) {
 		if _, err := s.Apply(t.Context(), entries); err != nil {
 			t.Fatal(err)
@@ -111,7 +128,7 @@ func TestDoesNotWaitForWhatIsForgotten(t *testing.T) {
 	if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, b, never)
+	a := New(s, b, idle{})
 	begun := time.Now()
 	if _, err := a.Thread(t.Context(), query.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"}); err != nil {
 		t.Error(err)
@@ -127,7 +144,7 @@ func TestAnswersFromTheStoreWhatTheStreamForgot(t *testing.T) {
 	if _, err := s.Apply(t.Context(), l.All(3)); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, b, never)
+	a := New(s, b, idle{})
 	thread, err := a.Thread(t.Context(), query.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"})
 	if err != nil || thread.LastRequestID != l.RequestID {
 		t.Errorf("got thread %+v, %v", thread, err)
@@ -147,7 +164,7 @@ func TestADatabaseThatIsDownIsWorthAnotherTry(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	handle := New(s, b, never).Verbs()[query.VerbThread]
+	handle := New(s, b, idle{}).Verbs()[query.VerbThread]
 	_, err := handle(t.Context(), []byte(`{"tenant":"acme","threadId":"thr"}`))
 	if f := fault.From(err); f.Code != fault.Unavailable || !f.Retryable {
 		t.Errorf("got %v, want unavailable", err)

@@ -135,7 +135,7 @@ func (a *Answerer) seeRequest(ctx context.Context, ref query.RequestRef) error {
 // await returns when the store has what is needed, or fault.Unavailable when ctx ends first.
 func (a *Answerer) await(ctx context.Context, n need) error {
 	for {
-		changed := a.changed() // before looking, so that nothing is missed
+		changed := a.recorder.Changed() // before looking, so that nothing is missed
 		for requestID, next := range n.next {
 			seen, err := a.seen(ctx, n, requestID, next)
 			if err != nil && ctx.Err() == nil {
@@ -148,6 +148,7 @@ func (a *Answerer) await(ctx context.Context, n need) error {
 		if len(n.next) == 0 {
 			return nil
 		}
+		a.recorder.Hurry()
 		timer := time.NewTimer(interval)
 		select {
 		case <-changed:

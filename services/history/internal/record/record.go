@@ -27,6 +27,13 @@ const (
 	longestPause = 5 * time.Second
 )
 
+// A transaction costs more than the few rows that a small batch writes. After a small one the recorder rests, so that the
+// next is larger; a batch that is not small shows that more is waiting.
+const (
+	longestRest = 20 * time.Millisecond
+	small       = 64 // entries
+)
+
 // Recorder stores batches. Apply is for one goroutine at a time, everything else for any number.
 type Recorder struct {
 	store   store.Recorder
@@ -34,6 +41,7 @@ type Recorder struct {
 	log     *slog.Logger
 	metrics metrics
 	pause   time.Duration // before the next try; 0 = the last one succeeded
+	hurry   chan struct{} // has a place for one: somebody waits for what comes next
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -45,7 +53,7 @@ func New(s store.Recorder, stream Log, log *slog.Logger) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create metrics: %w", err)
 	}
-	return &Recorder{store: s, stream: stream, log: log, metrics: m, changed: make(chan struct{})}, nil
+	return &Recorder{store: s, stream: stream, log: log, metrics: m, hurry: make(chan struct{}, 1), changed: make(chan struct{})}, nil
 }
 
 // Changed returns a channel that is closed when more has been stored.
@@ -53,6 +61,14 @@ func (r *Recorder) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
+}
+
+// Hurry ends the recorder's rest, this one or the next: somebody waits for what it has not stored yet.
+func (r *Recorder) Hurry() {
+	select {
+	case r.hurry <- struct{}{}:
+	default:
+	}
 }
 
 func (r *Recorder) announce() {
@@ -63,6 +79,7 @@ func (r *Recorder) announce() {
 }
 
 // Apply is a bus.Apply. It says in the log when an outage of the database begins and ends, and slows down meanwhile.
+// After a small batch it returns a little later than it has stored it.
 func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error) {
 	entries := make([]store.Entry, len(batch))
 	for i, e := range batch {
@@ -82,7 +99,20 @@ func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error
 	}
 	r.metrics.stored(ctx, time.Since(begun), entries)
 	r.announce()
+	if len(batch) < small {
+		r.rest(ctx)
+	}
 	return errs, nil
+}
+
+func (r *Recorder) rest(ctx context.Context) {
+	timer := time.NewTimer(longestRest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.hurry:
+	case <-ctx.Done():
+	}
 }
 
 // suffer notes a failure of the database and waits.

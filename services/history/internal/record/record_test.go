@@ -262,3 +262,60 @@ func TestAnOutageIsLoggedOnceAndSlowsDown(t *testing.T) {
 		}
 	})
 }
+
+func TestRestsAfterASmallBatch(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		entries int
+		before  func(*record.Recorder) // the batch is stored
+		during  func(*record.Recorder) // it rests
+		want    time.Duration
+	}{
+		{"a small batch", 1, nil, nil, 20 * time.Millisecond},
+		{"a large batch", 64, nil, nil, 0},
+		{"somebody waits already", 1, (*record.Recorder).Hurry, nil, 0},
+		{"somebody comes to wait", 1, nil, (*record.Recorder).Hurry, 5 * time.Millisecond},
+		{"many wait", 1, func(r *record.Recorder) { r.Hurry(); r.Hurry() }, nil, 0},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			r := recorder(t, &flaky{}, stream(nil), nil)
+			if tt.before != nil {
+				tt.before(r)
+			}
+			if tt.during != nil {
+				go func() {
+					time.Sleep(5 * time.Millisecond)
+					tt.during(r)
+				}()
+			}
+			begun := time.Now()
+			apply(t, r, make([]bus.Entry, tt.entries)...)
+			if took := time.Since(begun); took != tt.want {
+				t.Errorf("%s: took %s, want %s", tt.name, took, tt.want)
+			}
+			begun = time.Now()
+			apply(t, r, bus.Entry{})
+			if took := time.Since(begun); took != 20*time.Millisecond {
+				t.Errorf("%s: the next small batch took %s, want a rest", tt.name, took)
+			}
+		})
+	}
+}
+
+func TestRestEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := recorder(t, &flaky{}, stream(nil), nil)
+		time.AfterFunc(time.Millisecond, cancel)
+		begun := time.Now()
+		if errs, err := r.Apply(ctx, make([]bus.Entry, 1)); err != nil || errs[0] != nil {
+			t.Errorf("got %v, %v, want it stored", errs, err)
+		}
+		if took := time.Since(begun); took != time.Millisecond {
+			t.Errorf("took %s, want an end at once", took)
+		}
+	})
+}
