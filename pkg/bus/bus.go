@@ -48,11 +48,10 @@ type Options struct {
 
 // Bus is a connection. It is safe for concurrent use.
 type Bus struct {
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	prefix   string
-	feeds    feeds
-	requests sync.WaitGroup // handlers of Serve and of the queues
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	prefix string
+	feeds  feeds
 
 	mu          sync.Mutex
 	incarnation string
@@ -116,11 +115,11 @@ func dial(ctx context.Context, o Options) (*nats.Conn, error) {
 	}
 }
 
-// Close drops the connection and waits for the goroutines of the bus.
+// Close drops the connection and waits for the goroutine that feeds the followers. End Serve, Project and the queues
+// first, by their contexts: each waits for its own.
 func (b *Bus) Close() {
 	b.nc.Close()
 	b.feeds.stop()
-	b.requests.Wait()
 }
 
 // Ready reports why the bus cannot be used, or nil.

@@ -39,6 +39,7 @@ func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	if err != nil {
 		return fmt.Errorf("open projection: %w", err)
 	}
+	beat := consumer.CachedInfo().Config.AckWait / 4
 	messages := make(chan jetstream.Msg, projectBatch)
 	quit := make(chan struct{})
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
@@ -58,7 +59,7 @@ func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	for {
 		select {
 		case msg := <-messages:
-			b.project(ctx, gather(msg, messages), apply)
+			b.project(ctx, gather(msg, messages), beat, apply)
 		case <-ctx.Done():
 			return nil
 		}
@@ -80,7 +81,7 @@ func gather(first jetstream.Msg, messages <-chan jetstream.Msg) []jetstream.Msg 
 }
 
 // project applies one batch and settles its messages. While a slow store works, the batch is kept alive.
-func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, apply Apply) {
+func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, beat time.Duration, apply Apply) {
 	entries := make([]Entry, 0, len(batch))
 	readable := batch[:0]
 	for _, msg := range batch {
@@ -98,7 +99,7 @@ func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, apply Apply) {
 	}
 	alive, cancel := context.WithCancel(ctx)
 	var heart sync.WaitGroup
-	heart.Go(func() { keepAlive(alive, defaultAckWait/4, readable...) })
+	heart.Go(func() { keepAlive(alive, beat, readable...) })
 	errs, err := apply(ctx, entries)
 	cancel()
 	heart.Wait()

@@ -23,12 +23,11 @@ type stored struct {
 
 // getRequest is the body of a direct get.
 type getRequest struct {
-	Seq       uint64 `json:"seq,omitzero"`
-	NextFor   string `json:"next_by_subj,omitempty"`
-	Batch     int    `json:"batch,omitzero"`
-	MaxBytes  int    `json:"max_bytes,omitzero"`
-	LastFor   string `json:"last_by_subj,omitempty"`
-	NoHeaders bool   `json:"no_hdr,omitzero"`
+	Seq      uint64 `json:"seq,omitzero"`
+	NextFor  string `json:"next_by_subj,omitempty"`
+	Batch    int    `json:"batch,omitzero"`
+	MaxBytes int    `json:"max_bytes,omitzero"`
+	LastFor  string `json:"last_by_subj,omitempty"`
 }
 
 // answerWait bounds one round trip to the broker; callers retry where it matters.

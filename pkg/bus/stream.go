@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -105,6 +106,10 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	s.MaxAge = cmp.Or(s.MaxAge, 72*time.Hour)
 	s.AckWait = cmp.Or(s.AckWait, defaultAckWait)
 	for _, c := range b.streams(s) {
+		// What an operator noted on the stream stays: its incarnation above all.
+		if stream, err := b.js.Stream(ctx, c.Name); err == nil {
+			c.Metadata = stream.CachedInfo().Config.Metadata
+		}
 		if _, err := b.js.CreateOrUpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("provision stream %s: %w", c.Name, err)
 		}
@@ -143,7 +148,9 @@ func (b *Bus) Verify(ctx context.Context) error {
 			return fmt.Errorf("stream %s: %w", want.Name, err)
 		}
 		if want.Name == b.eventsStream() {
-			b.remember(info)
+			if err := b.remember(info); err != nil {
+				return fmt.Errorf("stream %s: %w", want.Name, err)
+			}
 		}
 	}
 	for stream, c := range b.consumers(Storage{}) {
@@ -188,17 +195,25 @@ func checkStream(have, want jetstream.StreamConfig) error {
 }
 
 // remember keeps what reading and writing need to know of the EVENTS stream.
-func (b *Bus) remember(info *jetstream.StreamInfo) {
+func (b *Bus) remember(info *jetstream.StreamInfo) error {
+	incarnation := incarnationOf(info)
+	if _, _, err := event.ParseCursor(string(event.NewCursor(incarnation, 0))); err != nil {
+		return fmt.Errorf("metadata %s is %.40q: it must be 1 to 16 characters of a-z and 0-9", metaIncarnation, incarnation)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.incarnation = incarnationOf(info)
+	b.incarnation = incarnation
 	b.replicas = info.Config.Replicas
+	return nil
 }
+
+// metaIncarnation is the stream's metadata by which an operator begins a new incarnation.
+const metaIncarnation = "agentbus.incarnation"
 
 // incarnationOf names a stream's life: what its metadata says (an operator sets it after a restore), or else the time
 // of its creation in twelve characters.
 func incarnationOf(info *jetstream.StreamInfo) string {
-	if set := info.Config.Metadata["agentbus.incarnation"]; set != "" {
+	if set := info.Config.Metadata[metaIncarnation]; set != "" {
 		return set
 	}
 	text := base32.HexEncoding.WithPadding(base32.NoPadding)
