@@ -18,6 +18,25 @@ const (
 	OnDisconnectAbort    = "abort"
 )
 
+// The values of Agent.OnBusy.
+const (
+	OnBusyReject    = "reject"
+	OnBusyQueue     = "queue"
+	OnBusyInterrupt = "interrupt"
+)
+
+// The values of Agent.OnCrash.
+const (
+	OnCrashRestart = "restart"
+	OnCrashError   = "error"
+)
+
+// How many requests may wait on a thread.
+const (
+	DefaultQueue = 5
+	MaxQueue     = 100
+)
+
 // checker finds what is well-formed and still wrong.
 type checker struct {
 	known Known
@@ -56,8 +75,12 @@ func (c checker) agent(path, name string, a Agent) {
 	for i, t := range a.ClientTools {
 		c.clientTool(fmt.Sprintf("%s.clientTools[%d]", path, i), t, a)
 	}
-	if a.OnDisconnect != "" {
-		c.oneOf(join(path, "onDisconnect"), "value", a.OnDisconnect, []string{OnDisconnectContinue, OnDisconnectAbort})
+	c.choice(join(path, "onDisconnect"), a.OnDisconnect, OnDisconnectContinue, OnDisconnectAbort)
+	c.choice(join(path, "onBusy"), a.OnBusy, OnBusyReject, OnBusyQueue, OnBusyInterrupt)
+	c.choice(join(path, "onCrash"), a.OnCrash, OnCrashRestart, OnCrashError)
+	atLeastZero(c, join(path, "queue"), a.Queue)
+	if a.Queue > MaxQueue {
+		c.report(join(path, "queue"), "must be at most %d; whoever comes later is better told that the thread is busy", MaxQueue)
 	}
 	atLeastZero(c, join(path, "thinking"), a.Thinking)
 	atLeastZero(c, join(path, "maxTokens"), a.MaxTokens)
@@ -133,6 +156,13 @@ func (c checker) gateway(g Gateway) {
 	atLeastZero(c, "gateway.rateLimit.burst", g.RateLimit.Burst)
 	if g.RateLimit.Requests > 0 && g.RateLimit.Per == 0 {
 		c.report("gateway.rateLimit", "says how many requests and not per what; add per: 1m")
+	}
+}
+
+// choice reports a value that is neither left out nor one of those that there are.
+func (c checker) choice(path, value string, values ...string) {
+	if value != "" {
+		c.oneOf(path, "value", value, values)
 	}
 }
 

@@ -31,6 +31,9 @@ type Agent struct {
 	MaxTokens    int          `yaml:"maxTokens"`   // of one answer
 	Limits       Limits       `yaml:"limits"`
 	OnDisconnect string       `yaml:"onDisconnect"` // continue (default) or abort, when the client that started it leaves
+	OnBusy       string       `yaml:"onBusy"`       // reject (default), queue or interrupt, when a request runs on the thread
+	Queue        int          `yaml:"queue"`        // how many requests may wait on a thread; default 5
+	OnCrash      string       `yaml:"onCrash"`      // restart (default) or error, when the runner of a request dies
 	ActionTTL    Duration     `yaml:"actionTTL"`    // how long a client has to act; default 24h
 	BaseURL      string       `yaml:"baseURL"`      // of the provider; default from the environment
 	APIKeyEnv    string       `yaml:"apiKeyEnv"`    // variable that holds the provider's key; default by backend

@@ -36,6 +36,9 @@ agents:
     thinking: 1024
     limits: {turns: 5, tokens: 100000, time: 2m30s}
     onDisconnect: abort
+    onBusy: queue
+    queue: 3
+    onCrash: error
     actionTTL: 1h
     baseURL: http://127.0.0.1:11434/v1
     apiKeyEnv: LOCAL_KEY
@@ -65,7 +68,7 @@ gateway:
 			}},
 			AskUser: true, Thinking: 1024,
 			Limits:       config.Limits{Turns: 5, Tokens: 100000, Time: config.Duration(150 * time.Second)},
-			OnDisconnect: "abort", ActionTTL: config.Duration(time.Hour),
+			OnDisconnect: "abort", OnBusy: "queue", Queue: 3, OnCrash: "error", ActionTTL: config.Duration(time.Hour),
 			BaseURL: "http://127.0.0.1:11434/v1", APIKeyEnv: "LOCAL_KEY",
 		}},
 		Models: map[string]config.Model{"gpt-4.1": {Price: config.Price{Input: 2, Output: 8.5}}},
@@ -182,6 +185,26 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"a wrong onDisconnect": {
 			"agents:\n  a: {backend: scripted, onDisconnect: abrot}\n",
 			`2:26: agents.a.onDisconnect: unknown value "abrot"; did you mean "abort"?`,
+		},
+		"a misspelt onBusy": {
+			"agents:\n  a: {backend: scripted, onBusy: que}\n",
+			`2:26: agents.a.onBusy: unknown value "que"; did you mean "queue"?`,
+		},
+		"a wrong onBusy": {
+			"agents:\n  a: {backend: scripted, onBusy: wait-for-it}\n",
+			`2:26: agents.a.onBusy: unknown value "wait-for-it"; use one of interrupt, queue, reject`,
+		},
+		"a wrong onCrash": {
+			"agents:\n  a: {backend: scripted, onCrash: retry-it}\n",
+			`2:26: agents.a.onCrash: unknown value "retry-it"; use one of error, restart`,
+		},
+		"a queue below zero": {
+			"agents:\n  a: {backend: scripted, queue: -1}\n",
+			`2:26: agents.a.queue: must not be negative; leave it out for the default`,
+		},
+		"a queue that is too long": {
+			"agents:\n  a: {backend: scripted, queue: 101}\n",
+			`2:26: agents.a.queue: must be at most 100; whoever comes later is better told that the thread is busy`,
 		},
 		"a key where its variable belongs": {
 			"agents:\n  a: {backend: openai, apiKeyEnv: sk-123}\n",
