@@ -55,13 +55,49 @@ func start() (cluster, error) {
 	if err != nil {
 		return cluster{}, errors.Join(err, os.RemoveAll(dir))
 	}
+	if err := initialise(programs, dir, who); err != nil {
+		return cluster{}, errors.Join(err, os.RemoveAll(dir))
+	}
+	return serve(programs, dir, who)
+}
+
+func initialise(programs, dir string, who *syscall.SysProcAttr) error {
 	initdb := exec.Command(filepath.Join(programs, "initdb"), "-D", filepath.Join(dir, "data"), "-U", superuser,
 		"-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions")
 	initdb.Dir, initdb.SysProcAttr = dir, who
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return cluster{}, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
+		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	return serve(programs, dir, who)
+	return nil
+}
+
+// Prepare makes a cluster in a temporary folder, for a test that stops and starts the server itself. It returns the
+// command that runs it on addr, host:port, and the address of its database. The caller removes the command's folder when
+// the server has ended. The server does not wait for the disk: what it stored survives its own death alone.
+func Prepare(addr string) (server *exec.Cmd, url string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	programs, err := find()
+	if err != nil {
+		return nil, "", err
+	}
+	dir, err := os.MkdirTemp("", "agentbus-pgtest-")
+	if err != nil {
+		return nil, "", err
+	}
+	who, err := servant(dir)
+	if err == nil {
+		err = initialise(programs, dir, who)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, os.RemoveAll(dir))
+	}
+	server = exec.Command(filepath.Join(programs, "postgres"), "-D", filepath.Join(dir, "data"), "-h", host, "-p", port, "-k", "",
+		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200")
+	server.Dir, server.SysProcAttr = dir, who
+	return server, fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", superuser, addr), nil
 }
 
 func serve(programs, dir string, who *syscall.SysProcAttr) (cluster, error) {
@@ -79,15 +115,15 @@ func serve(programs, dir string, who *syscall.SysProcAttr) (cluster, error) {
 		return cluster{}, errors.Join(err, os.RemoveAll(dir))
 	}
 	address := fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", superuser, port)
-	if err := await(address); err != nil {
+	if err := Await(address); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return cluster{}, errors.Join(fmt.Errorf("%w: %s", err, log), life.Close(), watcher.Wait())
 	}
 	return cluster{address, life}, nil
 }
 
-// await waits until the server answers.
-func await(address string) error {
+// Await waits until the server answers.
+func Await(address string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {

@@ -3,6 +3,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/pgtest"
 )
 
 // Kind is a way to run agentbus.
@@ -34,27 +38,32 @@ type Options struct {
 	Kind     Kind
 	Dir      string // for binaries, data and logs
 	Config   string // path of the YAML file
-	Database string // postgres://…, for Processes
+	Database string // postgres://…, for Processes; "" = a server of the stack's own, which may be stopped and restarted
+
+	Binaries string         // folder of an earlier stack's binaries; "" = build them
+	Counts   map[string]int // of each service, for Processes; 1 for those that it does not name
+	Env      []string       // of every service, over the stack's own
 }
 
 // Stack is a running agentbus.
 type Stack struct {
-	URL string // of the gateway
+	URL      string   // of the first gateway
+	Gateways []string // the URLs of all of them
 
-	options   Options
-	mu        sync.Mutex
-	processes []*Process
+	// The servers, for Processes.
+	NATS        string // nats://…
+	NATSMonitor string // http://…
+	Redis       string // redis://…
+	Database    string // postgres://…
+
+	options     Options
+	postgresDir string // "" = the database is somebody else's
+	mu          sync.Mutex
+	processes   []*Process
 }
 
-// Process is a child process.
-type Process struct {
-	Name string
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
-}
-
-// Start builds and starts everything, and waits until it is ready. On an error nothing stays behind.
+// Start builds and starts everything, and waits until it is ready. On an error nothing stays behind. A Stack is safe for
+// concurrent use.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{options: o}
 	var err error
@@ -99,148 +108,143 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 			return err
 		}
 	}
-	nats, err := s.startNATS(ctx)
-	if err != nil {
-		return err
-	}
-	redis, err := s.startRedis(ctx)
-	if err != nil {
-		return err
-	}
-	http, err := freeAddr(ctx)
-	if err != nil {
-		return err
-	}
-	s.URL = "http://" + http
-	common := []string{
-		"NATS_URL=" + nats, "REDIS_URL=" + redis, "DATABASE_URL=" + s.options.Database,
-		"CONFIG_FILE=" + s.options.Config, "NATS_PROVISION=create", "AUTH=off", "HTTP_ADDR=" + http,
+	for _, start := range []func(context.Context) error{s.startNATS, s.startRedis, s.startPostgres} {
+		if err := start(ctx); err != nil {
+			return err
+		}
 	}
 	for _, name := range []string{"history", "tool-executor", "agent-runner", "gateway"} {
-		admin, err := freeAddr(ctx)
+		for range max(s.options.Counts[name], 1) {
+			if err := s.startService(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	s.URL = s.Gateways[0]
+	return nil
+}
+
+// startService starts one process of a service and waits until it is ready.
+func (s *Stack) startService(ctx context.Context, name string) error {
+	admin, err := freeAddr(ctx)
+	if err != nil {
+		return err
+	}
+	env := []string{
+		"NATS_URL=" + s.NATS, "REDIS_URL=" + s.Redis, "DATABASE_URL=" + s.Database,
+		"CONFIG_FILE=" + s.options.Config, "NATS_PROVISION=create", "AUTH=off", "ADMIN_ADDR=" + admin,
+	}
+	ready := "http://" + admin + "/readyz"
+	if name == "gateway" {
+		addr, err := freeAddr(ctx)
 		if err != nil {
 			return err
 		}
-		env := append([]string{"ADMIN_ADDR=" + admin}, common...)
-		if _, err := s.Run(ctx, name, "http://"+admin+"/readyz", env, s.binary(name)); err != nil {
-			return err
-		}
+		env = append(env, "HTTP_ADDR="+addr)
+		s.Gateways = append(s.Gateways, "http://"+addr)
+		ready = "http://" + addr + "/readyz"
 	}
-	return waitHTTP(ctx, s.URL+"/readyz")
+	p, err := s.Run(ctx, name, ready, append(env, s.options.Env...), s.binary(name))
+	if err == nil {
+		p.Admin = "http://" + admin
+	}
+	return err
 }
 
-func (s *Stack) startNATS(ctx context.Context) (url string, err error) {
+func (s *Stack) startNATS(ctx context.Context) error {
 	client, err := freeAddr(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	monitor, err := freeAddr(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	host, port, err := net.SplitHostPort(client)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, monitorPort, err := net.SplitHostPort(monitor)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = s.Run(ctx, "nats-server", "http://"+monitor+"/healthz", nil, s.binary("nats-server"),
-		"-a", host, "-p", port, "-m", monitorPort, "-js", "-sd", filepath.Join(s.options.Dir, "nats"))
-	return "nats://" + client, err
+	s.NATS, s.NATSMonitor = "nats://"+client, "http://"+monitor
+	_, err = s.Run(ctx, "nats-server", s.NATSMonitor+"/healthz", nil, s.binary("nats-server"),
+		"-a", host, "-p", port, "-m", monitorPort, "-js", "-sd", s.NATSDir())
+	return err
 }
 
-func (s *Stack) startRedis(ctx context.Context) (url string, err error) {
+// NATSDir is the folder in which nats-server keeps its data.
+func (s *Stack) NATSDir() string { return filepath.Join(s.options.Dir, "nats") }
+
+func (s *Stack) startRedis(ctx context.Context) error {
 	addr, err := freeAddr(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = s.Run(ctx, "redis-server", "", nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.options.Dir)
+	s.Redis = "redis://" + addr + "/0"
+	_, err = s.Run(ctx, "redis-server", addr, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.options.Dir)
+	return err
+}
+
+func (s *Stack) startPostgres(ctx context.Context) error {
+	s.Database = s.options.Database
+	if s.Database != "" {
+		return nil
+	}
+	addr, err := freeAddr(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return "redis://" + addr + "/0", waitDial(ctx, addr)
-}
-
-// Run starts a process and, unless ready is "", waits until that URL answers 200. env is added to this process's own.
-func (s *Stack) Run(ctx context.Context, name, ready string, env []string, command string, args ...string) (*Process, error) {
-	p := &Process{Name: name, log: filepath.Join(s.options.Dir, name+".log"), done: make(chan struct{})}
-	output, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	server, url, err := pgtest.Prepare(addr)
 	if err != nil {
-		return nil, fmt.Errorf("log of %s: %w", name, err)
+		return err
 	}
-	defer func() { _ = output.Close() }()  // the child has its own handle
-	p.cmd = exec.Command(command, args...) //nolint:gosec,noctx // a server of ours; Stop ends it
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = output, output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+	s.Database, s.postgresDir = url, server.Dir
+	p := &Process{Name: "postgres", ready: addr, command: func() *exec.Cmd {
+		c := exec.Command(server.Path, server.Args[1:]...) //nolint:gosec,noctx // a server of ours; Stop ends it
+		c.Dir, c.SysProcAttr = server.Dir, &syscall.SysProcAttr{Credential: server.SysProcAttr.Credential}
+		return c
+	}}
+	if err := s.start(ctx, p); err != nil {
+		return err
 	}
-	go func() {
-		_ = p.cmd.Wait() // how it ended stands in its log
-		close(p.done)
-	}()
-	s.mu.Lock()
-	s.processes = append(s.processes, p)
-	s.mu.Unlock()
-	if ready == "" {
-		return p, nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // ends with ctx, so with this function at the latest
-		select {
-		case <-p.done:
-			cancel(errors.New("it has ended"))
-		case <-ctx.Done():
-		}
-	}()
-	if err := waitHTTP(ctx, ready); err != nil {
-		return nil, fmt.Errorf("%s is not ready: %w\n%s", name, err, p.Log())
-	}
-	return p, nil
+	return pgtest.Await(url)
 }
 
-// Log returns what the process has printed.
-func (p *Process) Log() string {
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
+// Stop ends all processes in order, the newest first.
+func (s *Stack) Stop() { s.end((*Process).Stop) }
 
-// Stop ends the process in order, or by force when it takes too long.
-func (p *Process) Stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
-	select {
-	case <-p.done:
-	case <-time.After(20 * time.Second):
-		p.Kill()
-	}
-}
+// Kill ends all processes at once.
+func (s *Stack) Kill() { s.end((*Process).Kill) }
 
-// Kill ends the process at once, as a crash does.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails only when it has ended
-	<-p.done
-}
-
-// Stop ends all processes, the newest first.
-func (s *Stack) Stop() {
+func (s *Stack) end(stop func(*Process)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.processes) > 0 {
-		last := len(s.processes) - 1
-		s.processes[last].Stop()
-		s.processes = s.processes[:last]
+	for _, p := range slices.Backward(s.processes) {
+		stop(p)
 	}
+	s.processes = nil
+	if s.postgresDir != "" {
+		_ = os.RemoveAll(s.postgresDir) // a temporary folder: the system clears what stays behind
+	}
+}
+
+// Processes returns the processes of a service or server, in the order in which they were started.
+func (s *Stack) Processes(name string) []*Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []*Process
+	for _, p := range s.processes {
+		if p.Name == name {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // Logs returns what all processes have printed.
@@ -254,10 +258,15 @@ func (s *Stack) Logs() string {
 	return all.String()
 }
 
-func (s *Stack) binary(name string) string { return filepath.Join(s.options.Dir, name) }
+func (s *Stack) binary(name string) string {
+	return filepath.Join(cmp.Or(s.options.Binaries, s.options.Dir), name)
+}
 
 // build compiles a command of the module, or of one that it requires.
 func (s *Stack) build(ctx context.Context, name, pkg string) error {
+	if s.options.Binaries != "" {
+		return nil
+	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
