@@ -3,9 +3,11 @@ package event
 import "github.com/go-json-experiment/json/jsontext"
 
 // Input is what the user said and decided: other screens on the thread need it, and the thread's history starts from it.
+// A request begins with one. Each one behind that is a steer, at the place where the model reads it.
 type Input struct {
 	ThreadID      string         `json:"threadId"`
 	AgentID       string         `json:"agentId"`
+	SteerID       string         `json:"steerId,omitempty"` // of a steer
 	Messages      []InputMessage `json:"messages"`
 	ActionResults []ActionResult `json:"actionResults,omitempty"`
 	Extra         jsontext.Value `json:",embed"`
