@@ -63,22 +63,6 @@ type Tool struct {
 	Allow     []string      `yaml:"allow"`     // http_get: hosts or CIDRs that the egress guard lets through though they are private
 }
 
-// Gateway bounds what clients may do.
-type Gateway struct {
-	CORS          []string `yaml:"cors"`          // allowed origins; none = no cross-origin use
-	MaxBody       int64    `yaml:"maxBody"`       // bytes; default 512 KiB
-	RateLimit     Rate     `yaml:"rateLimit"`     // for each key; default 600 a minute
-	Heartbeat     Duration `yaml:"heartbeat"`     // default 15s
-	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
-}
-
-// Rate is a number of requests in a time.
-type Rate struct {
-	Requests int      `yaml:"requests"`
-	Per      Duration `yaml:"per"`
-	Burst    int      `yaml:"burst"`
-}
-
 // Duration is a time.Duration written as "30s" or "10m".
 type Duration time.Duration
 

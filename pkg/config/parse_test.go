@@ -96,7 +96,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a field nothing is like": {
 			"gateway:\n  zzzzzzzzzz: 1\n",
-			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of cors, heartbeat, maxBody, rateLimit, streamTimeout`,
+			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of cors, heartbeat, limits, maxBody, rateLimit, streamTimeout`,
 		},
 		"a field in the wrong case": {
 			"agents:\n  a: {backend: scripted, askuser: true}\n",
@@ -229,6 +229,10 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"an origin with a path": {
 			"gateway: {cors: [\"https://a.example/x\"]}\n",
 			`1:18: gateway.cors[0]: "https://a.example/x" is no origin; write one such as https://app.example.com`,
+		},
+		"a negative number of connections": {
+			"gateway: {limits: {connections: -1}}\n",
+			`1:20: gateway.limits.connections: must not be negative; leave it out for the default`,
 		},
 		"a rate without a time": {
 			"gateway: {rateLimit: {requests: 1}}\n",
