@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/query"
 )
 
@@ -38,6 +39,37 @@ func (c *Client) Request(ctx context.Context, requestID string) (query.Request, 
 // after. It fails with fault.RequestFinished when the request has ended.
 func (c *Client) Abort(ctx context.Context, requestID string) error {
 	return c.ask(ctx, http.MethodPost, "/v1/requests/"+url.PathEscape(requestID)+"/abort", nil, nil)
+}
+
+// Steer says something to a request that runs, and returns when that is recorded. The model reads it before its next
+// turn: the stream then has an event input with this steerId, for those who include it. It fails with
+// fault.RequestFinished when the request has ended. A steer that comes too late to be read has no such event before the
+// terminal one: say it again with [Client.FollowUp].
+func (c *Client) Steer(ctx context.Context, requestID string, messages ...event.InputMessage) (steerID string, err error) {
+	body := struct {
+		Messages []event.InputMessage `json:"messages"`
+	}{messages}
+	var answer struct {
+		SteerID string `json:"steerId"`
+	}
+	err = c.tell(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/steer", body, &answer)
+	return answer.SteerID, err
+}
+
+// Started is a request that was accepted; [Client.Follow] shows what becomes of it.
+type Started struct {
+	RequestID string       `json:"requestId"`
+	ThreadID  string       `json:"threadId"`
+	AgentID   string       `json:"agentId"`
+	Status    query.Status `json:"status"`
+}
+
+// FollowUp starts a request of the same agent on the thread of a request, to run after all that runs or waits there.
+// ThreadID and action results must be left out of r. It fails with fault.ThreadBusy when too many wait already.
+func (c *Client) FollowUp(ctx context.Context, requestID string, r event.AgentRequest) (Started, error) {
+	var answer Started
+	err := c.tell(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/follow-up", r, &answer)
+	return answer, err
 }
 
 // Page says which part of a list is wanted. The zero value is the first page, of the server's usual size.

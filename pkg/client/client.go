@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/go-json-experiment/json"
 )
 
@@ -60,6 +61,32 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if err != nil {
 		return err
 	}
+	return c.exchange(request, answer)
+}
+
+// tell posts body as JSON and decodes the answer. What may succeed soon is tried again, under one idempotency key, so
+// that it happens once.
+func (c *Client) tell(ctx context.Context, path string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the body of POST %s: %w", path, err)
+	}
+	key, wait := id.New("idem"), backoff{short: c.wait}
+	for {
+		request, err := c.newRequest(ctx, http.MethodPost, path, nil, text)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Idempotency-Key", key)
+		err = c.exchange(request, answer)
+		if err == nil || !passing(err) || !wait.pause(ctx, err, startAttempts) {
+			return err
+		}
+	}
+}
+
+// exchange sends a request and decodes the JSON of the answer into answer, unless that is nil.
+func (c *Client) exchange(request *http.Request, answer any) error {
 	request.Header.Set("Accept", "application/json")
 	response, err := c.send(request)
 	if err != nil {
@@ -69,12 +96,13 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if answer == nil {
 		return nil
 	}
+	what := request.Method + " " + request.URL.Path
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+		return fmt.Errorf("read the answer to %s: %w", what, err)
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("decode the answer to %s %s: %w; is %s an agentbus gateway?", method, path, err, c.base)
+		return &permanentError{fmt.Errorf("decode the answer to %s: %w; is %s an agentbus gateway?", what, err, c.base)}
 	}
 	return nil
 }
