@@ -71,6 +71,45 @@ func (cmd *abortCommand) Run(ctx context.Context, g globals, c *console) error {
 	return err
 }
 
+type steerCommand struct {
+	Request string   `arg:"" help:"Id of the request."`
+	Text    []string `arg:"" help:"What to say."`
+}
+
+func (cmd *steerCommand) Run(ctx context.Context, g globals, c *console) error {
+	steerID, err := g.client().Steer(ctx, cmd.Request, userText(cmd.Text))
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, map[string]string{"requestId": cmd.Request, "steerId": steerID, "status": "accepted"})
+	}
+	_, err = fmt.Fprintln(c.out, "told", cmd.Request)
+	return err
+}
+
+type followUpCommand struct {
+	Request string   `arg:"" help:"Id of the request."`
+	Text    []string `arg:"" help:"What to say."`
+}
+
+func (cmd *followUpCommand) Run(ctx context.Context, g globals, c *console) error {
+	next, err := g.client().FollowUp(ctx, cmd.Request, event.AgentRequest{Messages: []event.InputMessage{userText(cmd.Text)}})
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, next)
+	}
+	_, err = fmt.Fprintln(c.out, screen.Clean(next.RequestID))
+	return err
+}
+
+// userText is a message of the words of a command line.
+func userText(words []string) event.InputMessage {
+	return event.UserText(strings.ToValidUTF8(strings.Join(words, " "), "\ufffd"))
+}
+
 type agentsCommand struct{}
 
 func (cmd *agentsCommand) Run(ctx context.Context, g globals, c *console) error {

@@ -33,14 +33,16 @@ func (g globals) client() *client.Client { return client.New(g.URL, g.Key) }
 type commandLine struct {
 	globals
 
-	Dev     devCommand     `cmd:"" help:"Run everything in one process, on embedded servers."`
-	Chat    chatCommand    `cmd:"" help:"Talk to an agent."`
-	Tail    tailCommand    `cmd:"" help:"Follow a request."`
-	Abort   abortCommand   `cmd:"" help:"Stop a request."`
-	Threads threadsCommand `cmd:"" help:"List threads, or show one."`
-	Agents  agentsCommand  `cmd:"" help:"List the agents."`
-	Keys    keysCommand    `cmd:"" help:"Make, list and revoke API keys."`
-	Version versionCommand `cmd:"" help:"Say which version this is."`
+	Dev      devCommand      `cmd:"" help:"Run everything in one process, on embedded servers."`
+	Chat     chatCommand     `cmd:"" help:"Talk to an agent."`
+	Tail     tailCommand     `cmd:"" help:"Follow a request."`
+	Steer    steerCommand    `cmd:"" help:"Say something to a request that runs."`
+	FollowUp followUpCommand `cmd:"" help:"Start a request that runs after another one, and print its id."`
+	Abort    abortCommand    `cmd:"" help:"Stop a request."`
+	Threads  threadsCommand  `cmd:"" help:"List threads, or show one."`
+	Agents   agentsCommand   `cmd:"" help:"List the agents."`
+	Keys     keysCommand     `cmd:"" help:"Make, list and revoke API keys."`
+	Version  versionCommand  `cmd:"" help:"Say which version this is."`
 }
 
 // console is where a command reads from and writes to.
