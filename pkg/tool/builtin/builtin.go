@@ -34,12 +34,12 @@ func Tools(cfg config.Config) ([]tool.Tool, error) {
 
 // list is where a new built-in tool gets its line.
 func list(allow egress.AllowList) []tool.Tool {
-	return []tool.Tool{
+	return append([]tool.Tool{
 		calculator.New(),
 		clock.New(time.Now),
 		echo.New(),
 		httpget.New(allow),
-	}
+	}, extra()...)
 }
 
 // Specs returns the specs of the built-in tools by name, with what cfg changes about them.
