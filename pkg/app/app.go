@@ -106,7 +106,10 @@ func open(ctx context.Context, name string, vars env.Environ, common env.Process
 		return nil, err
 	}
 	if common.Provision == env.ProvisionCreate {
-		err = b.Provision(ctx, bus.Storage{Replicas: common.Replicas})
+		err = b.Provision(ctx, bus.Storage{
+			Replicas: common.Streams.Replicas, MaxBytes: common.Streams.MaxBytes,
+			MaxQueue: common.Streams.MaxQueue, AckWait: common.Streams.AckWait,
+		})
 	} else {
 		err = b.Verify(ctx)
 	}
@@ -120,6 +123,7 @@ func open(ctx context.Context, name string, vars env.Environ, common env.Process
 // under returns parts with the platform beneath them.
 func (p *Platform) under(parts service.Parts) service.Parts {
 	parts.Checks = append(parts.Checks, service.Check{Name: "nats", Ready: p.Bus.Ready})
+	parts.Actors = append(parts.Actors, service.Actor{Name: "streams", Run: p.Bus.Watch})
 	closeParts := parts.Close
 	parts.Close = func() {
 		if closeParts != nil {

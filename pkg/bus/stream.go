@@ -20,15 +20,21 @@ type Storage struct {
 	Replicas int           // 1 (default) or 3
 	Memory   bool          // keep nothing on disk: tests
 	MaxAge   time.Duration // how long events are kept in the stream; default 72h. History keeps them for good
-	MaxBytes int64         // of the events; default no limit
-	AckWait  time.Duration // how long a dead worker keeps its message; default 30s
+	MaxBytes int64         // of the events, and of the results of tools; default no limit
+	MaxQueue int64         // requests, and calls of tools, that may wait or run; default 100,000
+	AckWait  time.Duration // how long a dead worker keeps its message; default 10s
 }
 
 // duplicates is the time in which a repeated Nats-Msg-Id is recognised: longer than anything retries.
 const duplicates = 10 * time.Minute
 
-// defaultAckWait is how long a fetched message may go without a sign of life before it is given to somebody else.
-const defaultAckWait = 30 * time.Second
+// defaultAckWait is how long a fetched message may go without a sign of life before it is given to somebody else. The
+// signs come four times as often. Shorter, and a broker that elects a leader has live work done twice; longer, and whoever
+// waits for a dead worker's request waits for nothing.
+const defaultAckWait = 10 * time.Second
+
+// defaultMaxQueue bounds a work queue: far more than anyone waits for, and little on a disk.
+const defaultMaxQueue = 100_000
 
 // The durable consumers: one for each service, however many instances it has.
 const (
@@ -58,7 +64,7 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 		c := jetstream.StreamConfig{
 			Name: name, Storage: storage, Replicas: max(s.Replicas, 1),
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, AllowDirect: true,
-			MaxAge: s.MaxAge, Duplicates: duplicates,
+			MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Duplicates: duplicates,
 			RePublish: &jetstream.RePublish{Source: b.prefix + ".>", Destination: b.prefix + "." + kindLive + ".>"},
 		}
 		for _, kind := range kinds {
@@ -69,13 +75,12 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 	queue := func(name, kind string) jetstream.StreamConfig {
 		return jetstream.StreamConfig{
 			Name: name, Storage: storage, Replicas: max(s.Replicas, 1), Subjects: []string{b.wild(kind)},
-			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, Duplicates: duplicates, AllowDirect: true,
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: s.MaxQueue,
+			Duplicates: duplicates, AllowDirect: true,
 		}
 	}
-	events := journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindCommand)
-	events.MaxBytes = s.MaxBytes
 	return []jetstream.StreamConfig{
-		events,
+		journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindCommand),
 		journal(b.resultsStream(), kindStarted, kindResult),
 		queue(b.requestsStream(), kindRequest),
 		queue(b.toolsStream(), kindTool),
@@ -105,6 +110,7 @@ func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	s.MaxAge = cmp.Or(s.MaxAge, 72*time.Hour)
 	s.AckWait = cmp.Or(s.AckWait, defaultAckWait)
+	s.MaxQueue = cmp.Or(s.MaxQueue, defaultMaxQueue)
 	for _, c := range b.streams(s) {
 		// What an operator noted on the stream stays: its incarnation above all.
 		if stream, err := b.js.Stream(ctx, c.Name); err == nil {
@@ -155,7 +161,7 @@ func (b *Bus) Verify(ctx context.Context) error {
 	}
 	for stream, c := range b.consumers(Storage{}) {
 		if _, err := b.js.Consumer(ctx, stream, c.Durable); err != nil {
-			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=true)",
+			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=create)",
 				c.Durable, stream, err)
 		}
 	}
@@ -165,7 +171,7 @@ func (b *Bus) Verify(ctx context.Context) error {
 func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	stream, err := b.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("stream %s does not exist: create it, or start one service with NATS_PROVISION=true", name)
+		return nil, fmt.Errorf("stream %s does not exist: create it, or start one service with NATS_PROVISION=create", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at stream %s: %w", name, err)

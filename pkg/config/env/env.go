@@ -23,13 +23,22 @@ type Process struct {
 	NATSCreds  string     `env:"NATS_CREDS"`                                  // path of a credentials file
 	Prefix     string     `env:"NATS_PREFIX" envDefault:"agentbus"`           // first token of every subject
 	Provision  Provision  `env:"NATS_PROVISION" envDefault:"verify"`
-	Replicas   int        `env:"NATS_REPLICAS" envDefault:"1"`           // of what is created: 1 or 3
 	AdminAddr  string     `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"` // /healthz, /readyz, /metrics
 	ConfigFile string     `env:"CONFIG_FILE"`
 	LogLevel   slog.Level `env:"LOG_LEVEL" envDefault:"INFO"`
 	LogFormat  Format     `env:"LOG_FORMAT" envDefault:"json"`
 
+	Streams Streams
+
 	Grace time.Duration `env:"GRACE" envDefault:"25s"` // what a stop may take; below the orchestrator's own
+}
+
+// Streams is the shape of the streams that a service creates, with NATS_PROVISION=create.
+type Streams struct {
+	Replicas int           `env:"NATS_REPLICAS" envDefault:"1"`       // 1 or 3
+	MaxBytes int64         `env:"NATS_MAX_BYTES" envDefault:"0"`      // of the events, and of the results of tools; 0 = no limit
+	MaxQueue int64         `env:"NATS_MAX_QUEUE" envDefault:"100000"` // requests, and calls of tools, that wait or run
+	AckWait  time.Duration `env:"NATS_ACK_WAIT" envDefault:"10s"`     // until the work of a dead process is taken over
 }
 
 // Common returns p itself, from any struct that has it.
