@@ -24,6 +24,7 @@ func build(_ context.Context, p *app.Platform, e env.AgentRunner) (service.Parts
 	if err != nil {
 		return service.Parts{}, err
 	}
+	state.LogTo(p.Log)
 	store, err := state.Open(e.RedisURL.Reveal())
 	if err != nil {
 		return service.Parts{}, err

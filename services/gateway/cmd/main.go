@@ -22,6 +22,7 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	if e.Auth == env.AuthOff {
 		p.Log.Warn("authentication is off: anyone who reaches the gateway may use it", "addr", e.HTTPAddr)
 	}
+	state.LogTo(p.Log)
 	store, err := state.Open(e.RedisURL.Reveal())
 	if err != nil {
 		return service.Parts{}, err
