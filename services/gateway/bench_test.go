@@ -31,6 +31,7 @@ const pepper = "a pepper for tests, long enough"
 // bench is a gateway on a real bus and a real HTTP server, with the test in the place of runners and of history.
 type bench struct {
 	t       *testing.T
+	nats    bustest.Server
 	bus     *bus.Bus
 	redis   *miniredis.Miniredis
 	gateway *gateway.Gateway
@@ -41,7 +42,8 @@ type bench struct {
 // start starts a gateway whose dependencies the test may change first.
 func start(t *testing.T, change ...func(*gateway.Deps)) *bench {
 	t.Helper()
-	b := &bench{t: t, bus: bustest.New(t), redis: miniredis.RunT(t), archive: &archive{}}
+	b := &bench{t: t, nats: bustest.NewServer(t), redis: miniredis.RunT(t), archive: &archive{}}
+	b.bus = b.nats.Connect(t, "test")
 	store, err := state.Open("redis://" + b.redis.Addr())
 	if err != nil {
 		t.Fatal(err)

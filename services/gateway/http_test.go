@@ -136,7 +136,7 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	if a := b.do(chunked); a.status != 413 || a.failure(t).Code != fault.MessageTooLarge {
 		t.Errorf("1001 bytes in chunks: got %d %s", a.status, a.body)
 	}
-	if a := b.post("/v1/agents/demo/requests", hello, "Content-Encoding", "gzip"); a.status != 400 {
+	if a := b.post("/v1/agents/demo/requests", hello, "Content-Encoding", "gzip"); a.status != 415 || a.failure(t).Code != fault.InvalidMessageFormat {
 		t.Errorf("gzip: got %d %s", a.status, a.body)
 	}
 }

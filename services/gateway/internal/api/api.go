@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -46,20 +47,25 @@ type Deps struct {
 	Log      *slog.Logger
 }
 
-// API answers HTTP requests.
+// API answers HTTP requests: it is the handler of everything that the gateway serves.
 type API struct {
 	Deps
 	origins *origins
 	limits  limits
+	streams *crowd.Quota  // of a principal
+	replays chan struct{} // see paced
+	engine  *gin.Engine
+	traced  http.Handler // the engine
 }
 
-// New returns the handler of everything that the gateway serves. An origin that is none is an error.
-func New(d Deps) (http.Handler, error) {
+// New returns an API. An origin that is none is an error.
+func New(d Deps) (*API, error) {
 	o, err := newOrigins(d.Config.Gateway.CORS)
 	if err != nil {
 		return nil, err
 	}
 	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil)}
+	a.streams, a.replays = crowd.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.RedirectTrailingSlash = false
@@ -67,11 +73,27 @@ func New(d Deps) (http.Handler, error) {
 	if err := engine.SetTrustedProxies(nil); err != nil {
 		return nil, err
 	}
-	engine.Use(a.observe, a.recover, a.secure, a.cors)
+	engine.Use(a.observe, a.recover, a.deadlines, a.secure, a.cors, a.admit)
 	engine.NoRoute(a.noRoute)
 	engine.NoMethod(a.noMethod)
 	a.routes(engine)
-	return otelhttp.NewHandler(engine, "gateway", otelhttp.WithFilter(isTraced)), nil
+	a.engine, a.traced = engine, otelhttp.NewHandler(engine, "gateway", otelhttp.WithFilter(isTraced))
+	return a, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.traced.ServeHTTP(w, r) }
+
+// Route is a method and a path whose variable parts begin with ':'.
+type Route struct{ Method, Path string }
+
+// Routes lists what is served.
+func (a *API) Routes() []Route {
+	var all []Route
+	for _, r := range a.engine.Routes() {
+		all = append(all, Route{r.Method, r.Path})
+	}
+	return all
 }
 
 func (a *API) routes(engine *gin.Engine) {
@@ -83,16 +105,16 @@ func (a *API) routes(engine *gin.Engine) {
 	}
 	for _, s := range a.Speakers {
 		run := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRun))
-		run.POST("/agents/:agentName/stream", a.handle(a.postStream))
+		run.POST("/agents/:agentName/stream", a.oneStream, a.handle(a.postStream))
 		run.POST("/agents/:agentName/requests", a.handle(a.postRequest))
-		read := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRead))
+		read := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRead), a.drop, a.oneStream)
 		read.GET("/requests/:requestId/stream", a.handle(a.getRequestStream))
 		read.GET("/threads/:threadId/stream", a.handle(a.getThreadStream))
 	}
 	run := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRun))
-	run.POST("/requests/:requestId/abort", a.quick(a.abort))
-	run.DELETE("/threads/:threadId", a.quick(a.deleteThread))
-	read := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRead))
+	run.POST("/requests/:requestId/abort", a.drop, a.quick(a.abort))
+	run.DELETE("/threads/:threadId", a.drop, a.quick(a.deleteThread))
+	read := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRead), a.drop)
 	read.GET("/agents", a.quick(a.getAgents))
 	read.GET("/requests/:requestId", a.quick(a.getRequest))
 	read.GET("/threads", a.quick(a.getThreads))

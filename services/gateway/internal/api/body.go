@@ -14,36 +14,43 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// bodyPatience is how long a client may take to send a body.
-const bodyPatience = 30 * time.Second
+// errEncoding says that a body is compressed. What it would grow to cannot be known before it has.
+var errEncoding = errors.New("a body with a Content-Encoding")
 
-// readBody returns the body, if it is not too large and comes in time.
+// readBody returns the body, if it is plain, not too large, and comes before its deadline (see deadlines).
 func (a *API) readBody(c *gin.Context) ([]byte, error) {
 	r := c.Request
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, fault.New(fault.InvalidMessageFormat, "Content-Encoding %.40q is not understood; send plain JSON", encoding)
+		return nil, fault.Wrap(errEncoding, fault.InvalidMessageFormat, "Content-Encoding %.40q is not taken; send plain JSON", encoding)
 	}
 	if r.ContentLength > a.limits.body {
 		return nil, a.tooLarge()
-	}
-	deadline := http.NewResponseController(c.Writer)
-	if err := deadline.SetReadDeadline(time.Now().Add(bodyPatience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, r.Body, a.limits.body))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, a.tooLarge()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body did not come within %v", bodyPatience)
+		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body did not come within %v", a.limits.bodyTime)
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body came in part only; send all of it")
 	}
-	if err := deadline.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	err = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}) // else it would end the stream that may follow
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
 	return body, nil
+}
+
+// drop reads a body that the route has no use for, and forgets it. Unread, it would hold up the answer.
+func (a *API) drop(c *gin.Context) {
+	if c.Request.ContentLength == 0 {
+		return
+	}
+	if _, err := a.readBody(c); err != nil {
+		a.fail(c, err)
+	}
 }
 
 func (a *API) tooLarge() error {

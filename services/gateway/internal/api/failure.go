@@ -67,10 +67,14 @@ func (a *API) fail(c *gin.Context, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	f := fault.From(err)
-	if status := statusOf(f.Code); status >= http.StatusInternalServerError {
+	status := statusOf(f.Code)
+	if errors.Is(err, errEncoding) {
+		status = http.StatusUnsupportedMediaType
+	}
+	if status >= http.StatusInternalServerError {
 		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "error", err)
 	}
-	a.refuse(c, f, statusOf(f.Code))
+	a.refuse(c, f, status)
 }
 
 // refuse writes f in the shape of the client's dialect, and ends the chain of handlers.
@@ -86,7 +90,9 @@ func (a *API) refuse(c *gin.Context, f *fault.Error, status int) {
 	if wait := retryAfter(f); wait > 0 {
 		h.Set("Retry-After", strconv.Itoa(wait))
 	}
-	h.Del("Connection")
+	if h.Get("Connection") == "keep-alive" { // what a stream has set that did not begin
+		h.Del("Connection")
+	}
 	contentType, body := a.dialectOf(c).Failure(dialect.Failure{
 		Error: f, RequestID: requestID, ThreadID: threadID, At: time.Now(),
 	})

@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
@@ -70,7 +69,7 @@ func (a *API) authenticate(c *gin.Context) {
 		return
 	}
 	if fault.CodeOf(err) == fault.AuthFailed {
-		if d := a.State.Allow(c.Request.Context(), "guess:"+c.ClientIP(), a.limits.guesses); !d.Allowed {
+		if d := a.State.Allow(c.Request.Context(), "guess:"+crowd.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
 			err = tooMany(d)
 		}
 	}
@@ -97,50 +96,4 @@ func (a *API) need(s auth.Scope) gin.HandlerFunc {
 			a.fail(c, fault.New(fault.AuthFailed, "the API key lacks the scope %q", s))
 		}
 	}
-}
-
-// limits are how much a client may ask.
-type limits struct {
-	each    state.Limit // requests of a key; zero = no limit
-	guesses state.Limit // wrong keys from an address
-	body    int64       // bytes
-}
-
-func newLimits(g config.Gateway, authenticated bool) limits {
-	l := limits{body: 512 << 10, guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60}}
-	if g.MaxBody > 0 {
-		l.body = g.MaxBody
-	}
-	requests := g.RateLimit.Requests
-	if requests <= 0 && authenticated {
-		requests = 600
-	}
-	if requests > 0 { // without keys nothing tells clients apart, so only a configured limit counts
-		l.each = state.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: g.RateLimit.Burst}
-		if l.each.Burst <= 0 {
-			l.each.Burst = requests
-		}
-	}
-	return l
-}
-
-// limit counts the call for its key, and for its principal where there are no keys.
-func (a *API) limit(c *gin.Context) {
-	if a.limits.each.Requests == 0 {
-		return
-	}
-	p := principal(c)
-	key := "key:" + p.KeyID
-	if p.KeyID == "" {
-		key = "principal:" + p.Tenant + ":" + p.Subject
-	}
-	if d := a.State.Allow(c.Request.Context(), key, a.limits.each); !d.Allowed {
-		a.fail(c, tooMany(d))
-	}
-}
-
-func tooMany(d state.Decision) error {
-	f := fault.New(fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
-	f.RetryAfter = max(d.RetryAfter, time.Second)
-	return f
 }

@@ -151,5 +151,5 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	if reset {
 		c.Header(headerReset, "true")
 	}
-	return stream.Answer{Encoder: enc, Frames: frames, KeyID: principal(c).KeyID}, nil
+	return stream.Answer{Encoder: enc, Frames: a.paced(frames), KeyID: principal(c).KeyID}, nil
 }

@@ -1,0 +1,151 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/gin-gonic/gin"
+)
+
+// limits are how much a client may ask.
+type limits struct {
+	each     state.Limit   // requests of a key; zero = no limit
+	guesses  state.Limit   // wrong keys from an address
+	body     int64         // bytes
+	bodyTime time.Duration // for a client to send it
+	streams  int           // open at once, of a principal; 0 = no limit
+	replays  int           // streams that read storage at one time
+}
+
+func newLimits(g config.Gateway, authenticated bool) limits {
+	l := limits{
+		body: 512 << 10, bodyTime: g.Limits.BodyTime.Or(30 * time.Second), streams: g.Limits.Streams, replays: 64,
+		guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60},
+	}
+	if g.MaxBody > 0 {
+		l.body = g.MaxBody
+	}
+	if g.Limits.Replays > 0 {
+		l.replays = g.Limits.Replays
+	}
+	requests := g.RateLimit.Requests
+	if authenticated { // without keys nothing tells clients apart, so only a configured limit counts
+		requests = orDefault(requests, 600)
+		l.streams = orDefault(l.streams, 1000)
+	}
+	if requests > 0 {
+		l.each = state.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: orDefault(g.RateLimit.Burst, requests)}
+	}
+	return l
+}
+
+func orDefault(n, fallback int) int {
+	if n > 0 {
+		return n
+	}
+	return fallback
+}
+
+// limit counts the call for its key, and for its principal where there are no keys.
+func (a *API) limit(c *gin.Context) {
+	if a.limits.each.Requests == 0 {
+		return
+	}
+	p := principal(c)
+	key := "key:" + p.KeyID
+	if p.KeyID == "" {
+		key = "principal:" + p.Tenant + ":" + p.Subject
+	}
+	if d := a.State.Allow(c.Request.Context(), key, a.limits.each); !d.Allowed {
+		a.fail(c, tooMany(d))
+	}
+}
+
+func tooMany(d state.Decision) error {
+	f := fault.New(fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
+	f.RetryAfter = max(d.RetryAfter, time.Second)
+	return f
+}
+
+// writeTime is how long an answer may take that is no stream. A stream has a deadline for each write instead.
+const writeTime = time.Minute
+
+// deadlines keeps a client that sends or takes its bytes one by one from holding on to a connection.
+func (a *API) deadlines(c *gin.Context) {
+	connection := http.NewResponseController(c.Writer)
+	now := time.Now()
+	_ = connection.SetWriteDeadline(now.Add(writeTime)) // what cannot have deadlines is no connection
+	if c.Request.ContentLength != 0 {
+		_ = connection.SetReadDeadline(now.Add(a.limits.bodyTime))
+	}
+}
+
+// crowdPatience is when somebody who has too much open may look again.
+const crowdPatience = 5 * time.Second
+
+// admit refuses what comes on a connection that is one too many.
+func (a *API) admit(c *gin.Context) {
+	if !crowd.Over(c.Request.Context()) {
+		return
+	}
+	f := fault.New(fault.RateLimitExceeded, "too many connections are open from your address; close some, or use one for several requests")
+	f.RetryAfter = crowdPatience
+	c.Header("Connection", "close")
+	a.fail(c, f)
+}
+
+// oneStream holds one of the principal's places for streams while the handlers behind it run.
+func (a *API) oneStream(c *gin.Context) {
+	p := principal(c)
+	leave, ok := a.streams.Enter(p.Tenant + "/" + p.Subject)
+	if !ok {
+		f := fault.New(fault.RateLimitExceeded, "you have %d streams open here; close one to open another", a.limits.streams)
+		f.RetryAfter = crowdPatience
+		a.fail(c, f)
+		return
+	}
+	defer leave()
+	c.Next()
+}
+
+// paced bounds how many streams read storage at one time, so that clients who all come back at once do not push aside
+// those that are there. The others wait; once a stream has caught up it is paced no more.
+type paced struct {
+	stream.Frames
+	places chan struct{} // as many as it has room for
+	live   bool
+}
+
+func (a *API) paced(f stream.Frames) stream.Frames { return &paced{Frames: f, places: a.replays} }
+
+// caughtUp is how long nothing may come before a stream counts as live.
+const caughtUp = time.Millisecond
+
+// Next implements stream.Frames.
+func (p *paced) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
+	if p.live || p.Ready() {
+		return p.Frames.Next(ctx, wait)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case p.places <- struct{}{}:
+	case <-timer.C:
+		return event.Frame{}, bus.ErrIdle
+	case <-ctx.Done():
+		return event.Frame{}, ctx.Err()
+	}
+	defer func() { <-p.places }()
+	frame, err := p.Frames.Next(ctx, min(wait, caughtUp))
+	p.live = errors.Is(err, bus.ErrIdle)
+	return frame, err
+}
