@@ -20,6 +20,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -56,7 +57,8 @@ type Gateway struct {
 	bus      *bus.Bus
 	keys     *auth.Keyring // nil = authentication is off
 	streamer *stream.Streamer
-	handler  http.Handler
+	api      *api.API
+	limits   config.Crowd
 	log      *slog.Logger
 }
 
@@ -92,23 +94,32 @@ func New(d Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{bus: d.Bus, keys: keys, streamer: streamer, handler: handler, log: d.Log}, nil
+	return &Gateway{bus: d.Bus, keys: keys, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log}, nil
 }
 
 // Handler serves everything that the gateway serves.
-func (g *Gateway) Handler() http.Handler { return g.handler }
+func (g *Gateway) Handler() http.Handler { return g.api }
 
-// Server returns an HTTP server for addr with the limits that an edge needs. Responses have no common time limit, since
-// streams last: each write has its own.
+// connections is how many connections an address may have that is not private.
+const connections = 1000
+
+// Server returns an HTTP server for addr with the limits that an edge needs. It speaks HTTP/1.1. Neither bodies nor
+// responses have a common time limit here, since streams last: the handler sets one for each.
 func (g *Gateway) Server(addr string) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Addr:              addr,
-		Handler:           g.handler,
+		Handler:           g.api,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
+	count := crowd.NewConnections(connections, false)
+	if n := g.limits.Connections; n > 0 {
+		count = crowd.NewConnections(n, true)
+	}
+	count.Limit(server)
+	return server
 }
 
 // Run keeps the API keys up to date until ctx is done. Until it has read them all, no key opens anything.

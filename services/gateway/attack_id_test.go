@@ -1,0 +1,164 @@
+package gateway_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// attackIDs are identifiers that must not come near a subject.
+var attackIDs = []string{
+	".", "a.b", "a..b", "*", ">", "a.>", "a b", "a\tb", "a\r\nPUB x 0\r\n\r\n", "a\x00b", "../", "../../etc/passwd",
+	"$JS.API.STREAM.DELETE.EVENTS", "$SYS.>", "_INBOX.>", strings.Repeat("a", 65), strings.Repeat("a", 5000), "é", "e\u0301",
+	"\u200b", "\u202e", "🙂", `{"$ne":1}`, "' OR 1=1--", "${jndi:ldap://x}", "{{7*7}}", "%2e%2e%2f", "a%00b", "[]", `["a"]`,
+}
+
+func TestAttackIDsInAPathReachNoSubject(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	to := b.running()
+	tap := b.nats.Tap(t)
+	for _, r := range b.routes() {
+		for _, param := range r.params() {
+			for _, attack := range attackIDs {
+				path := strings.Replace(r.path, param, url.PathEscape(attack), 1)
+				a := b.do(b.request(r.method, route{r.method, path}.at(to), hello))
+				if a.err != nil || a.status != http.StatusNotFound {
+					t.Errorf("%s with %s = %.40q: got %d %v, want 404", r, param, attack, a.status, a.err)
+					continue
+				}
+				if code := a.failure(t).Code; !strings.HasSuffix(string(code), "_not_found") {
+					t.Errorf("%s with %s = %.40q: got %s", r, param, attack, code)
+				}
+			}
+		}
+	}
+	if found := lookups(tap.Heard()); len(found) > 0 {
+		t.Errorf("the bus was asked: %.1000q", found)
+	}
+	b.works()
+	if len(lookups(tap.Heard())) == 0 {
+		t.Error("the test hears nothing of what the bus is asked")
+	}
+}
+
+func TestAttackIDsInABodyReachNoSubject(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	to := b.running()
+	tap := b.nats.Tap(t)
+	ids := map[string]string{`1`: "a number", `["a"]`: "an array", `{"$ne":1}`: "an object", `true`: "a boolean", `""`: "nothing"}
+	for _, attack := range attackIDs {
+		ids[quote(attack)] = attack
+	}
+	bodies := []string{
+		`{"messages":[{"role":"user","content":"hi"}],"threadId":ID}`,
+		`{"messages":[],"threadId":"t","context":{"actionResults":[{"actionId":ID,"status":"success"}]}}`,
+	}
+	for _, r := range b.routes() {
+		if !r.takesBody() || !strings.Contains(r.path, ":agentName") {
+			continue
+		}
+		for quoted, what := range ids {
+			for _, body := range bodies {
+				a := b.post(r.at(to), strings.Replace(body, "ID", quoted, 1))
+				if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat {
+					t.Errorf("%s: %s as %.60q: got %d %.200s, want 400", r, what, body, a.status, a.body)
+				}
+			}
+		}
+	}
+	if found := lookups(tap.Heard()); len(found) > 0 {
+		t.Errorf("the bus was asked: %.1000q", found)
+	}
+	b.works()
+}
+
+// quote writes s as a JSON string, whatever it holds.
+func quote(s string) string {
+	var out bytes.Buffer
+	out.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			out.WriteByte('\\')
+			out.WriteRune(r)
+		case r < ' ':
+			fmt.Fprintf(&out, `\u%04x`, r)
+		default:
+			out.WriteRune(r)
+		}
+	}
+	out.WriteByte('"')
+	return out.String()
+}
+
+func TestAttackCursors(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	to := b.running()
+	cursors := append([]string{
+		"-1", "18446744073709551616", "1e9", "1\nevent: done", "null", "0x1", " 1", "1 ", "١-١", b.bus.Incarnation() + "-",
+		b.bus.Incarnation() + "--1", b.bus.Incarnation() + "-1.", "-0",
+	}, attackIDs...)
+	for _, r := range b.routes() {
+		if r.method != http.MethodGet || !strings.HasSuffix(r.path, "/stream") {
+			continue
+		}
+		tap := b.nats.Tap(t)
+		for _, cursor := range cursors {
+			a := b.get(r.at(to) + "?after=" + url.QueryEscape(cursor))
+			if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat {
+				t.Errorf("%s after %.40q: got %d %.200s, want 400", r, cursor, a.status, a.body)
+			}
+			if strings.ContainsAny(cursor, "\r\n\x00") {
+				continue // no header can carry it: see TestAttackHeaders
+			}
+			a = b.get(r.at(to), "Last-Event-ID", cursor)
+			if a.status != http.StatusBadRequest {
+				t.Errorf("%s with Last-Event-ID %.40q: got %d, want 400", r, cursor, a.status)
+			}
+			a = b.get(r.at(to)+"?after="+b.bus.Incarnation()+"-0", "Last-Event-ID", cursor)
+			if a.status != http.StatusBadRequest {
+				t.Errorf("%s with %.40q beside a good cursor: got %d, want 400", r, cursor, a.status)
+			}
+		}
+		for _, subject := range tap.Heard() {
+			for _, cursor := range cursors {
+				if len(cursor) > 3 && strings.Contains(subject, cursor) {
+					t.Errorf("%s: %.40q became part of %q", r, cursor, subject)
+				}
+			}
+		}
+	}
+	b.works()
+}
+
+func TestAttackQueries(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	to := b.running()
+	names := []string{"cursor", "limit", "since", "until", "type", "include", "from", "after", "none"}
+	for _, r := range b.routes() {
+		if !r.versioned() || r.method != http.MethodGet || strings.HasSuffix(r.path, "/stream") {
+			continue
+		}
+		for _, name := range names {
+			for _, attack := range attackIDs {
+				a := b.get(r.at(to) + "?" + name + "=" + url.QueryEscape(attack))
+				if a.err != nil || a.status != http.StatusOK && a.status != http.StatusBadRequest {
+					if a.status == http.StatusNotFound && strings.HasSuffix(r.path, ":threadId") {
+						continue // history, which this test stands in for, does not know the thread
+					}
+					t.Errorf("%s?%s=%.40q: got %d %.200s %v", r, name, attack, a.status, a.body, a.err)
+				}
+			}
+		}
+	}
+	b.works()
+}
