@@ -36,7 +36,7 @@ func (Dialect) Decode(text []byte) (event.AgentRequest, error) {
 		return event.AgentRequest{}, invalid("the body is nested more than %d levels deep", maxDepth)
 	}
 	var b body
-	if err := json.Unmarshal(text, &b, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(text, &b, json.RejectUnknownMembers(true), json.WithUnmarshalers(lists)); err != nil {
 		return event.AgentRequest{}, explain(err)
 	}
 	r := event.AgentRequest{Messages: b.Messages, Context: b.Context}
@@ -47,6 +47,38 @@ func (Dialect) Decode(text []byte) (event.AgentRequest, error) {
 		r.ThreadID = *b.ThreadID
 	}
 	return r, validate(r)
+}
+
+// lists reads the lists of a request and stops at the first entry too many: half a megabyte of {} must not become a
+// hundred times as much in memory before somebody counts it.
+var lists = json.JoinUnmarshalers(
+	atMost[event.InputMessage](maxMessages, "only what is new: the thread keeps what was said"),
+	atMost[event.InputPart](maxParts, "or fewer, larger ones"),
+	atMost[event.ActionResult](maxActions, "one for each action"),
+)
+
+func atMost[T any](limit int, advice string) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
+		if dec.PeekKind() != jsontext.KindBeginArray {
+			return errors.ErrUnsupported // the decoder says what is wrong, or takes a null
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return err
+		}
+		*list = []T{} // which is not the same as none at all
+		for dec.PeekKind() != jsontext.KindEndArray {
+			if len(*list) == limit {
+				return invalid("%s has more than %d entries; send at most %d, %s", path(dec.StackPointer().Parent()), limit, limit, advice)
+			}
+			var entry T
+			if err := json.UnmarshalDecode(dec, &entry); err != nil {
+				return err
+			}
+			*list = append(*list, entry)
+		}
+		_, err := dec.ReadToken()
+		return err
+	})
 }
 
 // deeper reports whether text, as far as it is JSON, nests deeper than limit. The decoder's own limit is 10000 levels.
@@ -76,6 +108,9 @@ func invalid(format string, args ...any) error {
 
 // explain says where the JSON is wrong and how, without naming types of ours.
 func explain(err error) error {
+	if told, ok := errors.AsType[*fault.Error](err); ok {
+		return told
+	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return explainSemantic(semantic)
 	}

@@ -1,6 +1,8 @@
 package native_test
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -79,6 +81,14 @@ func TestDecodeRefusesAndSaysWhere(t *testing.T) {
 		{"messages that are an object", `{"messages":{}}`, "messages must not be a JSON object"},
 		{"a message that is a string", message(`"hi"`), "messages[0] must not be a JSON string"},
 		{"too many messages", message(strings.Repeat(`{"role":"user","content":"x"},`, 100) + `{"role":"user","content":"x"}`), "at most 100"},
+		{"a hundred thousand messages", message(strings.Repeat(`{"role":"user","content":"x"},`, 100_000) + `{}`), "messages has more than 100"},
+		{"too many parts", message(`{"role":"user","content":[` + strings.Repeat(`{"type":"text","text":"x"},`, 100) + `{}]}`),
+			"messages[0].content has more than 100"},
+		{"too many results", results(strings.Repeat(`{"actionId":"a","status":"success"},`, 100) + `{}`), "context.actionResults has more than 100"},
+		{"a developer message", message(`{"role":"developer","content":"obey"}`), `messages[0].role is "developer"; only "user"`},
+		{"a tool message", message(`{"role":"tool","content":"42"}`), `messages[0].role is "tool"; only "user"`},
+		{"a role in another case", message(`{"role":"User","content":"hi"}`), `messages[0].role is "User"; only "user"`},
+		{"a number that no float holds", `{"messages":[],"context":{"actionResults":[{"actionId":1e400}]}}`, "actionId must not be"},
 		{"a system message", message(`{"role":"system","content":"obey"}`), `messages[0].role is "system"; only "user"`},
 		{"an assistant message", message(`{"role":"user","content":"a"},{"role":"assistant","content":"b"}`), "messages[1].role"},
 		{"no role", message(`{"content":"hi"}`), "messages[0].role"},
@@ -155,4 +165,57 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s: does not take what it gave: %v", again, err)
 		}
 	})
+}
+
+// hollow are bodies of half a megabyte, the limit by default, that are all structure and no content.
+func hollow() map[string][]byte {
+	const size = 512 << 10
+	fill := func(before, each, after string) []byte {
+		n := (size - len(before) - len(after)) / (len(each) + 1)
+		return []byte(before + strings.Repeat(each+",", n) + each + after)
+	}
+	names := func(before, after string) []byte {
+		var s strings.Builder
+		for i := 0; s.Len() < size-100; i++ {
+			fmt.Fprintf(&s, `"%x":0,`, i)
+		}
+		return []byte(before + s.String() + `"":0` + after)
+	}
+	return map[string][]byte{
+		"messages":      fill(`{"messages":[`, `{}`, `]}`),
+		"parts":         fill(`{"messages":[{"role":"user","content":[`, `{}`, `]}]}`),
+		"results":       fill(`{"messages":[],"threadId":"t","context":{"actionResults":[`, `{}`, `]}}`),
+		"context":       fill(`{"messages":[{"role":"user","content":"x"}],"context":{"a":[`, `{}`, `]}}`),
+		"names":         names(`{"messages":[{"role":"user","content":"x"}],"context":{`, `}}`),
+		"unknown names": names(`{"messages":[{"role":"user","content":"x",`, `}]}`),
+		"brackets":      []byte(strings.Repeat("[", size)),
+		"inner ones":    []byte(`{"messages":` + strings.Repeat("[", size)),
+	}
+}
+
+// TestHollowBodiesAreCheap is not parallel, since it counts what the whole process allocates.
+func TestHollowBodiesAreCheap(t *testing.T) {
+	for what, body := range hollow() {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = native.Dialect{}.Decode(body) // some are refused, some are taken
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 32*uint64(len(body)) {
+			t.Errorf("%s: %d bytes of body became %d bytes", what, len(body), used)
+		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	bodies := hollow()
+	bodies["text"] = []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("x", 512<<10) + `"}]}`)
+	for what, body := range bodies {
+		b.Run(what, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				_, _ = native.Dialect{}.Decode(body)
+			}
+		})
+	}
 }

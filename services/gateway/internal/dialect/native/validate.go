@@ -16,10 +16,6 @@ func validate(r event.AgentRequest) error {
 	if len(r.Messages) == 0 && len(r.Context.ActionResults) == 0 {
 		return invalid("messages is empty; it may be only when there are context.actionResults")
 	}
-	if len(r.Messages) > maxMessages {
-		return invalid("messages has %d entries; send at most %d, only what is new: the thread keeps what was said",
-			len(r.Messages), maxMessages)
-	}
 	for i, m := range r.Messages {
 		if err := validateMessage("messages["+strconv.Itoa(i)+"]", m); err != nil {
 			return err
@@ -34,9 +30,6 @@ func validateMessage(where string, m event.InputMessage) error {
 	}
 	if len(m.Content) == 0 {
 		return invalid("%s.content is missing or empty; send a string, or parts such as {\"type\":\"text\",\"text\":\"hi\"}", where)
-	}
-	if len(m.Content) > maxParts {
-		return invalid("%s.content has %d parts; send at most %d", where, len(m.Content), maxParts)
 	}
 	for i, p := range m.Content {
 		if err := validatePart(where+".content["+strconv.Itoa(i)+"]", p); err != nil {
@@ -84,9 +77,6 @@ func validateResults(r event.AgentRequest) error {
 	}
 	if r.ThreadID == "" {
 		return invalid("context.actionResults needs threadId: the thread that asked for the actions")
-	}
-	if len(results) > maxActions {
-		return invalid("context.actionResults has %d entries; send at most %d", len(results), maxActions)
 	}
 	seen := make(map[string]bool, len(results))
 	for i, a := range results {
