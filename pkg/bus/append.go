@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -20,14 +19,6 @@ const (
 
 // retryPause is the wait before an append is tried again.
 const retryPause = 20 * time.Millisecond
-
-// pubAck is the broker's answer to a publish.
-type pubAck struct {
-	Stream    string              `json:"stream"`
-	Sequence  uint64              `json:"seq"`
-	Duplicate bool                `json:"duplicate"`
-	Error     *jetstream.APIError `json:"error"`
-}
 
 // swap stores msg on its subject if the subject's newest message still has sequence last (0 = there is none), and
 // returns the new sequence. msgID makes the attempt recognisable, so it must be the caller's own.
@@ -73,21 +64,6 @@ func (b *Bus) readBack(ctx context.Context, stream, subject, msgID string) (uint
 		return 0, ErrConflict
 	}
 	return newest.Sequence, nil
-}
-
-// publish sends msg once and returns the broker's answer.
-func (b *Bus) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	answer, err := b.nc.RequestMsgWithContext(ctx, msg)
-	if err != nil {
-		return pubAck{}, err
-	}
-	var ack pubAck
-	if err := json.Unmarshal(answer.Data, &ack); err != nil {
-		return pubAck{}, fmt.Errorf("read the broker's answer: %w", err)
-	}
-	return ack, nil
 }
 
 // retryable reports whether the same message may be stored by another attempt.

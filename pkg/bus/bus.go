@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -48,6 +49,7 @@ type Options struct {
 
 // Bus is a connection. It is safe for concurrent use.
 type Bus struct {
+	broker
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	prefix string
@@ -78,9 +80,7 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 		nc.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	b := &Bus{nc: nc, js: js, prefix: o.Prefix}
-	b.feeds.start()
-	return b, nil
+	return &Bus{broker: server{nc}, nc: nc, js: js, prefix: o.Prefix}, nil
 }
 
 func dial(ctx context.Context, o Options) (*nats.Conn, error) {
@@ -94,6 +94,12 @@ func dial(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.Timeout(2 * time.Second),
 		// A subscription that is read message by message reserves this many places, for every read of a page.
 		nats.SyncQueueLen(2 * pageMessages),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrSlowConsumer) {
+				return // its reader sees the gap and reads storage
+			}
+			slog.Warn("NATS reports an error", "error", err)
+		}),
 	}
 	if checkToken(o.Name) == nil {
 		options = append(options, nats.CustomInboxPrefix("_INBOX."+o.Name))
@@ -115,12 +121,8 @@ func dial(ctx context.Context, o Options) (*nats.Conn, error) {
 	}
 }
 
-// Close drops the connection and waits for the goroutine that feeds the followers. End Serve, Project and the queues
-// first, by their contexts: each waits for its own.
-func (b *Bus) Close() {
-	b.nc.Close()
-	b.feeds.stop()
-}
+// Close drops the connection. End Serve, Project and the queues first, by their contexts: each waits for its own.
+func (b *Bus) Close() { b.nc.Close() }
 
 // Ready reports why the bus cannot be used, or nil.
 func (b *Bus) Ready(ctx context.Context) error {
@@ -131,13 +133,6 @@ func (b *Bus) Ready(ctx context.Context) error {
 		return fmt.Errorf("NATS does not answer: %w", err)
 	}
 	return nil
-}
-
-// flush waits until the server has seen everything that was sent before, subscriptions above all.
-func (b *Bus) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	return b.nc.FlushWithContext(ctx)
 }
 
 // Incarnation names the EVENTS stream that holds the logs now. It is "" until Provision or Verify has succeeded.

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -16,75 +17,48 @@ const (
 	ringFrames = 512
 )
 
-// liveBacklog bounds the live messages that wait to be sorted into feeds. What is dropped is read from storage.
-const liveBacklog = 16384
+// liveBacklog bounds the live messages of one log that wait while all its readers are busy. What is dropped is read from
+// storage.
+const liveBacklog = 64
 
 // feeds are the logs that this process follows: one subscription and one ring each, however many readers.
 type feeds struct {
 	mu     sync.Mutex
 	byLive map[string]*feed // by live subject
-	live   chan *nats.Msg
-	quit   chan struct{}
-	done   chan struct{}
 }
 
-// feed is one followed log.
+// feed is one followed log. Its readers move the messages into the ring themselves, one of them at a time, so that a
+// message wakes a reader and nobody else.
 type feed struct {
-	live    string
-	sub     *nats.Subscription
-	readers int // guarded by feeds.mu
+	live     string
+	messages chan *nats.Msg
+	stop     func() // ends the subscription
+	readers  int    // guarded by feeds.mu
 
 	mu      sync.Mutex
+	taken   bool          // a reader waits for messages: no other may take them, or they could change places
 	ring    []event.Frame // consecutive, newest last
 	bytes   int
-	changed chan struct{} // closed when the ring grows, and replaced
-}
-
-func (fs *feeds) start() {
-	fs.byLive = make(map[string]*feed)
-	fs.live = make(chan *nats.Msg, liveBacklog)
-	fs.quit = make(chan struct{})
-	fs.done = make(chan struct{})
-	go fs.sort()
-}
-
-// stop must be called once, after the connection is closed.
-func (fs *feeds) stop() {
-	close(fs.quit)
-	<-fs.done
-}
-
-// sort gives each live message to its feed until stop is called.
-func (fs *feeds) sort() {
-	defer close(fs.done)
-	for {
-		select {
-		case msg := <-fs.live:
-			fs.mu.Lock()
-			f := fs.byLive[msg.Subject]
-			fs.mu.Unlock()
-			if f != nil {
-				f.receive(msg)
-			}
-		case <-fs.quit:
-			return
-		}
-	}
+	changed chan struct{} // closed when the ring grows or the place is free, and replaced
 }
 
 // join returns the feed of a live subject, subscribing if it is the first reader.
-func (fs *feeds) join(nc *nats.Conn, live string) (*feed, error) {
+func (fs *feeds) join(b broker, live string) (*feed, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f := fs.byLive[live]; f != nil {
 		f.readers++
 		return f, nil
 	}
-	sub, err := nc.ChanSubscribe(live, fs.live)
+	f := &feed{live: live, messages: make(chan *nats.Msg, liveBacklog), readers: 1, changed: make(chan struct{})}
+	stop, err := b.subscribe(live, f.messages)
 	if err != nil {
 		return nil, err
 	}
-	f := &feed{live: live, sub: sub, readers: 1, changed: make(chan struct{})}
+	f.stop = stop
+	if fs.byLive == nil {
+		fs.byLive = make(map[string]*feed)
+	}
 	fs.byLive[live] = f
 	return f, nil
 }
@@ -97,9 +71,56 @@ func (fs *feeds) leave(f *feed) {
 		return
 	}
 	delete(fs.byLive, f.live)
-	_ = f.sub.Unsubscribe() // fails only when the connection is gone, and the subscription with it
+	f.stop()
 }
 
+// wait returns when the ring has grown, when a reader's place has become free, when ctx is done, or at due.
+func (f *feed) wait(ctx context.Context, changed <-chan struct{}, due <-chan time.Time) {
+	var messages <-chan *nats.Msg
+	f.mu.Lock()
+	if !f.taken {
+		f.taken, messages = true, f.messages
+	}
+	f.mu.Unlock()
+	var msg *nats.Msg
+	select {
+	case msg = <-messages:
+	case <-changed:
+	case <-due:
+	case <-ctx.Done():
+	}
+	if messages == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taken = false
+	if msg != nil {
+		f.receive(msg)
+	}
+	f.announce()
+}
+
+// collect moves what has come into the ring, unless a reader is about to. It must be called with mu held.
+func (f *feed) collect() {
+	for !f.taken {
+		select {
+		case msg := <-f.messages:
+			f.receive(msg)
+			f.announce()
+		default:
+			return
+		}
+	}
+}
+
+// announce must be called with mu held.
+func (f *feed) announce() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// receive must be called with mu held.
 func (f *feed) receive(msg *nats.Msg) {
 	sequence, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
@@ -118,10 +139,9 @@ func (f *feed) receive(msg *nats.Msg) {
 	f.push(frame)
 }
 
-// push adds a frame to the ring. After a gap the ring starts anew: readers fetch what is missing from storage.
+// push adds a frame to the ring. After a gap the ring starts anew: readers fetch what is missing from storage. It must be
+// called with mu held.
 func (f *feed) push(frame event.Frame) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if len(f.ring) > 0 {
 		switch end := f.ring[len(f.ring)-1].Next(); {
 		case frame.First < end:
@@ -136,8 +156,6 @@ func (f *feed) push(frame event.Frame) {
 		f.bytes -= len(f.ring[0].Lines)
 		f.ring = f.ring[1:]
 	}
-	close(f.changed)
-	f.changed = make(chan struct{})
 }
 
 // at returns the frame that holds event n, cut to start there. Without one it returns a channel that is closed when
@@ -145,6 +163,7 @@ func (f *feed) push(frame event.Frame) {
 func (f *feed) at(n uint64) (frame event.Frame, ok bool, changed <-chan struct{}, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.collect()
 	if len(f.ring) == 0 || n >= f.ring[len(f.ring)-1].Next() {
 		return event.Frame{}, false, f.changed, false
 	}

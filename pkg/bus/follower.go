@@ -42,7 +42,7 @@ func (b *Bus) Follow(ctx context.Context, log LogID, from uint64) (*Follower, er
 	if err != nil {
 		return nil, err
 	}
-	feed, err := b.feeds.join(b.nc, b.live(subject))
+	feed, err := b.feeds.join(b.broker, b.live(subject))
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
@@ -172,12 +172,9 @@ func (f *Follower) wait(ctx context.Context, changed <-chan struct{}, deadline t
 	}
 	timer := time.NewTimer(min(deadline.Sub(now), f.lookAt.Sub(now)))
 	defer timer.Stop()
-	select {
-	case <-changed:
-		return nil
-	case <-ctx.Done():
+	f.feed.wait(ctx, changed, timer.C)
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case <-timer.C:
 	}
 	if !time.Now().Before(f.lookAt) {
 		f.doubt = true

@@ -40,6 +40,8 @@ var logPromises = []struct {
 	{"advances a thread by compare-and-set", advancesThread},
 	{"follows a thread's records", followsThread},
 	{"tells of an abort before and after the watch began", tellsOfAbort},
+	{"tells of the aborts of all requests", tellsOfAllAborts},
+	{"keeps what users say to a running request", keepsSteers},
 	{"waits for a tool's result and passes its output on", awaitsToolResult},
 	{"keeps large payloads", keepsObjects},
 }

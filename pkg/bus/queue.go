@@ -18,11 +18,15 @@ import (
 // message is kept from others.
 //
 // Returning nil acknowledges the message for good. ErrFenced, or [ErrLeave], leaves it alone: somebody else answers for
-// it. Any other error has it delivered again after a while. Handle is called concurrently.
+// it. [ErrHandOver] has it delivered again at once. Any other error has it delivered again after a while. Handle is called concurrently.
 type Handle[T any] func(ctx context.Context, job T) error
 
-// ErrLeave tells a queue to leave a message as it is.
-var ErrLeave = errors.New("left to somebody else")
+var (
+	// ErrLeave tells a queue to leave a message as it is.
+	ErrLeave = errors.New("left to somebody else")
+	// ErrHandOver tells a queue to give a message to somebody else at once.
+	ErrHandOver = errors.New("handed over")
+)
 
 const (
 	// fetchWait bounds one wait for a message, and so how long the end of a queue's work may take.
@@ -99,6 +103,8 @@ func settle(msg jetstream.Msg, err error) {
 		err = msg.Ack()
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeave):
 		return
+	case errors.Is(err, ErrHandOver):
+		err = msg.Nak()
 	default:
 		slog.Warn("work failed and will be tried again", "subject", msg.Subject(), "error", err)
 		err = msg.NakWithDelay(redelivery)

@@ -68,11 +68,11 @@ func await[T any](ctx context.Context, b *Bus, stream, subject, beside string, h
 		if s == "" {
 			continue
 		}
-		sub, err := b.nc.ChanSubscribe(s, messages)
+		stop, err := b.subscribe(s, messages)
 		if err != nil {
 			return value, fmt.Errorf("wait for %s: %w", subject, err)
 		}
-		defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
+		defer stop()
 	}
 	_ = b.flush(ctx) // fails while the connection is down; the looks below repair what is missed
 	for look := firstLook; ; look = min(2*look, rarestLook) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,6 +136,76 @@ func tellsOfAbort(t *testing.T, b *bus.Bus) {
 	}
 }
 
+func tellsOfAllAborts(t *testing.T, b *bus.Bus) {
+	log := newLog()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	type abort struct {
+		tenant string
+		command.Abort
+	}
+	found := make(chan abort, 64)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		if err := b.WatchAborts(ctx, func(tenant string, a command.Abort) { found <- abort{tenant, a} }); err != nil {
+			t.Error(err)
+		}
+	})
+	for told := false; !told; {
+		log.RequestID = id.New(id.Request) // the watch may not stand yet, and tells nothing of what came before
+		if _, err := b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID, By: "one"}); err != nil {
+			t.Fatal(err)
+		}
+		for late := time.After(50 * time.Millisecond); !told && late != nil; {
+			select {
+			case a := <-found: // other tests abort too
+				told = a.RequestID == log.RequestID && a.tenant == log.Tenant && a.By == "one"
+			case <-late:
+				late = nil
+			}
+		}
+	}
+}
+
+func keepsSteers(t *testing.T, b *bus.Bus) {
+	log := newLog()
+	steers := func(after uint64) (texts []string, last uint64) {
+		for s, err := range b.Steers(t.Context(), log, after) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts, last = append(texts, s.Messages[0].Content[0].Text), s.Sequence
+		}
+		return texts, last
+	}
+	if texts, _ := steers(0); len(texts) > 0 {
+		t.Fatalf("a request that nobody steered has %q", texts)
+	}
+	for _, text := range []string{"one", "two", "one"} { // the same steer twice
+		s := command.Steer{RequestID: log.RequestID, SteerID: "steer_" + text, Messages: []event.InputMessage{event.UserText(text)}}
+		if _, _, err := b.Steer(t.Context(), log.Tenant, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An abort of the request is no steer, nor is a steer of another request.
+	if _, err := b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID}); err != nil {
+		t.Fatal(err)
+	}
+	other := command.Steer{RequestID: log.RequestID + "x", SteerID: "s", Messages: []event.InputMessage{event.UserText("x")}}
+	if _, _, err := b.Steer(t.Context(), log.Tenant, other); err != nil {
+		t.Fatal(err)
+	}
+	texts, last := steers(0)
+	if want := []string{"one", "two"}; !slices.Equal(texts, want) {
+		t.Fatalf("steers are %q, want %q", texts, want)
+	}
+	if texts, _ := steers(last); len(texts) > 0 {
+		t.Fatalf("behind the last steer there are %q", texts)
+	}
+}
+
 func awaitsToolResult(t *testing.T, b *bus.Bus) {
 	log := newLog()
 	call := id.New(id.Call)
@@ -219,9 +290,9 @@ func TestQueueGivesEachPointerToOneHandler(t *testing.T) {
 		})
 	}
 	for i := range jobs {
-		s := command.Start{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
+		a := command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
 		for range 2 { // a repeated pointer is dropped
-			if err := b.Start(t.Context(), s); err != nil {
+			if err := b.Start(t.Context(), a, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -27,18 +28,28 @@ func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error)
 	return a, err
 }
 
-// Start sends the pointer to an accepted request to the runners. Within the duplicate window a second pointer to the
-// same request is dropped; later ones do no harm, since a claim decides.
-func (b *Bus) Start(ctx context.Context, s command.Start) error {
-	subject, err := b.subject(kindRequest, s.Tenant, s.AgentID, s.RequestID)
+// maxCarried is the largest record that a pointer carries with it.
+const maxCarried = 32 << 10
+
+// Start sends the pointer to an accepted request, the index-th on its thread, to the runners. Within the duplicate window
+// a second pointer to the same request is dropped; later ones do no harm, since a claim decides.
+func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
+	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
 		return err
+	}
+	s := command.Start{
+		Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID, ThreadID: a.ThreadID, Index: index, Accepted: &a,
 	}
 	msg, err := record(ctx, subject, s)
+	if errors.Is(err, ErrTooLarge) || err == nil && len(msg.Data) > maxCarried {
+		s.Accepted = nil
+		msg, err = record(ctx, subject, s)
+	}
 	if err != nil {
 		return err
 	}
-	return b.send(ctx, msg, s.RequestID)
+	return b.send(ctx, msg, a.RequestID)
 }
 
 // Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
@@ -49,7 +60,7 @@ func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[command.Start
 
 // Abort asks for the end of a request. Only the first abort counts; later ones return false.
 func (b *Bus) Abort(ctx context.Context, tenant string, a command.Abort) (first bool, err error) {
-	subject, err := b.subject(kindCommand, tenant, a.RequestID, "abort")
+	subject, err := b.subject(kindCommand, tenant, a.RequestID, commandAbort)
 	if err != nil {
 		return false, err
 	}
@@ -59,7 +70,7 @@ func (b *Bus) Abort(ctx context.Context, tenant string, a command.Abort) (first 
 
 // Aborted returns the abort of a request, or ErrNotFound.
 func (b *Bus) Aborted(ctx context.Context, log LogID) (command.Abort, error) {
-	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, "abort")
+	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, commandAbort)
 	if err != nil {
 		return command.Abort{}, err
 	}
@@ -71,7 +82,7 @@ func (b *Bus) Aborted(ctx context.Context, log LogID) (command.Abort, error) {
 // is lost, from storage, which it looks into after a second and then less often. Call stop to end the watch: it returns
 // when found is not running any more.
 func (b *Bus) WatchAbort(ctx context.Context, log LogID, found func(command.Abort)) (stop func(), err error) {
-	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, "abort")
+	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, commandAbort)
 	if err != nil {
 		return nil, fmt.Errorf("watch for an abort: %w", err)
 	}

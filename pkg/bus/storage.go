@@ -36,16 +36,20 @@ const answerWait = 5 * time.Second
 // last returns the newest message on subject, from the leader: a follower may not have it yet, and "does not exist" is
 // only true when the leader says so. ErrNotFound when there is none.
 func (b *Bus) last(ctx context.Context, stream, subject string) (stored, error) {
-	if !b.replicated() {
-		return b.lastDirect(ctx, stream, subject)
+	if b.replicated() {
+		return b.lastOfLeader(ctx, stream, subject)
 	}
+	return b.lastDirect(ctx, stream, subject)
+}
+
+func (s server) lastOfLeader(ctx context.Context, stream, subject string) (stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	body, err := json.Marshal(getRequest{LastFor: subject})
 	if err != nil {
 		return stored{}, err
 	}
-	msg, err := b.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, body)
+	msg, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, body)
 	if err != nil {
 		return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, err)
 	}
@@ -88,26 +92,24 @@ func leaderAnswer(subject string, body []byte) (stored, error) {
 	return s, nil
 }
 
-// lastDirect is last from whichever replica answers first: fast, perhaps stale.
-func (b *Bus) lastDirect(ctx context.Context, stream, subject string) (stored, error) {
+func (s server) lastDirect(ctx context.Context, stream, subject string) (stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	msg, err := b.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
+	msg, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
 	if err != nil {
 		return stored{}, fmt.Errorf("read last of %s: %w", subject, err)
 	}
 	return directAnswer(msg)
 }
 
-// nextDirect returns the first message on subject with a sequence of at least from.
-func (b *Bus) nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error) {
+func (s server) nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	body, err := json.Marshal(getRequest{Seq: from, NextFor: subject})
 	if err != nil {
 		return stored{}, err
 	}
-	msg, err := b.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
+	msg, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
 	if err != nil {
 		return stored{}, fmt.Errorf("read %s from %d: %w", subject, from, err)
 	}
@@ -123,22 +125,21 @@ const (
 	pageBytes    = 1 << 20
 )
 
-// page returns the next messages on subject with a sequence of at least from, and whether more follow. It makes no
-// consumer, so nothing is left behind on the server.
-func (b *Bus) page(ctx context.Context, stream, subject string, from uint64) (messages []stored, more bool, err error) {
+// page makes no consumer, so nothing is left behind on the server.
+func (s server) page(ctx context.Context, stream, subject string, from uint64) (messages []stored, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	body, err := json.Marshal(getRequest{Seq: max(from, 1), NextFor: subject, Batch: pageMessages, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, false, err
 	}
-	inbox := b.nc.NewInbox()
-	sub, err := b.nc.SubscribeSync(inbox)
+	inbox := s.nc.NewInbox()
+	sub, err := s.nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone, and the subscription with it
-	if err := b.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
+	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
 		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
 	}
 	for {

@@ -41,6 +41,11 @@ func (b *Bus) live(subject string) string {
 	return b.prefix + "." + kindLive + subject[len(b.prefix):]
 }
 
+// stored is the subject on which what came on a live subject is stored: the inverse of live.
+func (b *Bus) stored(live string) string {
+	return b.prefix + live[len(b.prefix)+1+len(kindLive):]
+}
+
 // tokens takes a subject apart into its kind and the tokens behind it.
 func (b *Bus) tokens(subject string) (kind string, rest []string) {
 	all := strings.Split(strings.TrimPrefix(subject, b.prefix+"."), ".")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 )
 
@@ -48,43 +47,28 @@ func (b *Bus) ThreadRecords(ctx context.Context, tenant, threadID string, after 
 			yield(ThreadRecord{}, err)
 			return
 		}
-		newest, err := b.last(ctx, b.eventsStream(), subject)
-		if errors.Is(err, ErrNotFound) {
-			return
-		}
-		for err == nil && after < newest.Sequence {
-			var messages []stored
-			messages, _, err = b.page(ctx, b.eventsStream(), subject, after+1)
-			if err == nil && len(messages) == 0 {
-				err = pause(ctx, replicaPause)
+		for m, err := range b.records(ctx, subject, after) {
+			var t ThreadRecord
+			if err == nil {
+				t, err = m.thread()
 			}
-			for _, m := range messages {
-				t, err := m.thread()
-				if !yield(t, err) || err != nil {
-					return
-				}
-				after = m.Sequence
+			if !yield(t, err) || err != nil {
+				return
 			}
-		}
-		if err != nil {
-			yield(ThreadRecord{}, err)
 		}
 	}
 }
 
 func (m stored) thread() (ThreadRecord, error) {
 	t := ThreadRecord{Sequence: m.Sequence}
-	if err := json.Unmarshal(m.Data, &t.Thread); err != nil {
-		return t, fmt.Errorf("decode record %s: %w", m.Subject, err)
-	}
-	return t, nil
+	return t, m.decode(&t.Thread)
 }
 
 // ThreadFollower reads a thread's records, those stored and those to come, in order. It is for one goroutine.
 type ThreadFollower struct {
 	bus      *Bus
 	subject  string
-	sub      *nats.Subscription
+	stop     func()
 	messages chan *nats.Msg // says that something came; storage is read
 	after    uint64         // sequence of the newest record that was read
 	known    uint64         // sequence of the newest record that there is
@@ -99,15 +83,15 @@ func (b *Bus) FollowThread(ctx context.Context, tenant, threadID string, after u
 		return nil, err
 	}
 	messages := make(chan *nats.Msg, 1)
-	sub, err := b.nc.ChanSubscribe(b.live(subject), messages)
+	stop, err := b.subscribe(b.live(subject), messages)
 	if err != nil {
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
 	if err := b.flush(ctx); err != nil {
-		_ = sub.Unsubscribe() // fails only when the connection is gone
+		stop()
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
-	f := &ThreadFollower{bus: b, subject: subject, sub: sub, messages: messages, after: after, stale: true}
+	f := &ThreadFollower{bus: b, subject: subject, stop: stop, messages: messages, after: after, stale: true}
 	newest, err := b.last(ctx, b.eventsStream(), subject)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		f.Close()
@@ -168,5 +152,5 @@ func (f *ThreadFollower) fill(ctx context.Context) error {
 
 // Close ends the subscription. It may be called twice.
 func (f *ThreadFollower) Close() {
-	_ = f.sub.Unsubscribe() // fails when it is closed already, or the connection is gone
+	f.stop()
 }

@@ -30,6 +30,7 @@ type Thread struct {
 	AgentID   string    `json:"agentId"`
 	RequestID string    `json:"requestId"`          // who runs, or ran last
 	Index     int       `json:"index"`              // of that request on the thread, dense from 0
+	Behind    int       `json:"behind,omitzero"`    // how many records before this one the oldest request stands that had not ended; 0 = all had
 	Resolves  []string  `json:"resolves,omitempty"` // the actions which that request brings results for
 	Deleted   bool      `json:"deleted,omitzero"`   // the thread is gone
 	At        time.Time `json:"at"`
@@ -42,6 +43,8 @@ type Start struct {
 	RequestID string `json:"requestId"`
 	ThreadID  string `json:"threadId"`
 	Index     int    `json:"index"` // of the request on its thread; see Thread
+	// Accepted is the request's record, where it is small: it saves the runner the way to the bus.
+	Accepted *Accepted `json:"accepted,omitempty"`
 }
 
 // Abort asks for the end of a request: agentbus.command.<tenant>.<requestId>.abort, the first one counts.
@@ -50,6 +53,16 @@ type Abort struct {
 	By        string    `json:"by"`
 	Reason    string    `json:"reason,omitempty"`
 	At        time.Time `json:"at"`
+}
+
+// Steer is what a user says to a request that runs: agentbus.command.<tenant>.<requestId>.steer.<steerId>, first write
+// wins. The model reads it before its next turn.
+type Steer struct {
+	RequestID string          `json:"requestId"`
+	SteerID   string          `json:"steerId"`
+	By        string          `json:"by"` // subject of the principal
+	Messages  []event.InputMessage `json:"messages"`
+	At        time.Time       `json:"at"`
 }
 
 // ToolCall asks a tool-executor to run a tool: agentbus.tool.<tenant>.<toolset>.<requestId>.<toolCallId>, a work queue.

@@ -33,7 +33,7 @@ type claim struct {
 // bus.Handle for what errors mean. cancel cancels ctx.
 func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, start command.Start) error {
 	log := bus.LogID{Tenant: start.Tenant, RequestID: start.RequestID}
-	accepted, err := r.deps.Bus.Accepted(ctx, log)
+	accepted, err := r.accepted(ctx, start)
 	if errors.Is(err, bus.ErrNotFound) {
 		r.deps.Log.WarnContext(ctx, "dropped a pointer to a request that nobody accepted", "request", start.RequestID)
 		return nil
@@ -66,6 +66,14 @@ func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, sta
 		return err
 	}
 	return c.run(ctx)
+}
+
+// accepted is the record of the request that start points at, which start may carry with it.
+func (r *Runner) accepted(ctx context.Context, start command.Start) (command.Accepted, error) {
+	if start.Accepted != nil {
+		return *start.Accepted, nil
+	}
+	return r.deps.Bus.Accepted(ctx, bus.LogID{Tenant: start.Tenant, RequestID: start.RequestID})
 }
 
 // opening is what a log starts with, behind its first claim.

@@ -136,7 +136,7 @@ func (s *stack) accept(request event.AgentRequest) bus.LogID {
 	if s.newest, err = s.bus.AdvanceThread(ctx, tenant, next, s.newest.Sequence); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.bus.Start(ctx, command.Start{Tenant: tenant, AgentID: "demo", RequestID: id, ThreadID: "thr_1", Index: next.Index}); err != nil {
+	if err := s.bus.Start(ctx, accepted, next.Index); err != nil {
 		s.t.Fatal(err)
 	}
 	return bus.LogID{Tenant: tenant, RequestID: id}
