@@ -19,6 +19,9 @@ import (
 // base is the URL of the gateway under test.
 var base string
 
+// faults is what the stacks of the tests that kill processes start from; nil where everything is one process.
+var faults *stack.Options
+
 // mockMissing says why there is no mock of the providers' APIs; nil when there is one.
 var mockMissing error
 
@@ -65,6 +68,9 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	}
 	defer s.Stop()
 	base = s.URL
+	if kind == stack.Processes {
+		faults = &stack.Options{Kind: kind, Binaries: dir}
+	}
 	code = m.Run()
 	if code != 0 {
 		fmt.Fprintln(os.Stderr, s.Logs())
