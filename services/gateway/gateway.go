@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
@@ -56,6 +57,7 @@ type Deps struct {
 type Gateway struct {
 	bus      *bus.Bus
 	keys     *auth.Keyring // nil = authentication is off
+	desk     *accept.Desk
 	streamer *stream.Streamer
 	api      *api.API
 	limits   config.Crowd
@@ -85,16 +87,17 @@ func New(d Deps) (*Gateway, error) {
 	guard := access.NewGuard(d.Bus, d.History)
 	limits := d.Config.Gateway
 	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
+	desk := accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
 	handler, err := api.New(api.Deps{
 		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
-		Desk: accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log), Logs: stream.NewLogs(d.Bus, d.History, meter),
+		Desk: desk, Logs: stream.NewLogs(d.Bus, d.History, meter),
 		Streamer: streamer, Meter: meter, Config: d.Config, Speakers: speakers(),
 		Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{bus: d.Bus, keys: keys, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log}, nil
+	return &Gateway{bus: d.Bus, keys: keys, desk: desk, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log}, nil
 }
 
 // Handler serves everything that the gateway serves.
@@ -122,12 +125,19 @@ func (g *Gateway) Server(addr string) *http.Server {
 	return server
 }
 
-// Run keeps the API keys up to date until ctx is done. Until it has read them all, no key opens anything.
+// Run keeps the API keys, and what is known of the streams, up to date until ctx is done. Until it has read all keys,
+// none opens anything.
 func (g *Gateway) Run(ctx context.Context) error {
-	if g.keys == nil {
-		<-ctx.Done()
-		return nil
+	var keys sync.WaitGroup
+	defer keys.Wait()
+	if g.keys != nil {
+		keys.Go(func() { g.watchKeys(ctx) })
 	}
+	g.desk.Watch(ctx)
+	return nil
+}
+
+func (g *Gateway) watchKeys(ctx context.Context) {
 	retry := time.NewTicker(time.Second)
 	defer retry.Stop()
 	for ctx.Err() == nil {
@@ -140,7 +150,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return nil
 }
 
 // changeKey takes over a key's record, and cuts the streams of a key that was revoked.

@@ -36,12 +36,16 @@ type Desk struct {
 	state   *state.Store
 	guard   *access.Guard
 	log     *slog.Logger
+	room    room
 }
 
 // NewDesk returns a desk.
 func NewDesk(b *bus.Bus, history query.Client, s *state.Store, guard *access.Guard, log *slog.Logger) *Desk {
 	return &Desk{bus: b, history: history, state: s, guard: guard, log: log}
 }
+
+// Watch keeps the desk informed of the room that the streams have, until ctx is done.
+func (d *Desk) Watch(ctx context.Context) { d.room.watch(ctx, d.bus.Fullness, d.log) }
 
 // Call is a request that somebody wants to make.
 type Call struct {

@@ -12,9 +12,12 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 )
 
-// admit says whether a may become the next request behind thread: nothing runs there, and the actions that a brings
-// results for are open.
+// admit says whether a may become the next request behind thread: the streams have room, nothing runs there, and the
+// actions that a brings results for are open.
 func (d *Desk) admit(ctx context.Context, thread bus.ThreadRecord, a command.Accepted) error {
+	if err := d.room.check(); err != nil {
+		return err
+	}
 	wanted := actionIDs(a.Request)
 	if thread.ThreadID == "" {
 		if len(wanted) > 0 {

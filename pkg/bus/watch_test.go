@@ -1,0 +1,96 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/command"
+)
+
+func TestFullnessIsThatOfTheFullestStream(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		storage Storage
+		fill    func(b *Bus, i int) error
+	}{
+		"bytes of the events": {Storage{Memory: true, MaxBytes: 100_000}, func(b *Bus, i int) error {
+			_, _, err := b.Accept(t.Context(), command.Accepted{
+				Tenant: "t", RequestID: fmt.Sprint("r", i), BodyHash: strings.Repeat("x", 10_000),
+			})
+			return err
+		}},
+		"messages of the queue": {Storage{Memory: true, MaxQueue: 10}, func(b *Bus, i int) error {
+			return b.Start(t.Context(), command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}, 0)
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			if err := b.Provision(t.Context(), test.storage); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 8 {
+				full, err := b.Fullness(t.Context())
+				if want := float64(i) / 10; err != nil || full < want || full > want+.05 {
+					t.Fatalf("after %d of 10: got %v %v", i, full, err)
+				}
+				if err := test.fill(b, i); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestAStreamWithoutALimitIsNeverFull(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	if _, _, err := b.Accept(t.Context(), command.Accepted{Tenant: "t", RequestID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if full, err := b.Fullness(t.Context()); err != nil || full != 0 {
+		t.Errorf("got %v %v, want 0", full, err)
+	}
+}
+
+func TestALostStreamIsNoticed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		lose func(b *Bus) error
+		want string
+	}{
+		"nothing": {func(*Bus) error { return nil }, ""},
+		"gone": {func(b *Bus) error {
+			return b.js.DeleteStream(t.Context(), b.eventsStream())
+		}, "is gone"},
+		"made anew": {func(b *Bus) error {
+			if err := b.js.DeleteStream(t.Context(), b.eventsStream()); err != nil {
+				return err
+			}
+			_, err := b.js.CreateStream(t.Context(), b.streams(Storage{Memory: true})[0])
+			return err
+		}, "has incarnation"},
+		"without history's place": {func(b *Bus) error {
+			return b.js.DeleteConsumer(t.Context(), b.eventsStream(), historyConsumer)
+		}, "consumer history"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			if err := test.lose(b); err != nil {
+				t.Fatal(err)
+			}
+			err := b.unchanged(t.Context())
+			if test.want == "" && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if test.want != "" && (!errors.Is(err, errLost) || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want it lost: %s", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package accept
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+func TestNoNewRequestsWhileTheStreamsAreNearlyFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r room
+		var share float64
+		var away error
+		go r.watch(t.Context(), func(context.Context) (float64, error) { return share, away }, slog.New(slog.DiscardHandler))
+		for _, step := range []struct {
+			what    string
+			share   float64
+			away    error
+			refused bool
+		}{
+			{"empty", 0, nil, false},
+			{"filling", .79, nil, false},
+			{"nearly full", .8, nil, true},
+			{"nobody answers: what was said last stands", 0, errors.New("no answer"), true},
+			{"room again", .5, nil, false},
+			{"nobody answers again", 1, errors.New("no answer"), false},
+		} {
+			share, away = step.share, step.away
+			time.Sleep(lookEvery)
+			synctest.Wait()
+			err := r.check()
+			if refused := err != nil; refused != step.refused {
+				t.Errorf("%s: got %v", step.what, err)
+			}
+			if f := fault.From(err); err != nil && (f.Code != fault.Unavailable || f.RetryAfter == 0 || !f.Retryable) {
+				t.Errorf("%s: got %+v, want unavailable, with a time to come back", step.what, f)
+			}
+		}
+	})
+}
