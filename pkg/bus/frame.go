@@ -21,7 +21,7 @@ func setFrameHeaders(h nats.Header, f event.Frame) {
 	h.Set(headerEvents, event.PackNames(f.Names))
 }
 
-// parseFrame reads a frame from its message. The body is shared, not copied.
+// parseFrame reads a frame from its message. A body that is not packed is shared, not copied.
 func parseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (event.Frame, error) {
 	head := h.Get(headerFrame)
 	parts := strings.Split(head, "-")
@@ -37,7 +37,11 @@ func parseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (even
 	if err != nil {
 		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
 	}
+	lines, err := event.UnpackLines(body)
+	if err != nil {
+		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
+	}
 	return event.Frame{
-		Incarnation: parts[0], Epoch: epoch, First: first, Names: names, Lines: body, Sequence: sequence, Time: at,
+		Incarnation: parts[0], Epoch: epoch, First: first, Names: names, Lines: lines, Sequence: sequence, Time: at,
 	}, nil
 }

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -29,55 +31,57 @@ type Entry struct {
 // a while), or an error that concerns them all.
 type Apply func(ctx context.Context, batch []Entry) ([]error, error)
 
-// projectBatch is the most entries of one batch.
-const projectBatch = 256
+const (
+	// projectBatch is the most entries of one batch.
+	projectBatch = 256
+	// projectWait bounds one wait for an entry.
+	projectWait = 5 * time.Second
+)
 
 // Project gives every entry to apply at least once, in the order of the stream but for those that come again, until ctx
-// is done. All processes that project share the work.
+// is done. All processes that project share the work. It fetches what there is when apply has returned: an apply that
+// takes its time gets larger batches, which cost the broker less than entries one by one.
 func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
 	if err != nil {
 		return fmt.Errorf("open projection: %w", err)
 	}
 	beat := consumer.CachedInfo().Config.AckWait / 4
-	messages := make(chan jetstream.Msg, projectBatch)
-	quit := make(chan struct{})
-	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
-		select {
-		case messages <- msg:
-		case <-quit:
-		}
-	}, jetstream.PullMaxMessages(2*projectBatch))
-	if err != nil {
-		return fmt.Errorf("open projection: %w", err)
-	}
-	defer func() {
-		close(quit)
-		consuming.Stop()
-		<-consuming.Closed()
-	}()
-	for {
-		select {
-		case msg := <-messages:
-			b.project(ctx, gather(msg, messages), beat, apply)
-		case <-ctx.Done():
+	for ctx.Err() == nil {
+		batch, err := fetch(ctx, consumer)
+		if err != nil && pause(ctx, refill) != nil {
 			return nil
 		}
-	}
-}
-
-// gather takes what is there already behind the first message.
-func gather(first jetstream.Msg, messages <-chan jetstream.Msg) []jetstream.Msg {
-	batch := []jetstream.Msg{first}
-	for len(batch) < projectBatch {
-		select {
-		case msg := <-messages:
-			batch = append(batch, msg)
-		default:
-			return batch
+		if len(batch) > 0 {
+			b.project(ctx, batch, beat, apply)
 		}
 	}
-	return batch
+	return nil
+}
+
+// fetch returns the messages that are there, or waits a while for one.
+func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+	some, err := consumer.FetchNoWait(projectBatch)
+	if err != nil {
+		return nil, err
+	}
+	var batch []jetstream.Msg
+	for msg := range some.Messages() {
+		batch = append(batch, msg)
+	}
+	if len(batch) > 0 || some.Error() != nil {
+		return batch, some.Error()
+	}
+	ctx, cancel := context.WithTimeout(ctx, projectWait)
+	defer cancel()
+	msg, err := consumer.Next(jetstream.FetchContext(ctx))
+	if err != nil && ctx.Err() == nil && !errors.Is(err, nats.ErrTimeout) {
+		return nil, err
+	}
+	if msg == nil {
+		return nil, nil
+	}
+	return []jetstream.Msg{msg}, nil
 }
 
 // project applies one batch and settles its messages. While a slow store works, the batch is kept alive.

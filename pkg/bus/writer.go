@@ -44,7 +44,10 @@ type Writer struct {
 	backlog  int    // bytes in queue
 	closing  bool
 	err      error
-	sequence uint64 // of the newest message; the appender's own
+
+	// The appender's own.
+	sequence uint64 // of the newest message
+	room     []byte // for a packed frame
 }
 
 // batch is the content of a frame to come.
@@ -275,7 +278,10 @@ func (w *Writer) take() (f event.Frame, closing bool) {
 }
 
 func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
-	msg := &nats.Msg{Subject: w.subject, Header: nats.Header{}, Data: f.Lines}
+	msg := &nats.Msg{Subject: w.subject, Header: nats.Header{}, Data: event.PackLines(w.room, f.Lines)}
+	if len(msg.Data) < len(f.Lines) {
+		w.room = msg.Data // not shared: the next frame may have it
+	}
 	setFrameHeaders(msg.Header, f)
 	inject(ctx, msg.Header)
 	sequence, err := w.bus.swap(ctx, w.bus.eventsStream(), msg, msgID, w.sequence)

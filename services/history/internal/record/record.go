@@ -27,11 +27,11 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// A transaction costs more than the few rows that a small batch writes. After a small one the recorder rests, so that the
-// next is larger; a batch that is not small shows that more is waiting.
+// A transaction costs more than the few rows that a small batch writes, and so does a fetch. After a small one the recorder
+// rests, so that the next is larger; a batch that is not small shows that more is waiting.
 const (
-	longestRest = 20 * time.Millisecond
-	small       = 64 // entries
+	longestRest = 50 * time.Millisecond
+	small       = 200 // entries
 )
 
 // Recorder stores batches. Apply is for one goroutine at a time, everything else for any number.

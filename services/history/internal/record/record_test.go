@@ -272,8 +272,8 @@ func TestRestsAfterASmallBatch(t *testing.T) {
 		during  func(*record.Recorder) // it rests
 		want    time.Duration
 	}{
-		{"a small batch", 1, nil, nil, 20 * time.Millisecond},
-		{"a large batch", 64, nil, nil, 0},
+		{"a small batch", 1, nil, nil, 50 * time.Millisecond},
+		{"a large batch", 200, nil, nil, 0},
 		{"somebody waits already", 1, (*record.Recorder).Hurry, nil, 0},
 		{"somebody comes to wait", 1, nil, (*record.Recorder).Hurry, 5 * time.Millisecond},
 		{"many wait", 1, func(r *record.Recorder) { r.Hurry(); r.Hurry() }, nil, 0},
@@ -297,7 +297,7 @@ func TestRestsAfterASmallBatch(t *testing.T) {
 			}
 			begun = time.Now()
 			apply(t, r, bus.Entry{})
-			if took := time.Since(begun); took != 20*time.Millisecond {
+			if took := time.Since(begun); took != 50*time.Millisecond {
 				t.Errorf("%s: the next small batch took %s, want a rest", tt.name, took)
 			}
 		})

@@ -58,7 +58,10 @@ func (c *clauses) frames(
 		if err != nil {
 			return fmt.Errorf("frame at %d of request %s: %w", f.First, requestID, err)
 		}
-		f.Names, f.Lines, f.Time = unpacked, lines, moment(at)
+		if f.Lines, err = event.UnpackLines(lines); err != nil {
+			return fmt.Errorf("frame at %d of request %s: %w", f.First, requestID, err)
+		}
+		f.Names, f.Time = unpacked, moment(at)
 		shown++
 		if !one(index, requestID, f) {
 			return errEnough

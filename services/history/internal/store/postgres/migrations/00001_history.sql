@@ -53,18 +53,11 @@ CREATE TABLE frames (
     earliest    BIGINT  NOT NULL, -- of its events
     latest      BIGINT  NOT NULL,
     at          BIGINT  NOT NULL, -- when the frame was written; stands in where an event does not tell its time
-    lines       BYTEA   NOT NULL, -- the events as they were written, each ended by a line break
+    lines       BYTEA   NOT NULL, -- the events, each ended by a line break; packed when they are long (event.PackLines)
     PRIMARY KEY (tenant, request_id, last_n)
 );
--- lz4 takes half the time of the usual compression. A server that was built without it keeps the usual one.
--- +goose StatementBegin
-DO $$
-BEGIN
-    ALTER TABLE frames ALTER COLUMN lines SET COMPRESSION lz4;
-EXCEPTION WHEN feature_not_supported THEN
-    NULL;
-END $$;
--- +goose StatementEnd
+-- Long lines come packed: to compress them again would gain nothing.
+ALTER TABLE frames ALTER COLUMN lines SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX one_terminal ON frames (tenant, request_id) WHERE terminal;
 CREATE INDEX blocks ON frames (tenant, request_id, last_n) WHERE beyond; -- what transcripts and messages are made of
 

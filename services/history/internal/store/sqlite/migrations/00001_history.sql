@@ -52,7 +52,7 @@ CREATE TABLE frames (
     earliest    INTEGER NOT NULL, -- of its events
     latest      INTEGER NOT NULL,
     at          INTEGER NOT NULL, -- when the frame was written; stands in where an event does not tell its time
-    lines       BLOB    NOT NULL, -- the events as they were written, each ended by a line break
+    lines       BLOB    NOT NULL, -- the events, each ended by a line break; packed when they are long (event.PackLines)
     PRIMARY KEY (tenant, request_id, last_n)
 );
 CREATE UNIQUE INDEX one_terminal ON frames (tenant, request_id) WHERE terminal;
