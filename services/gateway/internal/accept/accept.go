@@ -124,7 +124,7 @@ func (d *Desk) begin(ctx context.Context, a command.Accepted) error {
 	if err := records.Wait(); err != nil {
 		return err
 	}
-	return d.bus.Start(ctx, startOf(a, first.Index))
+	return d.bus.Start(ctx, a, first.Index)
 }
 
 // record gives the call its ids. With a key they derive from it, so that a retry has the same.
@@ -184,7 +184,7 @@ func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bo
 				return a, again, err
 			}
 			if stands {
-				return a, again, d.bus.Start(ctx, startOf(a, thread.Index))
+				return a, again, d.bus.Start(ctx, a, thread.Index)
 			}
 		}
 		if !stands {
@@ -204,7 +204,7 @@ func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bo
 		mine := next(thread, a)
 		_, err = d.bus.AdvanceThread(ctx, a.Tenant, mine, thread.Sequence)
 		if err == nil {
-			return a, again, d.bus.Start(ctx, startOf(a, mine.Index))
+			return a, again, d.bus.Start(ctx, a, mine.Index)
 		}
 		if !errors.Is(err, bus.ErrConflict) {
 			return a, again, err
@@ -288,8 +288,4 @@ func actionIDs(r event.AgentRequest) []string {
 
 func logOf(a command.Accepted) bus.LogID {
 	return bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}
-}
-
-func startOf(a command.Accepted, index int) command.Start {
-	return command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID, ThreadID: a.ThreadID, Index: index}
 }

@@ -53,7 +53,7 @@ func (d *Desk) running(ctx context.Context, tenant string, thread bus.ThreadReco
 	if err != nil {
 		return false, err
 	}
-	return true, d.bus.Start(ctx, startOf(accepted, thread.Index))
+	return true, d.bus.Start(ctx, accepted, thread.Index)
 }
 
 // busy says which request runs. When that one resolves an action that is wanted here too, the action is the reason.
