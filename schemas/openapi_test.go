@@ -138,7 +138,8 @@ func TestOpenAPIRoutes(t *testing.T) {
 	want := []string{
 		"/healthz", "/metrics", "/openapi.yaml", "/readyz",
 		"/v1/agents", "/v1/agents/{agentName}/requests", "/v1/agents/{agentName}/stream",
-		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/stream",
+		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/follow-up",
+		"/v1/requests/{requestId}/steer", "/v1/requests/{requestId}/stream",
 		"/v1/threads", "/v1/threads/{threadId}", "/v1/threads/{threadId}/events", "/v1/threads/{threadId}/messages",
 		"/v1/threads/{threadId}/stream",
 	}

@@ -26,6 +26,7 @@ func records() map[string]reflect.Type {
 		"thread":        reflect.TypeFor[command.Thread](),
 		"start":         reflect.TypeFor[command.Start](),
 		"abort":         reflect.TypeFor[command.Abort](),
+		"steer":         reflect.TypeFor[command.Steer](),
 		"tool_call":     reflect.TypeFor[command.ToolCall](),
 		"tool_started":  reflect.TypeFor[command.ToolStarted](),
 		"tool_result":   reflect.TypeFor[command.ToolResult](),

@@ -18,6 +18,7 @@ const (
 	Action  = "act"
 	Message = "msg"
 	Call    = "call"
+	Steer   = "steer"
 	Key     = "ak"
 )
 
