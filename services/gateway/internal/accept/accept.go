@@ -1,5 +1,5 @@
 // Package accept takes requests: steps 2 to 5 of ARCHITECTURE.md. It decides, by what is first on the bus and by nothing
-// else, whether a request is new or a retry, whether its thread is free, and who resolves an action.
+// else, whether a request is new or a retry, whether its thread is free or how many wait there, and who resolves an action.
 //
 // Each step may be repeated: whoever meets a request that was accepted only halfway goes on from there.
 package accept
@@ -55,6 +55,8 @@ type Call struct {
 	Route     string // scope of Key
 	Key       string // the Idempotency-Key; "" = none
 	BodyHash  string // see Hash
+	OnBusy    string // what to do while something runs on the thread, as config.Agent says; "" = config.OnBusyReject
+	Queue     int    // how many requests may wait on the thread, with config.OnBusyQueue
 }
 
 // Ticket is a request that was taken.
@@ -108,10 +110,10 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 // begin takes a request that starts a thread and has no key. Nobody else can know its ids, so nothing needs to be looked
 // up, and its two records may be written side by side.
 func (d *Desk) begin(ctx context.Context, a command.Accepted) error {
-	if err := d.admit(ctx, bus.ThreadRecord{}, a); err != nil {
+	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, a); err != nil {
 		return err
 	}
-	first := next(bus.ThreadRecord{}, a)
+	first := next(bus.ThreadRecord{}, a, 0)
 	records, parallel := errgroup.WithContext(ctx)
 	records.Go(func() error {
 		_, _, err := d.bus.Accept(parallel, a)
@@ -169,28 +171,23 @@ func mismatch() error {
 	return fault.New(fault.IdempotencyMismatch, "this Idempotency-Key was used with another body; use a new key for a new request")
 }
 
-// take makes a its thread's next request and points the runners at it. Accepted says that a's record stands already.
+// take makes a its thread's next request and sees to it that it runs. Accepted says that a's record stands already.
 // It returns the record that stands, and whether somebody else with the same key wrote it.
 func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bool) (command.Accepted, bool, error) {
 	again := false
-	for range attempts {
+	for range attempts + c.Queue { // each time that somebody else was faster, one more waits
 		thread, err := d.thread(ctx, c.Principal, a)
 		if err != nil {
 			return a, again, err
 		}
-		stands := thread.RequestID == a.RequestID
 		if accepted {
-			if begun, err := d.begun(ctx, a); err != nil || begun {
+			if placed, err := d.resume(ctx, thread, a); err != nil || placed {
 				return a, again, err
-			}
-			if stands {
-				return a, again, d.bus.Start(ctx, a, thread.Index)
 			}
 		}
-		if !stands {
-			if err := d.admit(ctx, thread, a); err != nil {
-				return a, again, err
-			}
+		behind, err := d.admit(ctx, c, thread, a)
+		if err != nil {
+			return a, again, err
 		}
 		if !accepted {
 			accepted = true
@@ -201,37 +198,15 @@ func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bo
 				continue // from where the other one stands
 			}
 		}
-		mine := next(thread, a)
-		_, err = d.bus.AdvanceThread(ctx, a.Tenant, mine, thread.Sequence)
+		mine, err := d.bus.AdvanceThread(ctx, a.Tenant, next(thread, a, behind), thread.Sequence)
 		if err == nil {
-			return a, again, d.bus.Start(ctx, a, mine.Index)
+			return a, again, d.start(ctx, a, mine)
 		}
 		if !errors.Is(err, bus.ErrConflict) {
 			return a, again, err
 		}
 	}
 	return a, again, fault.New(fault.ThreadBusy, "many requests come in on this thread at once; try again")
-}
-
-// begun reports whether an accepted request is past the thread's record: it has a log, or others ran after it.
-func (d *Desk) begun(ctx context.Context, a command.Accepted) (bool, error) {
-	_, err := d.bus.Last(ctx, logOf(a))
-	if err == nil {
-		return true, nil
-	}
-	if !errors.Is(err, bus.ErrNotFound) {
-		return false, err
-	}
-	newest := ""
-	found := false
-	for t, err := range d.bus.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
-		if err != nil {
-			return false, err
-		}
-		newest = t.RequestID
-		found = found || newest == a.RequestID
-	}
-	return found && newest != a.RequestID, nil // the newest one may still lack its pointer
 }
 
 // thread returns the newest record of a's thread: a zero one when a starts it.
@@ -267,10 +242,11 @@ func (d *Desk) write(ctx context.Context, a command.Accepted, keyed bool) (comma
 	return stored, !first, nil
 }
 
-func next(thread bus.ThreadRecord, a command.Accepted) command.Thread {
+// next is a's record behind thread. See command.Thread for behind.
+func next(thread bus.ThreadRecord, a command.Accepted, behind int) command.Thread {
 	t := command.Thread{
 		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: time.Now().UTC(),
-		Resolves: actionIDs(a.Request),
+		Behind: behind, Resolves: actionIDs(a.Request),
 	}
 	if thread.ThreadID != "" {
 		t.Index = thread.Index + 1

@@ -8,77 +8,78 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 )
 
-// admit says whether a may become the next request behind thread: the streams have room, nothing runs there, and the
-// actions that a brings results for are open.
-func (d *Desk) admit(ctx context.Context, thread bus.ThreadRecord, a command.Accepted) error {
+// admit says whether a may become the next request behind thread: the streams have room, nothing runs there or a may
+// wait, and the actions that a brings results for are open. See command.Thread for behind.
+func (d *Desk) admit(ctx context.Context, c Call, thread bus.ThreadRecord, a command.Accepted) (behind int, err error) {
 	if err := d.room.check(); err != nil {
-		return err
+		return 0, err
 	}
 	wanted := actionIDs(a.Request)
 	if thread.ThreadID == "" {
 		if len(wanted) > 0 {
-			return fault.New(fault.InvalidActionID, "a new thread has no actions; send the threadId that asked for %s", wanted[0])
+			return 0, fault.New(fault.InvalidActionID, "a new thread has no actions; send the threadId that asked for %s", wanted[0])
 		}
-		return nil
+		return 0, nil
 	}
-	running, err := d.running(ctx, a.Tenant, thread)
+	line, err := d.line(ctx, a.Tenant, thread)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if running {
-		return busy(thread, wanted)
+	if len(line) > 0 && c.OnBusy == config.OnBusyInterrupt && len(wanted) == 0 {
+		if err := d.interrupt(ctx, line, a); err != nil {
+			return 0, err
+		}
+		line = nil
 	}
-	return d.checkActions(ctx, a.Tenant, thread, wanted)
+	if len(line) == 0 {
+		return 0, d.checkActions(ctx, a.Tenant, thread, wanted)
+	}
+	if err := d.urge(ctx, line); err != nil {
+		return 0, err
+	}
+	return wait(c, line, thread.Index+1, wanted)
 }
 
-// running reports whether the thread's last request has not ended. One that nobody has begun may have lost its pointer,
-// when its gateway died between two steps: it gets another.
-func (d *Desk) running(ctx context.Context, tenant string, thread bus.ThreadRecord) (bool, error) {
-	log := bus.LogID{Tenant: tenant, RequestID: thread.RequestID}
-	last, err := d.bus.Last(ctx, log)
-	if err == nil {
-		return !last.Terminal(), nil
-	}
-	if !errors.Is(err, bus.ErrNotFound) {
-		return false, err
-	}
-	accepted, err := d.bus.Accepted(ctx, log)
-	if errors.Is(err, bus.ErrNotFound) {
-		return false, nil // the stream has forgotten it, so it has ended
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, d.bus.Start(ctx, accepted, thread.Index)
-}
-
-// busy says which request runs. When that one resolves an action that is wanted here too, the action is the reason.
-func busy(thread bus.ThreadRecord, wanted []string) error {
+// wait says how far behind the first of the line the request with that index stands, or why it may not wait. One that
+// brings action results never does: what it answers would be another request's by then.
+func wait(c Call, line []place, index int, wanted []string) (behind int, err error) {
+	first := line[0]
 	for _, actionID := range wanted {
-		if slices.Contains(thread.Resolves, actionID) {
-			return fault.New(fault.InvalidActionID, "action %s is resolved already, by request %s", actionID, thread.RequestID)
+		for _, one := range line {
+			if slices.Contains(one.Resolves, actionID) {
+				return 0, fault.New(fault.InvalidActionID, "action %s is resolved already, by request %s", actionID, one.RequestID)
+			}
 		}
 	}
-	f := fault.New(fault.ThreadBusy, "request %s runs on this thread; wait for it to end, or abort it", thread.RequestID)
-	f.RequestID = thread.RequestID
-	return f
+	behind = index - first.Index
+	switch {
+	case c.OnBusy != config.OnBusyQueue || len(wanted) > 0:
+		return 0, busy(line, "request %s runs on this thread; wait for it to end, or abort it", first.RequestID)
+	case len(line) > c.Queue || behind > maxLine:
+		return 0, busy(line, "request %s runs on this thread, and as many wait as may; wait for it to end, or abort it", first.RequestID)
+	}
+	return behind, nil
 }
 
 // Delete removes a thread on which nothing runs, or says why not.
 func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecord) error {
-	running, err := d.running(ctx, tenant, thread)
+	line, err := d.line(ctx, tenant, thread)
+	if err == nil {
+		err = d.urge(ctx, line)
+	}
 	if err != nil {
 		return access.Unavailable(err)
 	}
-	if running {
-		return busy(thread, nil)
+	if len(line) > 0 {
+		return busy(line, "request %s runs on this thread; wait for it to end, or abort it", line[0].RequestID)
 	}
 	gone := thread.Thread
-	gone.Deleted, gone.Resolves = true, nil
+	gone.Deleted, gone.Resolves, gone.Behind = true, nil, 0
 	_, err = d.bus.AdvanceThread(ctx, tenant, gone, thread.Sequence)
 	if errors.Is(err, bus.ErrConflict) {
 		return fault.New(fault.ThreadBusy, "a request came in on this thread just now; wait for it to end, or abort it")

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
@@ -77,7 +80,7 @@ func (a *API) openNew(c *gin.Context) (stream.Answer, accept.Ticket, error) {
 func (a *API) abandon(c *gin.Context, requestID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), 5*time.Second)
 	defer cancel()
-	_, err := a.Bus.Abort(ctx, principal(c).Tenant, command.Abort{
+	err := a.Desk.Abort(ctx, principal(c).Tenant, command.Abort{
 		RequestID: requestID, By: principal(c).Subject, Reason: "the client disconnected", At: time.Now().UTC(),
 	})
 	if err != nil {
@@ -85,7 +88,7 @@ func (a *API) abandon(c *gin.Context, requestID string) {
 	}
 }
 
-// started is the answer of postRequest.
+// started is the answer of postRequest and postFollowUp.
 type started struct {
 	RequestID string       `json:"requestId"`
 	ThreadID  string       `json:"threadId"`
@@ -99,42 +102,74 @@ func (a *API) postRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Header("Location", "/v1/requests/"+ticket.RequestID)
-	return reply(c, http.StatusAccepted, started{ticket.RequestID, ticket.ThreadID, ticket.AgentID, query.StatusQueued})
+	return replyStarted(c, ticket)
+}
+
+func replyStarted(c *gin.Context, t accept.Ticket) error {
+	c.Header("Location", "/v1/requests/"+t.RequestID)
+	return reply(c, http.StatusAccepted, started{t.RequestID, t.ThreadID, t.AgentID, query.StatusQueued})
 }
 
 // accept takes the request of the body, and sets the headers that name it.
 func (a *API) accept(c *gin.Context) (accept.Ticket, error) {
-	name := c.Param("agentName")
-	if _, ok := a.Config.Agents[name]; !ok {
-		return accept.Ticket{}, fault.New(fault.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", name)
+	agentID := c.Param("agentName")
+	if _, ok := a.Config.Agents[agentID]; !ok {
+		return accept.Ticket{}, fault.New(fault.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
 	}
-	key, err := idempotencyKey(c.Request.Header)
-	if err != nil {
-		return accept.Ticket{}, err
-	}
-	body, err := a.readBody(c)
-	if err != nil {
-		return accept.Ticket{}, err
-	}
-	request, err := a.dialectOf(c).Decode(body)
+	in, err := a.receive(c)
 	if err != nil {
 		return accept.Ticket{}, err
 	}
 	defer a.hurry(c)()
-	ticket, err := a.Desk.Accept(c.Request.Context(), accept.Call{
-		Principal: principal(c), AgentID: name, Request: request,
-		Route: c.FullPath(), Key: key, BodyHash: accept.Hash(name, body),
-	})
-	if err != nil {
-		return accept.Ticket{}, err
+	return a.take(c, a.call(c, agentID, in))
+}
+
+// received is what a client sent.
+type received struct {
+	request event.AgentRequest
+	key     string // the Idempotency-Key; "" = none
+	hash    string // of the body, and of what it is for
+}
+
+// receive reads the body. The path says what it is for.
+func (a *API) receive(c *gin.Context) (in received, err error) {
+	if in.key, err = idempotencyKey(c.Request.Header); err != nil {
+		return in, err
 	}
-	c.Header(headerRequest, ticket.RequestID)
-	c.Header(headerThread, ticket.ThreadID)
-	if ticket.Replayed {
+	body, err := a.readBody(c)
+	if err != nil {
+		return in, err
+	}
+	target := c.Param("agentName") + c.Param("requestId") // no route has both
+	in.hash = accept.Hash(target, body)
+	in.request, err = a.dialectOf(c).Decode(body)
+	return in, err
+}
+
+// call is the request to an agent that the configuration has.
+func (a *API) call(c *gin.Context, agentID string, in received) accept.Call {
+	agent := a.Config.Agents[agentID]
+	return accept.Call{
+		Principal: principal(c), AgentID: agentID, Request: in.request, Route: c.FullPath(), Key: in.key, BodyHash: in.hash,
+		OnBusy: agent.OnBusy, Queue: cmp.Or(agent.Queue, config.DefaultQueue),
+	}
+}
+
+// take has a call accepted, and sets the headers that name the request.
+func (a *API) take(c *gin.Context, call accept.Call) (accept.Ticket, error) {
+	ticket, err := a.Desk.Accept(c.Request.Context(), call)
+	if err == nil {
+		name(c, ticket)
+	}
+	return ticket, err
+}
+
+func name(c *gin.Context, t accept.Ticket) {
+	c.Header(headerRequest, t.RequestID)
+	c.Header(headerThread, t.ThreadID)
+	if t.Replayed {
 		c.Header(headerReplayed, "true")
 	}
-	return ticket, nil
 }
 
 func idempotencyKey(h http.Header) (string, error) {

@@ -107,6 +107,8 @@ func (a *API) routes(engine *gin.Engine) {
 		run := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRun))
 		run.POST("/agents/:agentName/stream", a.oneStream, a.handle(a.postStream))
 		run.POST("/agents/:agentName/requests", a.handle(a.postRequest))
+		run.POST("/requests/:requestId/steer", a.handle(a.postSteer))
+		run.POST("/requests/:requestId/follow-up", a.handle(a.postFollowUp))
 		read := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRead), a.drop, a.oneStream)
 		read.GET("/requests/:requestId/stream", a.handle(a.getRequestStream))
 		read.GET("/threads/:threadId/stream", a.handle(a.getThreadStream))

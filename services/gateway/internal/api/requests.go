@@ -195,12 +195,9 @@ func (a *API) abort(c *gin.Context) error {
 	if known.Status != query.StatusQueued && known.Status != query.StatusRunning {
 		return fault.New(fault.RequestFinished, "the request has ended; there is nothing to abort")
 	}
-	_, err = a.Bus.Abort(ctx, r.Tenant, command.Abort{RequestID: r.RequestID, By: r.Owner, At: time.Now().UTC()})
+	err = a.Desk.Abort(ctx, r.Tenant, command.Abort{RequestID: r.RequestID, By: r.Owner, At: time.Now().UTC()})
 	if err != nil {
 		return access.Unavailable(err)
-	}
-	if err := a.State.MarkAborted(ctx, r.Tenant, r.RequestID); err != nil {
-		a.Log.DebugContext(ctx, "abort is not cached", "error", err)
 	}
 	return reply(c, http.StatusAccepted, aborting{r.RequestID, "aborting"})
 }

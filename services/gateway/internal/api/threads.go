@@ -8,6 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -137,6 +138,11 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	t, ref, err := a.thread(c)
 	if err != nil {
 		return answer, err
+	}
+	if cursor == "" { // what runs may have others waiting behind it
+		if t, err = a.Desk.Running(c.Request.Context(), ref.Tenant, t); err != nil {
+			return answer, access.Unavailable(err)
+		}
 	}
 	frames, reset, err := a.Logs.OpenThread(c.Request.Context(), ref.Tenant, t, cursor)
 	if err != nil {

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/gin-gonic/gin"
+)
+
+// steering is the answer of postSteer.
+type steering struct {
+	RequestID string `json:"requestId"`
+	SteerID   string `json:"steerId"`
+	Status    string `json:"status"`
+}
+
+// postSteer says something to a request that runs.
+func (a *API) postSteer(c *gin.Context) error {
+	in, err := a.receive(c)
+	if err != nil {
+		return err
+	}
+	if in.request.ThreadID != "" || !in.request.Context.IsZero() {
+		return fault.New(fault.InvalidMessageFormat, "a steer has messages and nothing else; leave out threadId and context")
+	}
+	defer a.hurry(c)()
+	r, err := a.request(c)
+	if err != nil {
+		return err
+	}
+	s := command.Steer{
+		RequestID: r.RequestID, SteerID: steerID(r, in.key), By: r.Owner, Messages: in.request.Messages, At: time.Now().UTC(),
+	}
+	replayed, err := a.Desk.Steer(c.Request.Context(), r, s)
+	if err != nil {
+		return err
+	}
+	name(c, accept.Ticket{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
+	return reply(c, http.StatusAccepted, steering{r.RequestID, s.SteerID, "accepted"})
+}
+
+// steerID derives from the key, if there is one, so that a retry has the same.
+func steerID(r access.Request, key string) string {
+	if key == "" {
+		return id.New(id.Steer)
+	}
+	return id.Derive(id.Steer, r.Tenant, r.RequestID, key)
+}
+
+// postFollowUp starts a request of the same agent on the same thread, which waits for its turn there.
+func (a *API) postFollowUp(c *gin.Context) error {
+	in, err := a.receive(c)
+	if err != nil {
+		return err
+	}
+	if in.request.ThreadID != "" {
+		return fault.New(fault.InvalidMessageFormat,
+			"a follow-up is on the thread of its request, and brings no action results; leave out threadId")
+	}
+	defer a.hurry(c)()
+	r, err := a.request(c)
+	if err != nil {
+		return err
+	}
+	if _, ok := a.Config.Agents[r.AgentID]; !ok {
+		return fault.New(fault.AgentNotFound, "there is no agent %.64q any more; start a request of another one on the thread", r.AgentID)
+	}
+	in.request.ThreadID = r.ThreadID
+	call := a.call(c, r.AgentID, in)
+	call.OnBusy = config.OnBusyQueue
+	ticket, err := a.take(c, call)
+	if err != nil {
+		return err
+	}
+	return replyStarted(c, ticket)
+}
