@@ -31,6 +31,12 @@ const (
 	OnCrashError   = "error"
 )
 
+// The values of Agent.OnUnknown.
+const (
+	OnUnknownTell = "tell"
+	OnUnknownAsk  = "ask"
+)
+
 // How many requests may wait on a thread.
 const (
 	DefaultQueue = 5
@@ -78,6 +84,7 @@ func (c checker) agent(path, name string, a Agent) {
 	c.choice(join(path, "onDisconnect"), a.OnDisconnect, OnDisconnectContinue, OnDisconnectAbort)
 	c.choice(join(path, "onBusy"), a.OnBusy, OnBusyReject, OnBusyQueue, OnBusyInterrupt)
 	c.choice(join(path, "onCrash"), a.OnCrash, OnCrashRestart, OnCrashError)
+	c.choice(join(path, "onUnknown"), a.OnUnknown, OnUnknownTell, OnUnknownAsk)
 	atLeastZero(c, join(path, "queue"), a.Queue)
 	if a.Queue > MaxQueue {
 		c.report(join(path, "queue"), "must be at most %d; whoever comes later is better told that the thread is busy", MaxQueue)

@@ -34,6 +34,7 @@ type Agent struct {
 	OnBusy       string       `yaml:"onBusy"`       // reject (default), queue or interrupt, when a request runs on the thread
 	Queue        int          `yaml:"queue"`        // how many requests may wait on a thread; default 5
 	OnCrash      string       `yaml:"onCrash"`      // restart (default) or error, when the runner of a request dies
+	OnUnknown    string       `yaml:"onUnknown"`    // tell the model (default) or ask the user, when nobody knows how an unsafe call ended
 	ActionTTL    Duration     `yaml:"actionTTL"`    // how long a client has to act; default 24h
 	BaseURL      string       `yaml:"baseURL"`      // of the provider; default from the environment
 	APIKeyEnv    string       `yaml:"apiKeyEnv"`    // variable that holds the provider's key; default by backend

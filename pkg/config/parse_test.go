@@ -39,6 +39,7 @@ agents:
     onBusy: queue
     queue: 3
     onCrash: error
+    onUnknown: ask
     actionTTL: 1h
     baseURL: http://127.0.0.1:11434/v1
     apiKeyEnv: LOCAL_KEY
@@ -68,7 +69,7 @@ gateway:
 			}},
 			AskUser: true, Thinking: 1024,
 			Limits:       config.Limits{Turns: 5, Tokens: 100000, Time: config.Duration(150 * time.Second)},
-			OnDisconnect: "abort", OnBusy: "queue", Queue: 3, OnCrash: "error", ActionTTL: config.Duration(time.Hour),
+			OnDisconnect: "abort", OnBusy: "queue", Queue: 3, OnCrash: "error", OnUnknown: "ask", ActionTTL: config.Duration(time.Hour),
 			BaseURL: "http://127.0.0.1:11434/v1", APIKeyEnv: "LOCAL_KEY",
 		}},
 		Models: map[string]config.Model{"gpt-4.1": {Price: config.Price{Input: 2, Output: 8.5}}},
@@ -197,6 +198,10 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"a wrong onCrash": {
 			"agents:\n  a: {backend: scripted, onCrash: retry-it}\n",
 			`2:26: agents.a.onCrash: unknown value "retry-it"; use one of error, restart`,
+		},
+		"a wrong onUnknown": {
+			"agents:\n  a: {backend: scripted, onUnknown: guess}\n",
+			`2:26: agents.a.onUnknown: unknown value "guess"; use one of ask, tell`,
 		},
 		"a queue below zero": {
 			"agents:\n  a: {backend: scripted, queue: -1}\n",

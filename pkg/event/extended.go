@@ -13,12 +13,14 @@ type Input struct {
 	Extra         jsontext.Value `json:",embed"`
 }
 
-// Claim says who writes from here on. A higher epoch makes every lower one stale.
+// Claim says who writes from here on. A higher epoch makes every lower one stale. One that is Released ends the claim
+// before it: its runner stops and hands the request over.
 type Claim struct {
-	Epoch  uint64         `json:"epoch"`
-	Runner string         `json:"runner"`
-	Build  string         `json:"build,omitempty"`
-	Extra  jsontext.Value `json:",embed"`
+	Epoch    uint64         `json:"epoch"`
+	Runner   string         `json:"runner"`
+	Build    string         `json:"build,omitempty"`
+	Released bool           `json:"released,omitzero"`
+	Extra    jsontext.Value `json:",embed"`
 }
 
 // Plan is what the agent means to do (S4, plan_start, plan_update, plan_finish).

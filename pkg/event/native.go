@@ -179,7 +179,8 @@ type ContinuationAction struct {
 	Tool       string         `json:"name,omitempty"`
 	Args       jsontext.Value `json:"args,omitzero"`
 	ArgsHash   string         `json:"argsHash,omitempty"` // an approval is for these arguments and no others
-	Question   string         `json:"question,omitempty"` // of an input
+	Question   string         `json:"question,omitempty"` // what the user is asked
+	Again      bool           `json:"again,omitzero"`     // the call has run, and nobody knows to what end: an approval runs it again
 	Extra      jsontext.Value `json:",embed"`
 }
 
