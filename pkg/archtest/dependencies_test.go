@@ -22,7 +22,8 @@ func dependencies() []dependency {
 	telemetry := []string{"pkg/telemetry/..."}
 	return []dependency{
 		// What the product is about.
-		{"github.com/nats-io/nats.go", []string{"pkg/bus/..."}, "the broker's client; only the bus knows that it is NATS"},
+		{"github.com/nats-io/nats.go", []string{"pkg/bus/...", "cmd/chaos/internal/witness"},
+			"the broker's client; only the bus knows that it is NATS, and a witness must not trust the bus"},
 		{"github.com/nats-io/nats-server/v2", []string{"pkg/bus/embedded"}, "the broker itself, for one process without installation"},
 		{"github.com/redis/go-redis/v9", []string{"pkg/state"}, "continuation and abort state, shared between gateways"},
 		{"github.com/redis/go-redis/extra/redisotel/v9", []string{"pkg/state"}, "spans of Redis calls"},
@@ -44,7 +45,7 @@ func dependencies() []dependency {
 
 		// SQL.
 		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite"}, "SQLite without C"},
-		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres"}, "PostgreSQL"},
+		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres", "cmd/chaos/internal/..."}, "PostgreSQL"},
 		{"github.com/pressly/goose/v3", []string{"services/history/internal/store/..."}, "migrations, safe with two processes at once"},
 
 		// Watching it run.

@@ -1,0 +1,190 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+)
+
+// sessions is I3.
+func (r *Run) sessions() []Violation {
+	bySession := map[string][]record.Entry{}
+	var names []string
+	for _, e := range r.of(record.Read) {
+		if len(bySession[e.Session]) == 0 {
+			names = append(names, e.Session)
+		}
+		bySession[e.Session] = append(bySession[e.Session], e)
+	}
+	shown := map[shownKey][]record.Seen{}
+	var found []Violation
+	for _, name := range names {
+		found = append(found, r.session(name, bySession[name], shown)...)
+	}
+	return found
+}
+
+type shownKey struct {
+	ID
+	extended bool
+}
+
+// session checks the connections of one session, which follow each other.
+func (r *Run) session(name string, connections []record.Entry, shown map[shownKey][]record.Seen) []Violation {
+	var found []Violation
+	at := 0
+	for _, c := range connections {
+		id := ID{c.Tenant, c.Request}
+		key := shownKey{id, c.Extended}
+		if _, ok := shown[key]; !ok {
+			shown[key] = r.shown(key)
+		}
+		whole := shown[key]
+		if c.Reset {
+			found = append(found, violation(id, "%s resumed after %s, which the gateway did not know", name, c.After))
+			at = 0
+		}
+		if c.End == record.Whole {
+			found = append(found, violation(id, "%s over %s came to an orderly end without a terminal event", name, c.Gateway))
+		}
+		if c.Status == 200 && c.Error != "" {
+			found = append(found, violation(id, "%s was sent what is no event: %s", name, c.Error))
+		}
+		for _, seen := range c.Seen {
+			if at >= len(whole) {
+				found = append(found, violation(id, "%s saw event %d %s, and the log ends before it", name, seen.N, seen.Name))
+				return found
+			}
+			if seen != whole[at] {
+				found = append(found, violation(id, "%s saw event %d %s (%s) over %s, and the log goes on with %d %s (%s)",
+					name, seen.N, seen.Name, seen.Sum, c.Gateway, whole[at].N, whole[at].Name, whole[at].Sum))
+				return found
+			}
+			at++
+		}
+		if c.End == record.Terminal && at != len(whole) {
+			found = append(found, violation(id, "%s saw the end after %d of %d events", name, at, len(whole)))
+		}
+	}
+	return found
+}
+
+// shown is what a client must see of a log.
+func (r *Run) shown(key shownKey) []record.Seen {
+	l := r.Logs[key.ID]
+	if l == nil {
+		return nil
+	}
+	var all []record.Seen
+	for _, f := range l.Frames {
+		for line := range f.Each() {
+			if line.Name.IsNative() || key.extended && !line.Name.IsInternal() {
+				all = append(all, record.Seen{N: line.N, Name: string(line.Name), Sum: record.SumOf(line.JSON)})
+			}
+		}
+	}
+	return all
+}
+
+// posts is I6.
+func (r *Run) posts() []Violation {
+	var found []Violation
+	requests := map[ID]string{} // by key
+	for _, e := range r.of(record.Post) {
+		if e.Status/100 != 2 {
+			continue
+		}
+		id := ID{e.Tenant, e.Request}
+		if l := r.Logs[id]; l == nil || l.Accepted == nil {
+			found = append(found, violation(id, "it was answered with %d, and there is no record of it", e.Status))
+		} else if body := l.Accepted.BodyHash; e.Key != "" && body == "" {
+			found = append(found, violation(id, "its record does not know what its key stands for"))
+		}
+		if !r.onThread(id, e.Thread) {
+			found = append(found, violation(id, "it was answered with %d, and is not on its thread %s", e.Status, e.Thread))
+		}
+		if e.Key == "" {
+			continue
+		}
+		key := ID{e.Tenant, e.Key}
+		if first, ok := requests[key]; ok && first != e.Request {
+			found = append(found, violation(id, "key %s has made %s as well", e.Key, first))
+		}
+		requests[key] = e.Request
+	}
+	for _, e := range r.of(record.Read) {
+		if e.Status == 404 {
+			found = append(found, violation(ID{e.Tenant, e.Request}, "it was taken, and over %s it is not found", e.Gateway))
+		}
+	}
+	return found
+}
+
+func (r *Run) onThread(id ID, thread string) bool {
+	for _, t := range r.Threads[ID{id.Tenant, thread}] {
+		if t.RequestID == id.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// borders is I11.
+func (r *Run) borders() []Violation {
+	var found []Violation
+	for _, e := range r.Entries {
+		if e.Foreign != "" {
+			found = append(found, violation(ID{e.Tenant, e.Request}, "%s of %s was sent %s", e.Actor, e.Tenant, e.Foreign))
+		}
+		if e.Op == record.Spy && e.Status/100 == 2 {
+			found = append(found, violation(ID{e.Tenant, e.Request}, "%s of %s was let in: %d", e.Actor, e.Tenant, e.Status))
+		}
+	}
+	for _, text := range r.Told {
+		found = append(found, violation(ID{}, "%s", text))
+	}
+	return found
+}
+
+// life is I13. A gateway that is frozen shows no life, and one that is killed may cut anything.
+func (r *Run) life() []Violation {
+	var found []Violation
+	faults := r.of(record.Fault)
+	for _, e := range r.of(record.Read) {
+		if e.Format != "sse" || e.Status != 200 {
+			continue
+		}
+		id := ID{e.Tenant, e.Request}
+		frozen, killed, stopped := during(faults, e)
+		if e.Silence > r.Limits.Heartbeat+frozen {
+			found = append(found, violation(id, "%s heard nothing over %s for %v", e.Session, e.Gateway, e.Silence.Round(time.Millisecond)))
+		}
+		if e.Partial > 0 && stopped && !killed && e.End == record.Cut {
+			found = append(found, violation(id, "%s was cut within an event, after %d bytes, by a gateway that was asked to stop", e.Session, e.Partial))
+		}
+	}
+	return found
+}
+
+// faultSlack is how long a fault's traces last.
+const faultSlack = time.Second
+
+// during says what happened to a connection's gateway meanwhile.
+func during(faults []record.Entry, e record.Entry) (frozen time.Duration, killed, stopped bool) {
+	for _, f := range faults {
+		overlaps := f.At <= e.At+e.Took+faultSlack && e.At <= f.At+f.Took+faultSlack
+		if !overlaps || !strings.Contains(f.Target, e.Gateway) {
+			continue
+		}
+		switch verb, _, _ := strings.Cut(f.Fault, " "); verb {
+		case "freeze":
+			frozen += f.Took
+		case "kill":
+			killed = true
+		case "stop", "deploy":
+			stopped = true
+		}
+	}
+	return frozen, killed, stopped
+}

@@ -1,0 +1,247 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// terminals is I1.
+func (r *Run) terminals() []Violation {
+	owed := map[ID]bool{}
+	for _, e := range r.of(record.Post) {
+		if e.Status/100 == 2 && e.Request != "" {
+			owed[ID{e.Tenant, e.Request}] = true
+		}
+	}
+	for id, records := range r.Threads {
+		for _, t := range records {
+			owed[ID{id.Tenant, t.RequestID}] = !t.Deleted || owed[ID{id.Tenant, t.RequestID}]
+		}
+	}
+	var found []Violation
+	for _, id := range sorted(owed) {
+		if owed[id] && r.Logs[id].Terminal() == "" {
+			found = append(found, violation(id, "it was accepted, and its log does not end with a terminal event"))
+		}
+	}
+	return append(found, r.each(func(id ID, l *Log) []Violation {
+		var found []Violation
+		for i, f := range l.Frames {
+			for k, name := range f.Names {
+				if name.IsTerminal() && (i < len(l.Frames)-1 || k < len(f.Names)-1) {
+					found = append(found, violation(id, "event %d is %s, and the log goes on", f.First+uint64(k), name))
+				}
+			}
+		}
+		if took := l.Last().Time.Sub(l.AcceptedAt); l.Terminal() != "" && l.Accepted != nil && took > r.Limits.Deadline {
+			found = append(found, violation(id, "it took %v to end", took.Round(time.Millisecond)))
+		}
+		return found
+	})...)
+}
+
+// order is I2.
+func (r *Run) order() []Violation {
+	found := r.each(func(id ID, l *Log) []Violation {
+		var found []Violation
+		next, epoch := uint64(0), uint64(0)
+		for _, f := range l.Frames {
+			if f.First != next {
+				found = append(found, violation(id, "a frame of epoch %d begins with event %d, and %d is next", f.Epoch, f.First, next))
+			}
+			found = append(found, frameOrder(id, f, epoch)...)
+			next, epoch = f.Next(), f.Epoch
+		}
+		return found
+	})
+	return append(found, r.fences()...)
+}
+
+// frameOrder checks one frame that follows others of an epoch.
+func frameOrder(id ID, f event.Frame, before uint64) []Violation {
+	events, err := f.Events()
+	if err != nil || len(events) == 0 || len(events) != len(f.Names) {
+		return []Violation{violation(id, "the frame at %d has %d names and %d events: %v", f.First, len(f.Names), len(events), err)}
+	}
+	var found []Violation
+	claims := 0
+	for i, e := range events {
+		n := f.First + uint64(i)
+		if e.ID != event.NewCursor(f.Incarnation, n) || e.RequestID != id.Name || e.Body.Name() != f.Names[i] {
+			found = append(found, violation(id, "event %d says that it is %s %s of %s", n, f.Names[i], e.ID, e.RequestID))
+		}
+		if claim, ok := e.Body.(event.Claim); ok {
+			claims++
+			if i > 0 || claim.Epoch != f.Epoch {
+				found = append(found, violation(id, "event %d claims epoch %d within a frame of epoch %d", n, claim.Epoch, f.Epoch))
+			}
+		}
+	}
+	switch {
+	case claims == 0 && f.Epoch != before:
+		found = append(found, violation(id, "event %d is written in epoch %d, and the last claim was %d", f.First, f.Epoch, before))
+	case claims > 0 && f.Epoch != before+1:
+		found = append(found, violation(id, "event %d claims epoch %d after %d", f.First, f.Epoch, before))
+	}
+	return found
+}
+
+// fences checks that whoever took itself for fenced was: behind the last message that it knew of stands another epoch's.
+func (r *Run) fences() []Violation {
+	var found []Violation
+	for _, m := range r.Marks {
+		if m.What != MarkFenced {
+			continue
+		}
+		id, ok := logOf(m.Subject)
+		l := r.Logs[id]
+		if !ok || l == nil {
+			continue
+		}
+		for _, f := range l.Frames {
+			if f.Sequence > m.Sequence {
+				if f.Epoch == m.Epoch {
+					found = append(found, violation(id, "the writer of epoch %d was fenced by its own event %d", m.Epoch, f.First))
+				}
+				break
+			}
+		}
+	}
+	return found
+}
+
+// logOf takes the subject of a log apart.
+func logOf(subject string) (ID, bool) {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) != 4 || tokens[1] != "event" {
+		return ID{}, false
+	}
+	return ID{tokens[2], tokens[3]}, true
+}
+
+// acknowledged is I4: what a writer heard of, and what a client saw.
+func (r *Run) acknowledged() []Violation {
+	var found []Violation
+	for _, m := range r.Marks {
+		if m.What != MarkAcknowledged {
+			continue
+		}
+		if stored := r.Stored[m.Sequence]; stored != m.Subject {
+			found = append(found, violation(ID{}, "message %d on %s was acknowledged, and there stands %q", m.Sequence, m.Subject, stored))
+		}
+	}
+	for _, e := range r.of(record.Abort) {
+		id := ID{e.Tenant, e.Request}
+		if l := r.Logs[id]; e.Status == 202 && (l == nil || l.Abort == nil) {
+			found = append(found, violation(id, "its abort was taken, and there is no record of it"))
+		}
+	}
+	return found
+}
+
+// tables is I5.
+func (r *Run) tables() []Violation {
+	found := r.each(func(id ID, l *Log) []Violation {
+		if len(l.Frames) == 0 {
+			return nil
+		}
+		row, ok := r.Rows[id]
+		if !ok {
+			return []Violation{violation(id, "SQL does not know it")}
+		}
+		var found []Violation
+		if row.Broken != "" {
+			found = append(found, violation(id, "its rows do not fit together: %s", row.Broken))
+		}
+		if row.Next != l.Last().Next() {
+			found = append(found, violation(id, "SQL stands at event %d, and the log at %d", row.Next, l.Last().Next()))
+		}
+		var lines []byte
+		for _, f := range l.Frames {
+			lines = append(lines, f.Lines...)
+		}
+		if string(lines) != string(row.Lines) {
+			found = append(found, violation(id, "its rows hold other events than its log"))
+		}
+		if want := l.Terminal(); want != "" && (row.Terminals != 1 || row.Status != string(want)) {
+			found = append(found, violation(id, "SQL says %s with %d terminal events, and the log says %s", row.Status, row.Terminals, want))
+		}
+		return found
+	})
+	for _, id := range sorted(r.Rows) {
+		if l := r.Logs[id]; l == nil && r.Rows[id].Next > 0 {
+			found = append(found, violation(id, "SQL holds events of it, and no log does"))
+		}
+	}
+	return found
+}
+
+// threads is I9.
+func (r *Run) threads() []Violation {
+	var found []Violation
+	for _, id := range sorted(r.Threads) {
+		last := uint64(0)
+		for i, t := range r.Threads[id] {
+			if t.Deleted {
+				continue
+			}
+			if t.Index != i {
+				found = append(found, violation(id, "record %d has index %d", i, t.Index))
+			}
+			l := r.Logs[ID{id.Tenant, t.RequestID}]
+			if l == nil || len(l.Frames) == 0 || neverRan(l) {
+				continue
+			}
+			if first := l.Frames[0].Sequence; first < last {
+				found = append(found, violation(id, "request %s began at %d, before the one ahead of it ended at %d", t.RequestID, first, last))
+			}
+			last = max(last, l.Last().Sequence)
+		}
+	}
+	return found
+}
+
+// neverRan reports whether a request was aborted while it waited for its turn.
+func neverRan(l *Log) bool {
+	if l.Terminal() != event.NameAborted {
+		return false
+	}
+	for _, f := range l.Frames {
+		for _, name := range f.Names {
+			switch name {
+			case event.NameText, event.NameThinking, event.NameToolCall, event.NameToolResult:
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// aborts is I10. A runner looks for an abort just before it writes the end: one that comes while the end is on its way
+// is too late.
+func (r *Run) aborts() []Violation {
+	found := r.each(func(id ID, l *Log) []Violation {
+		terminal := l.Terminal()
+		if l.Abort == nil || terminal == event.NameAborted || terminal == "" || l.Last().Sequence < l.AbortSeq {
+			return nil
+		}
+		if late := l.Last().Time.Sub(l.AbortAt); late > r.Limits.Decision {
+			return []Violation{violation(id, "it ended with %s, %v after the record of its abort", terminal, late.Round(time.Millisecond))}
+		}
+		return nil
+	})
+	for _, e := range r.of(record.Abort) {
+		id := ID{e.Tenant, e.Request}
+		l := r.Logs[id]
+		if e.Status != 202 || l.Terminal() == "" {
+			continue
+		}
+		if asked := r.Begin.Add(e.At); l.Last().Time.Before(asked.Add(-time.Second)) {
+			found = append(found, violation(id, "its abort was taken %v after it had ended", asked.Sub(l.Last().Time).Round(time.Millisecond)))
+		}
+	}
+	return found
+}

@@ -1,0 +1,189 @@
+// Package check says whether a run kept the invariants. It knows what the clients did and saw, what is stored, and what
+// the tools noted; it trusts none of them alone.
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tool/journal"
+)
+
+// Run is the evidence of a run, taken after everything has come to rest.
+type Run struct {
+	Begin      time.Time // that the times of entries count from
+	Entries    []record.Entry
+	Logs       map[ID]*Log
+	Threads    map[ID][]Thread // their records in order; the second part of the ID is the thread
+	Executions []journal.Line
+	Rows       map[ID]Row
+	Stored     map[uint64]string // subjects of the EVENTS stream by sequence
+	Marks      []Mark
+	Resources  []Resource
+	Panics     []string // what processes said before they broke down
+	Told       []string // where a secret stands in a log
+	Limits     Limits
+}
+
+// Limits say how long things may take.
+type Limits struct {
+	Deadline  time.Duration // from the acceptance of a request to its terminal event
+	Grace     time.Duration // after the end of an aborted request until no tool of it starts
+	Decision  time.Duration // from an abort's record to a terminal event that did not see it
+	Heartbeat time.Duration // between two signs of life on an open stream, slack included
+}
+
+// ID names a request, or a thread, of a tenant.
+type ID struct{ Tenant, Name string }
+
+// Log is what the streams hold of one request.
+type Log struct {
+	Accepted   *command.Accepted // nil = there is no record
+	AcceptedAt time.Time
+	Frames     []event.Frame // in the order of the stream
+	Abort      *command.Abort
+	AbortSeq   uint64
+	AbortAt    time.Time                      // when its record was stored
+	Started    map[string]command.ToolStarted // by call
+	Results    map[string]command.ToolResult  // by call
+}
+
+// Last is the newest frame; a zero one when there is none.
+func (l *Log) Last() event.Frame {
+	if l == nil || len(l.Frames) == 0 {
+		return event.Frame{}
+	}
+	return l.Frames[len(l.Frames)-1]
+}
+
+// Terminal is the name of the terminal event at the end of the log, "" when there is none.
+func (l *Log) Terminal() event.Name {
+	last := l.Last()
+	if !last.Terminal() {
+		return ""
+	}
+	return last.Names[len(last.Names)-1]
+}
+
+// Thread is a stored record of a thread.
+type Thread struct {
+	command.Thread
+	Sequence uint64
+}
+
+// Row is what SQL holds of one request.
+type Row struct {
+	Status    string
+	Next      uint64
+	Lines     []byte // of all its frames, one after the other
+	Broken    string // how its frames do not fit together
+	Terminals int
+}
+
+// Mark is a line that a service left where something rare or important happened in it.
+type Mark struct {
+	What     string `json:"what"`
+	Subject  string `json:"subject,omitempty"`
+	Sequence uint64 `json:"sequence,omitzero"`
+	Epoch    uint64 `json:"epoch,omitzero"`
+}
+
+// Resource is something that a run must give back.
+type Resource struct {
+	Of, Name      string // process and what it holds
+	Before, After float64
+	Slack         float64 // how much more is no leak
+}
+
+// Violation is an invariant that does not hold.
+type Violation struct {
+	Invariant string // I1 to I14
+	ID        ID     // the request, or thread; zero = the whole run
+	Text      string
+}
+
+func (v Violation) String() string {
+	if v.ID == (ID{}) {
+		return v.Invariant + ": " + v.Text
+	}
+	return fmt.Sprintf("%s: %s/%s: %s", v.Invariant, v.ID.Tenant, v.ID.Name, v.Text)
+}
+
+// Invariants are all of them, in order, with what each says.
+func Invariants() []Invariant {
+	return []Invariant{
+		{"I1", "an accepted request has exactly one terminal event, the last of its log, in time", (*Run).terminals},
+		{"I2", "events are numbered from 0 without gap or repetition; epochs grow with claims alone", (*Run).order},
+		{"I3", "what a client sees over all its connections is the log, or the start of it", (*Run).sessions},
+		{"I4", "what was acknowledged is stored", (*Run).acknowledged},
+		{"I5", "SQL holds what the log holds", (*Run).tables},
+		{"I6", "a request that was taken is never lost; one key makes one request", (*Run).posts},
+		{"I7", "an unsafe call runs at most once, others at least once, and none after an abort", (*Run).executions},
+		{"I8", "an action is resolved once, and what runs is what was allowed", (*Run).actions},
+		{"I9", "requests on one thread do not overlap", (*Run).threads},
+		{"I10", "an abort that was taken ends the request, unless it had ended", (*Run).aborts},
+		{"I11", "no tenant sees anything of another, and no log a secret", (*Run).borders},
+		{"I12", "everything is given back, and no process breaks down", (*Run).resources},
+		{"I13", "open streams show life, and none is cut within an event by an orderly stop", (*Run).life},
+	}
+}
+
+// Invariant is one of them. I14, that rare paths were taken at all, is a matter of many runs: see [Run.Sometimes].
+type Invariant struct {
+	Name  string
+	Says  string
+	check func(*Run) []Violation
+}
+
+// Check returns every violation, by invariant.
+func (r *Run) Check() []Violation {
+	var found []Violation
+	for _, invariant := range Invariants() {
+		for _, v := range invariant.check(r) {
+			v.Invariant = invariant.Name
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+// violation is one whose invariant is filled in by Check.
+func violation(id ID, format string, args ...any) Violation {
+	return Violation{ID: id, Text: fmt.Sprintf(format, args...)}
+}
+
+// each calls visit for the log of every request, sorted, so that reports can be compared.
+func (r *Run) each(visit func(ID, *Log) []Violation) []Violation {
+	var found []Violation
+	for _, id := range sorted(r.Logs) {
+		found = append(found, visit(id, r.Logs[id])...)
+	}
+	return found
+}
+
+func sorted[V any](m map[ID]V) []ID {
+	ids := make([]ID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b ID) int {
+		return strings.Compare(a.Tenant+"/"+a.Name, b.Tenant+"/"+b.Name)
+	})
+	return ids
+}
+
+// of returns the entries of one operation.
+func (r *Run) of(op record.Op) []record.Entry {
+	var found []record.Entry
+	for _, e := range r.Entries {
+		if e.Op == op {
+			found = append(found, e)
+		}
+	}
+	return found
+}

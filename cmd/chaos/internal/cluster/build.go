@@ -1,0 +1,33 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Programs are the paths of what a cluster consists of, by name.
+type Programs map[string]string
+
+// Tag is the build tag of services that are to be tested: it adds the tools whose executions are counted, the marks of
+// rare paths, and the switches that take safeguards away. Without it none of these exists.
+const Tag = "chaos"
+
+// Build compiles the services, and the NATS server that go.mod names, into dir.
+func Build(ctx context.Context, dir string) (Programs, error) {
+	programs := Programs{}
+	packages := map[string]string{string(NATS): "github.com/nats-io/nats-server/v2"}
+	for _, kind := range Services() {
+		packages[string(kind)] = "github.com/agentbus/agentbus/services/" + string(kind) + "/cmd"
+	}
+	for name, pkg := range packages {
+		programs[name] = filepath.Join(dir, name)
+		//nolint:gosec // the packages are those above
+		out, err := exec.CommandContext(ctx, "go", "build", "-tags", Tag, "-o", programs[name], pkg).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("build %s: %w: %s", pkg, err, out)
+		}
+	}
+	return programs, nil
+}

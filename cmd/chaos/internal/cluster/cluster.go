@@ -1,0 +1,257 @@
+// Package cluster runs agentbus as it runs in production, each part a process of its own on loopback, so that each can
+// be killed, frozen and cut off: NATS (one node or three), Redis, PostgreSQL, and two of each service. Between every
+// service and NATS stands a proxy.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/proxy"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+)
+
+// Options say what to run.
+type Options struct {
+	Dir      string   // for data, configuration and logs; it exists
+	Programs Programs // see Build
+	Nodes    int      // of NATS: 1 or 3
+	AckWait  time.Duration
+	Weaken   string // name of a safeguard that the services go without; "" = none
+}
+
+// Cluster is one that runs.
+type Cluster struct {
+	Gateways []string // URLs
+	NATSURL  string   // direct, past the proxies
+	Database string
+	Keys     map[string]string // API keys by tenant
+	Secrets  []string          // what must stand in no log
+
+	options Options
+	nodes   []*Node
+	ports   ports
+}
+
+// Spoilt is a proxy.
+type Spoilt = *proxy.Proxy
+
+// Tenants are those that have a key.
+func Tenants() []string { return []string{"ash", "birch"} }
+
+// heartbeat is how often a gateway shows a quiet stream that it is alive.
+const heartbeat = 2 * time.Second
+
+// Heartbeat is how often a gateway shows a quiet stream that it is alive.
+func Heartbeat() time.Duration { return heartbeat }
+
+// startWait bounds the start of everything. It is long, for the machine may be slow and busy.
+const startWait = 2 * time.Minute
+
+// Start starts everything and waits until it is ready. On an error nothing stays behind. Stop it.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c := &Cluster{options: o, Keys: map[string]string{}}
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	servers, err := c.servers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range servers {
+		c.nodes = append(c.nodes, n)
+		n.Up()
+	}
+	for _, n := range servers {
+		if err := n.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	pepper, err := c.provision(ctx)
+	if err != nil {
+		return err
+	}
+	services, err := c.services(ctx, pepper)
+	if err != nil {
+		return err
+	}
+	for _, n := range services {
+		n.Up()
+	}
+	for _, n := range services {
+		if err := n.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// provision makes the streams, and a key for each tenant.
+func (c *Cluster) provision(ctx context.Context) (pepper string, err error) {
+	b, err := bus.Connect(ctx, bus.Options{URL: c.NATSURL, Name: "chaos"})
+	if err != nil {
+		return "", err
+	}
+	defer b.Close()
+	storage := bus.Storage{Replicas: c.options.Nodes, AckWait: c.options.AckWait}
+	for {
+		attempt, done := context.WithTimeout(ctx, 10*time.Second)
+		err := b.Provision(attempt, storage)
+		done()
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("provision: %w", err)
+		case <-time.After(100 * time.Millisecond): // a young cluster has no leader yet
+		}
+	}
+	pepper = "pepper-that-must-stand-in-no-log"
+	issuer, err := auth.NewIssuer([]byte(pepper))
+	if err != nil {
+		return "", err
+	}
+	for _, tenant := range Tenants() {
+		key, record, err := issuer.New(tenant, "user-of-"+tenant, nil, 0, nil)
+		if err != nil {
+			return "", err
+		}
+		if err := b.PutKey(ctx, bus.KeyRecord(record)); err != nil {
+			return "", err
+		}
+		c.Keys[tenant] = key
+		c.Secrets = append(c.Secrets, key)
+	}
+	c.Secrets = append(c.Secrets, pepper)
+	return pepper, nil
+}
+
+// services makes two nodes of each service.
+func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) {
+	file := filepath.Join(c.options.Dir, "agentbus.yaml")
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+		return nil, err
+	}
+	common := []string{
+		"CONFIG_FILE=" + file, "REDIS_URL=redis://" + c.Find(Redis)[0].Addr + "/0", "DATABASE_URL=" + c.Database,
+		"KEY_PEPPER=" + pepper, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
+	}
+	var made []*Node
+	for _, kind := range Services() {
+		for i := range 2 {
+			n, err := c.service(ctx, kind, fmt.Sprintf("%s-%d", kind, i), common)
+			if err != nil {
+				return nil, err
+			}
+			made = append(made, n)
+		}
+	}
+	return made, nil
+}
+
+func (c *Cluster) service(ctx context.Context, kind Kind, name string, common []string) (*Node, error) {
+	admin, addr := c.ports.next(ctx), c.ports.next(ctx)
+	var proxies []Spoilt
+	var urls []string
+	for _, nats := range c.Find(NATS) {
+		p, err := proxy.New(ctx, nats.Addr)
+		if err != nil {
+			return nil, err
+		}
+		proxies = append(proxies, p)
+		urls = append(urls, "nats://"+p.Addr())
+	}
+	n := newNode(program{
+		name: name, kind: kind, path: c.options.Programs[string(kind)], dir: c.options.Dir,
+		env: append([]string{
+			"ADMIN_ADDR=" + admin, "HTTP_ADDR=" + addr, "NATS_URL=" + strings.Join(urls, ","),
+			"AGENTBUS_JOURNAL=" + filepath.Join(c.options.Dir, name+".journal"),
+			"AGENTBUS_MARKS=" + filepath.Join(c.options.Dir, name+".marks"),
+		}, common...),
+		ready: answers("http://" + admin + "/readyz"),
+	})
+	n.Admin, n.Addr, n.proxies = "http://"+admin, addr, proxies
+	c.nodes = append(c.nodes, n)
+	if kind == Gateway {
+		c.Gateways = append(c.Gateways, "http://"+addr)
+	}
+	return n, nil
+}
+
+// Nodes are all of them.
+func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
+
+// Size is how many NATS nodes there are.
+func (c *Cluster) Size() int { return c.options.Nodes }
+
+// Find returns the nodes of a kind.
+func (c *Cluster) Find(kind Kind) []*Node {
+	var found []*Node
+	for _, n := range c.nodes {
+		if n.kind == kind {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// Files returns the files that the services have written, by the end of their names.
+func (c *Cluster) Files(suffix string) ([]string, error) {
+	return filepath.Glob(filepath.Join(c.options.Dir, "*"+suffix))
+}
+
+// Heal undoes every fault, and waits until everything is ready.
+func (c *Cluster) Heal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	for _, n := range c.nodes {
+		n.Resume()
+		for _, p := range n.proxies {
+			p.Set(proxy.Mode{})
+		}
+		n.Up()
+	}
+	for _, n := range c.nodes {
+		if err := n.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends everything at once.
+func (c *Cluster) Stop() error {
+	for _, n := range slices.Backward(c.nodes) {
+		n.Resume()
+		n.close()
+		for _, p := range n.proxies {
+			p.Close()
+		}
+	}
+	return nil
+}
+
+// configuration is the YAML file of the services.
+const configuration = `gateway:
+  rateLimit: {requests: 1000000, per: 1s, burst: 1000000}
+  heartbeat: 2s
+agents:
+  demo:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe, journal_approved, calculator, echo]
+    limits: {time: 5m}
+`

@@ -1,0 +1,183 @@
+package workload
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json"
+)
+
+// order is a request that a user wants made.
+type order struct {
+	body    event.AgentRequest
+	key     string // "" = none, so that an attempt without an answer is not repeated
+	stream  bool   // read its events in the same response
+	reader  reader // with stream
+	allow   bool   // what the action results say
+	patient bool   // also ask again while the thread is busy
+}
+
+// outcome is what a user knows afterwards.
+type outcome struct {
+	status  int // of the last attempt; 0 = unknown
+	request string
+	thread  string
+}
+
+func (o outcome) taken() bool { return o.status/100 == 2 }
+
+// post makes a request, again and again where the answer did not come and the order has a key.
+func (u *user) post(ctx context.Context, o order) (outcome, *transcript) {
+	seen := &transcript{}
+	for {
+		got := u.attempt(ctx, o, seen)
+		again := got.status == 0 || got.status >= http.StatusInternalServerError || o.patient && got.status == http.StatusConflict
+		if !again || o.key == "" || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
+			if got.taken() && got.request != "" {
+				u.crew.remember(u.tenant, got.request)
+			}
+			return got, seen
+		}
+	}
+}
+
+// attempt sends the request once.
+func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
+	log, gateway := u.crew.Log, u.gateway()
+	body, err := json.Marshal(o.body)
+	entry := record.Entry{
+		At: log.Now(), Actor: u.name, Op: record.Post, Tenant: u.tenant, Gateway: gateway, Key: o.key,
+		Body: string(body), Thread: o.body.ThreadID, Allow: o.allow,
+	}
+	for _, result := range o.body.Context.ActionResults {
+		entry.Actions = append(entry.Actions, result.ActionID)
+	}
+	if err != nil {
+		entry.Error = err.Error()
+		log.Add(entry)
+		return outcome{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	path := "/v1/agents/demo/requests"
+	if o.stream {
+		path = "/v1/agents/demo/stream" + o.reader.query()
+	}
+	request, err := u.request(ctx, http.MethodPost, gateway+path, string(body))
+	if err != nil {
+		entry.Error = err.Error()
+		log.Add(entry)
+		return outcome{}
+	}
+	if o.key != "" {
+		request.Header.Set("Idempotency-Key", o.key)
+	}
+	o.reader.accept(request)
+	response, err := u.crew.http.Do(request)
+	if err != nil {
+		entry.Error = err.Error()
+		log.Add(entry)
+		return outcome{}
+	}
+	defer func() { _ = response.Body.Close() }()
+	got := outcome{
+		status: response.StatusCode, request: response.Header.Get("X-Request-Id"), thread: response.Header.Get("X-Thread-Id"),
+	}
+	entry.Status, entry.Request, entry.Thread = got.status, got.request, got.thread
+	if got.status != http.StatusOK || !o.stream {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // a part of an answer is still an answer
+		entry.Code = codeOf(got.status, text)
+		entry.Foreign = foreignIn(text, u.crew.Tenants, u.tenant)
+	}
+	log.Add(entry)
+	if got.status == http.StatusOK && o.stream {
+		o.reader.read(ctx, cancel, u, connection{request: got.request, thread: got.thread, gateway: gateway, at: entry.At}, response.Body, seen)
+	}
+	return got
+}
+
+func (u *user) request(ctx context.Context, method, url, body string) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+u.crew.Keys[u.tenant])
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return request, nil
+}
+
+// codeOf is the code of an answer that is an error event.
+func codeOf(status int, body []byte) string {
+	var failure struct {
+		Code string `json:"code"`
+	}
+	if status < http.StatusBadRequest || json.Unmarshal(body, &failure) != nil {
+		return ""
+	}
+	return failure.Code
+}
+
+// ask sends a small request and records it. It returns the status, 0 = unknown.
+func (u *user) ask(ctx context.Context, op record.Op, method, request, suffix string) int {
+	log, gateway := u.crew.Log, u.gateway()
+	entry := record.Entry{At: log.Now(), Actor: u.name, Op: op, Tenant: u.tenant, Gateway: gateway, Request: request}
+	defer func() { log.Add(entry) }()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	call, err := u.request(ctx, method, gateway+"/v1/requests/"+request+suffix, "")
+	if err != nil {
+		entry.Error = err.Error()
+		return 0
+	}
+	response, err := u.crew.http.Do(call)
+	if err != nil {
+		entry.Error = err.Error()
+		return 0
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // as above
+	entry.Status, entry.Code = response.StatusCode, codeOf(response.StatusCode, text)
+	entry.Foreign = foreignIn(text, u.crew.Tenants, u.tenant)
+	return response.StatusCode
+}
+
+// abort asks for the end of a request until there is an answer.
+func (u *user) abort(ctx context.Context, request string) {
+	for {
+		status := u.ask(ctx, record.Abort, http.MethodPost, request, "/abort")
+		if status != 0 && status < http.StatusInternalServerError || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
+			return
+		}
+	}
+}
+
+// spy asks for what belongs to another tenant.
+func (u *user) spy(ctx context.Context) {
+	request := u.crew.foreign(u)
+	if request == "" {
+		return
+	}
+	u.ask(ctx, record.Spy, http.MethodGet, request, "")
+	u.ask(ctx, record.Spy, http.MethodGet, request, "/stream")
+	u.ask(ctx, record.Spy, http.MethodPost, request, "/abort")
+}
+
+// Canary is a text that only its tenant may ever read.
+func Canary(tenant string) string { return "canary-of-" + tenant }
+
+// foreignIn returns the canary of another tenant in text, or "".
+func foreignIn(text []byte, tenants []string, own string) string {
+	for _, tenant := range tenants {
+		if tenant != own && strings.Contains(string(text), Canary(tenant)) {
+			return Canary(tenant)
+		}
+	}
+	return ""
+}

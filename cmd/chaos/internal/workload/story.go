@@ -1,0 +1,222 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tool/journal"
+)
+
+// tell tells one story.
+func (u *user) tell(ctx context.Context) {
+	switch n := u.rng.IntN(100); {
+	case n < 30:
+		u.streamed(ctx)
+	case n < 50:
+		u.background(ctx)
+	case n < 70:
+		u.conversation(ctx)
+	case n < 90:
+		u.acting(ctx)
+	case n < 95:
+		u.waiting(ctx)
+	default:
+		u.spy(ctx)
+	}
+	pause(ctx, u.between(0, 300*time.Millisecond))
+}
+
+// script is something to do, with the tenant's canary in it.
+func (u *user) script() string {
+	lines := []string{fmt.Sprintf("/say %s %s", Canary(u.tenant), u.label("says"))}
+	for range 1 + u.rng.IntN(4) {
+		switch u.rng.IntN(6) {
+		case 0:
+			lines = append(lines, "/think about it for a while")
+		case 1, 2:
+			lines = append(lines, fmt.Sprintf("/stream %d %d", 10+u.rng.IntN(60), 20+u.rng.IntN(80)))
+		case 3:
+			lines = append(lines, "/tool "+u.call())
+		case 4:
+			lines = append(lines, "/tools "+u.call()+"; "+u.call())
+		case 5:
+			lines = append(lines, fmt.Sprintf("/sleep %dms", 100+u.rng.IntN(900)))
+		}
+	}
+	return strings.Join(append(lines, "/say the end"), "\n")
+}
+
+// call is a call of a tool that notes its executions.
+func (u *user) call() string {
+	name := []string{journal.None, journal.Idempotent, journal.Unsafe}[u.rng.IntN(3)]
+	return fmt.Sprintf(`%s {"mark":"%s","delay":"%dms"}`, name, u.label("mark"), u.rng.IntN(800))
+}
+
+func says(thread, script string) event.AgentRequest {
+	return event.AgentRequest{ThreadID: thread, Messages: []event.InputMessage{event.UserText(script)}}
+}
+
+// key is one mostly.
+func (u *user) key() string {
+	if u.chance(20) {
+		return ""
+	}
+	return u.label("key")
+}
+
+// streamed reads a request where it was started, leaves and comes back, and sometimes aborts it.
+func (u *user) streamed(ctx context.Context) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	r := u.newReader()
+	script := u.script()
+	if u.chance(50) {
+		// Started elsewhere, so that its id is known before it ends.
+		got, _ := u.post(ctx, order{body: says("", script), key: u.key()})
+		if !got.taken() {
+			return
+		}
+		u.beside(ctx, &others, got.request)
+		u.follow(ctx, r, got.request, &transcript{})
+		return
+	}
+	got, seen := u.post(ctx, order{body: says("", script), key: u.key(), stream: true, reader: r})
+	if got.request != "" {
+		u.follow(ctx, r, got.request, seen)
+	}
+}
+
+// beside lets others abort and read the same request.
+func (u *user) beside(ctx context.Context, others *sync.WaitGroup, request string) {
+	if u.chance(30) {
+		aborter, after := u.fork(), u.between(0, 2*time.Second)
+		others.Go(func() {
+			pause(ctx, after)
+			aborter.abort(ctx, request)
+		})
+	}
+	for range u.rng.IntN(3) {
+		second := u.fork()
+		r := second.newReader()
+		others.Go(func() { second.follow(ctx, r, request, &transcript{}) })
+	}
+}
+
+// background starts a request twice at the same time with the same key, and reads it, or does not.
+func (u *user) background(ctx context.Context) {
+	o := order{body: says("", u.script()), key: u.label("key")}
+	var twins sync.WaitGroup
+	results := make([]outcome, 2)
+	for i := range results {
+		twin := u.fork()
+		twins.Go(func() { results[i], _ = twin.post(ctx, o) })
+	}
+	twins.Wait()
+	if results[0].taken() && u.chance(60) {
+		u.follow(ctx, u.newReader(), results[0].request, &transcript{})
+	}
+}
+
+// conversation sends several requests on one thread, sometimes two at once.
+func (u *user) conversation(ctx context.Context) {
+	thread := ""
+	for range 2 + u.rng.IntN(3) {
+		o := order{body: says(thread, u.script()), key: u.label("key"), patient: true}
+		var rival sync.WaitGroup
+		if thread != "" && u.chance(50) {
+			other := u.fork()
+			rival.Go(func() { other.post(ctx, order{body: says(thread, "/say me first"), key: other.label("key")}) })
+		}
+		got, _ := u.post(ctx, o)
+		rival.Wait()
+		if !got.taken() {
+			return
+		}
+		thread = got.thread
+		u.follow(ctx, u.newReader(), got.request, &transcript{})
+	}
+}
+
+// acting waits for an action and resolves it twice at the same time, with different answers.
+func (u *user) acting(ctx context.Context) {
+	line := fmt.Sprintf(`/approve %s {"mark":"%s"}`, journal.Approved, u.label("mark"))
+	switch u.rng.IntN(3) {
+	case 0:
+		line = "/ask Which one?"
+	case 1:
+		line = "/client-tool pick {}"
+	}
+	got, _ := u.post(ctx, order{body: says("", "/say wait\n"+line+"\n/say "+Canary(u.tenant)), key: u.label("key")})
+	if !got.taken() {
+		return
+	}
+	seen := &transcript{}
+	u.follow(ctx, u.newReader(), got.request, seen)
+	if !seen.ended || len(seen.actions) == 0 {
+		return
+	}
+	var both sync.WaitGroup
+	for i, status := range []event.ActionStatus{event.ActionSuccess, event.ActionDenied} {
+		one := u.fork()
+		body := event.AgentRequest{ThreadID: got.thread, Messages: []event.InputMessage{}}
+		body.Context.ActionResults = []event.ActionResult{{ActionID: seen.actions[0].ActionID, Status: status, Result: []byte(`"this"`)}}
+		both.Go(func() {
+			won, _ := one.post(ctx, order{body: body, key: one.label("key"), allow: i == 0})
+			if won.taken() {
+				one.follow(ctx, one.newReader(), won.request, &transcript{})
+			}
+		})
+	}
+	both.Wait()
+}
+
+// waiting reads a stream in which nothing happens for a while.
+func (u *user) waiting(ctx context.Context) {
+	got, _ := u.post(ctx, order{body: says("", "/sleep 6s\n/say awake"), key: u.label("key")})
+	if got.taken() {
+		u.follow(ctx, reader{session: u.label("read"), format: formatSSE}, got.request, &transcript{})
+	}
+}
+
+// probeGap is the time between two probes.
+const probeGap = 250 * time.Millisecond
+
+// probe makes small requests at a steady pace until load is done, and records how long each takes from its start to its
+// terminal event, whatever has to be repeated.
+func (c *crew) probe(ctx, load context.Context) {
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	places := make(chan struct{}, 64)
+	for n := 0; pause(load, probeGap); n++ {
+		u := &user{crew: c, name: fmt.Sprintf("p%d", n), tenant: c.Tenants[0], rng: rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(n)))}
+		select {
+		case places <- struct{}{}:
+		default:
+			continue // too many wait already
+		}
+		probes.Go(func() {
+			defer func() { <-places }()
+			u.probe(ctx)
+		})
+	}
+}
+
+func (u *user) probe(ctx context.Context) {
+	entry := record.Entry{At: u.crew.Log.Now(), Actor: u.name, Op: record.Probe, Tenant: u.tenant}
+	r := reader{session: u.label("probe"), format: formatSSE}
+	got, seen := u.post(ctx, order{body: says("", "/say probe"), key: u.label("key"), stream: true, reader: r})
+	if got.request != "" {
+		u.follow(ctx, r, got.request, seen)
+	}
+	if entry.Request = got.request; seen.ended {
+		entry.Status = http.StatusOK
+	}
+	u.crew.Log.Add(entry)
+}

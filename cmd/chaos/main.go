@@ -1,0 +1,168 @@
+// Command chaos runs agentbus in separate processes, does harm to it as a seed says, and checks afterwards that every
+// promise was kept: see docs/reliability.md for the invariants.
+//
+//	go run ./cmd/chaos                             one seed, 45 s of load
+//	go run ./cmd/chaos -seeds 20 -nodes both       twenty seeds, on one NATS node and on three by turns
+//	go run ./cmd/chaos -seed 17                    one seed again
+//	go run ./cmd/chaos -weaken early-ack           without a safeguard: this must find a violation
+//
+// It ends with status 1 when an invariant does not hold, and shows the history of the request. It needs Linux, and
+// redis-server and PostgreSQL installed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
+)
+
+// options are the flags.
+type options struct {
+	seeds    int
+	first    uint64
+	duration time.Duration
+	nodes    string
+	users    int
+	gap      time.Duration
+	faults   []string
+	weaken   string
+	require  bool
+	report   string
+	keep     string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop has been called
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var faults string
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	flags.IntVar(&o.seeds, "seeds", 1, "how many seeds, one after the other")
+	flags.Uint64Var(&o.first, "seed", 1, "the first seed")
+	flags.DurationVar(&o.duration, "duration", 45*time.Second, "time of load and faults for each seed")
+	flags.StringVar(&o.nodes, "nodes", "1", "nodes of NATS: 1, 3, or both for one and three by turns")
+	flags.IntVar(&o.users, "users", 8, "clients at once")
+	flags.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time between two faults")
+	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")
+	flags.StringVar(&o.weaken, "weaken", "", "a safeguard to go without: "+strings.Join(weakenings(), ", "))
+	flags.BoolVar(&o.require, "require", false, "every kind of fault and every rare path must have come")
+	flags.StringVar(&o.report, "report", "", "file to write the figures to, as Markdown")
+	flags.StringVar(&o.keep, "keep", "", "folder to keep everything in; default a temporary one, kept after a violation")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if !slices.Contains([]string{"1", "3", "both"}, o.nodes) {
+		return o, fmt.Errorf("-nodes %s: it must be 1, 3 or both", o.nodes)
+	}
+	if o.weaken != "" && !slices.Contains(weakenings(), o.weaken) {
+		return o, fmt.Errorf("-weaken %s: it must be one of %s", o.weaken, strings.Join(weakenings(), ", "))
+	}
+	if min(o.seeds, o.users) < 1 || min(o.duration, o.gap) <= 0 {
+		return o, errors.New("-seeds, -users, -duration and -gap must be at least 1")
+	}
+	o.faults = strings.FieldsFunc(faults, func(r rune) bool { return r == ',' })
+	return o, nil
+}
+
+// weakenings are the safeguards that a run may go without, to show that the checker sees what they are for.
+func weakenings() []string {
+	return []string{"no-compare-and-set", "early-ack", "raw-subject", "no-gap-filling", "discard-old", "no-read-back"}
+}
+
+// nodesOf is how many NATS nodes a seed runs on.
+func (o options) nodesOf(seed uint64) int {
+	if o.nodes == "3" || o.nodes == "both" && seed%2 == 0 {
+		return 3
+	}
+	return 1
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	dir := o.keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "agentbus-chaos-"); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // PostgreSQL runs as another user below it
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as above
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "building")
+	programs, err := cluster.Build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	f := newFigures(o)
+	for i := range o.seeds {
+		s := session{options: o, seed: o.first + uint64(i), dir: dir, programs: programs} //nolint:gosec // it counts
+		if err := s.run(ctx, f); err != nil {
+			return fmt.Errorf("seed %d: %w (logs in %s)", s.seed, err, dir)
+		}
+	}
+	return conclude(o, f, dir)
+}
+
+// conclude prints the figures and says what they mean.
+func conclude(o options, f *figures, dir string) error {
+	text := f.markdown()
+	fmt.Println(text)
+	if o.report != "" {
+		if err := os.WriteFile(o.report, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	if o.weaken != "" {
+		if f.violated() == 0 {
+			return fmt.Errorf("without its safeguard %s nothing was found: the checker is blind, or the run too short (logs in %s)", o.weaken, dir)
+		}
+		fmt.Printf("found, as it must be: without %s these do not hold: %s\n", o.weaken, strings.Join(f.broken(), ", "))
+		return discard(o, dir)
+	}
+	if n := f.violated(); n > 0 {
+		return fmt.Errorf("%d violations (logs in %s)", n, dir)
+	}
+	if missing := f.missing(nemesis.Kinds(f.mostNodes())); o.require && len(missing) > 0 {
+		return fmt.Errorf("these never came: %s", strings.Join(missing, ", "))
+	}
+	return discard(o, dir)
+}
+
+// discard removes what nobody asked to keep.
+func discard(o options, dir string) error {
+	if o.keep != "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}

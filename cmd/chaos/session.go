@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/witness"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/workload"
+)
+
+const (
+	// ackWait is short, so that a worker which dies is missed soon.
+	ackWait = 4 * time.Second
+	// patience is how long stories and what they started may take to end once nothing is harmed any more.
+	patience = 90 * time.Second
+)
+
+// limits are what a run is held to. They are wide, for the machine may be slow: a promise that is broken is broken for
+// longer.
+func limits() check.Limits {
+	return check.Limits{
+		Deadline:  3 * time.Minute,
+		Grace:     12 * time.Second, // longer than anything is frozen
+		Decision:  time.Second,
+		Heartbeat: cluster.Heartbeat() + 8*time.Second,
+	}
+}
+
+// session is one seed.
+type session struct {
+	options  options
+	seed     uint64
+	dir      string
+	programs cluster.Programs
+}
+
+// run starts a cluster, harms it under load, lets it come to rest, and checks it.
+func (s session) run(ctx context.Context, f *figures) (err error) {
+	nodes := s.options.nodesOf(s.seed)
+	dir := filepath.Join(s.dir, fmt.Sprintf("seed-%d", s.seed))
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // PostgreSQL runs as another user below it
+		return err
+	}
+	file, err := os.Create(filepath.Join(dir, "record.jsonl")) //nolint:gosec // a folder of ours
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: dir, Programs: s.programs, Nodes: nodes, AckWait: ackWait, Weaken: s.options.weaken,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	log := record.New(file)
+	w := &witness.Witness{Cluster: c, Log: log, Limits: limits()}
+	if err := w.Baseline(ctx); err != nil {
+		return err
+	}
+	plan := nemesis.Plan(s.seed, nodes, s.options.duration, s.options.gap, s.options.faults)
+	fmt.Fprintf(os.Stderr, "seed %d: %d NATS nodes, %v of load, %d faults\n", s.seed, nodes, s.options.duration, len(plan))
+	stories, err := s.harm(ctx, c, log, plan)
+	if err != nil {
+		return err
+	}
+	evidence, err := w.Settle(ctx, patience)
+	if err != nil {
+		return err
+	}
+	s.judge(evidence, f, outcome{nodes: nodes, stories: stories, wall: log.Now(), lost: lost(c)})
+	return log.Err()
+}
+
+// harm lets the clients work while the nemesis does, heals everything, and waits until the clients have ended.
+func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, plan []nemesis.Fault) (stories int, err error) {
+	load, done := context.WithTimeout(ctx, s.options.duration)
+	defer done()
+	tell, cancel := context.WithCancel(ctx)
+	defer cancel()
+	crew := workload.Crew{
+		Gateways: c.Gateways, Keys: c.Keys, Tenants: cluster.Tenants(), Users: s.options.users, Seed: s.seed, Log: log,
+	}
+	ended := make(chan int, 1)
+	go func() { ended <- crew.Run(tell, load) }() // is waited for below
+	n := &nemesis.Nemesis{Cluster: c, Log: log}
+	n.Run(load, c.Size(), plan)
+	<-load.Done()
+	if err := c.Heal(ctx); err != nil {
+		cancel()
+		<-ended
+		return 0, fmt.Errorf("heal: %w", err)
+	}
+	timer := time.AfterFunc(patience, cancel)
+	defer timer.Stop()
+	return <-ended, ctx.Err()
+}
+
+func lost(c *cluster.Cluster) int {
+	all := 0
+	for _, n := range c.Nodes() {
+		all += n.Lost()
+	}
+	return all
+}
+
+// shownHistories is how many histories are printed of one seed.
+const shownHistories = 3
+
+// judge checks the evidence and tells of every violation.
+func (s session) judge(evidence *check.Run, f *figures, o outcome) {
+	found := evidence.Check()
+	f.add(evidence, found, o)
+	fmt.Fprintf(os.Stderr, "seed %d: %d requests, %d violations\n", s.seed, len(evidence.Logs), len(found))
+	shown := map[check.ID]bool{}
+	for i, v := range found {
+		if i == 50 {
+			fmt.Printf("seed %d: and %d more\n", s.seed, len(found)-i)
+			break
+		}
+		fmt.Printf("seed %d: %s\n", s.seed, v)
+		if v.ID != (check.ID{}) && !shown[v.ID] && len(shown) < shownHistories && s.options.weaken == "" {
+			shown[v.ID] = true
+			evidence.History(os.Stdout, v.ID)
+		}
+	}
+}
