@@ -14,7 +14,7 @@ const (
 	// stream would refuse their ends.
 	fullAt = 0.8
 	// lookEvery is the time between two looks at the streams.
-	lookEvery = 2 * time.Second
+	lookEvery = time.Second
 	// comeBack is when a client that was refused may try again: streams empty slowly.
 	comeBack = 10 * time.Second
 )

@@ -26,7 +26,8 @@ func NewGuard(b *bus.Bus, history query.Client) *Guard { return &Guard{b, histor
 // Request is a request that the principal may see.
 type Request struct {
 	command.Accepted
-	Past bool // the bus has forgotten it; history knows it
+	Past  bool      // the bus has forgotten its log; history knows it
+	Known bus.Known // of its log
 }
 
 // Log names the request's log.
@@ -82,7 +83,7 @@ func (g *Guard) Request(ctx context.Context, p auth.Principal, requestID string)
 }
 
 func (g *Guard) find(ctx context.Context, tenant, requestID string) (Request, error) {
-	a, err := g.bus.Accepted(ctx, bus.LogID{Tenant: tenant, RequestID: requestID})
+	a, err := g.bus.AcceptedRecord(ctx, bus.LogID{Tenant: tenant, RequestID: requestID})
 	if errors.Is(err, bus.ErrNotFound) {
 		return g.pastRequest(ctx, tenant, requestID)
 	}
@@ -96,15 +97,21 @@ func (g *Guard) find(ctx context.Context, tenant, requestID string) (Request, er
 	if t.Deleted {
 		return Request{}, noRequest()
 	}
-	return Request{Accepted: a}, nil
+	return Request{Accepted: a.Accepted, Known: bus.Known{After: a.Sequence}}, nil
 }
 
+// pastRequest finds a request whose record the bus does not have. Its log may be there all the same: one that lasted
+// longer than records are kept, or one that began again after the stream was lost.
 func (g *Guard) pastRequest(ctx context.Context, tenant, requestID string) (Request, error) {
 	r, err := g.history.Request(ctx, query.RequestRef{Tenant: tenant, RequestID: requestID})
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{Past: true, Accepted: command.Accepted{
+	_, err = g.bus.Last(ctx, bus.LogID{Tenant: tenant, RequestID: requestID})
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return Request{}, err
+	}
+	return Request{Past: err != nil, Accepted: command.Accepted{
 		Tenant: tenant, RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Owner: r.Owner, At: r.CreatedAt,
 	}}, nil
 }

@@ -44,10 +44,10 @@ func NewLogs(b *bus.Bus, history query.Client, meter *measure.Instruments) *Logs
 
 // Open returns the frames of a request's log from event n = from on, up to its terminal event.
 func (l *Logs) Open(ctx context.Context, r access.Request, from uint64) (Frames, error) {
-	f := &logFrames{logs: l, log: r.Log(), n: from}
+	f := &logFrames{logs: l, log: r.Log(), known: r.Known, n: from}
 	if r.Past {
 		l.meter.Replayed(ctx)
-		f.past = true
+		f.past, f.gone = true, true
 		return f, nil
 	}
 	return f, f.follow(ctx)
@@ -57,16 +57,18 @@ func (l *Logs) Open(ctx context.Context, r access.Request, from uint64) (Frames,
 type logFrames struct {
 	logs     *Logs
 	log      bus.LogID
+	known    bus.Known
 	follower *bus.Follower // nil while history is read
 	past     bool          // the next events are in history
 	lost     bool          // the bus has said that it does not have them
+	gone     bool          // the bus has nothing of the log
 	ahead    []event.Frame // read from history, not given yet
 	n        uint64        // of the next event
 	ended    bool
 }
 
 func (f *logFrames) follow(ctx context.Context) error {
-	follower, err := f.logs.bus.Follow(ctx, f.log, f.n)
+	follower, err := f.logs.bus.Resume(ctx, f.log, f.n, f.known)
 	if err != nil {
 		return access.Unavailable(err)
 	}
@@ -121,6 +123,9 @@ func (f *logFrames) page(ctx context.Context) error {
 		}
 		return nil
 	}
+	if f.gone {
+		return fault.New(fault.Unavailable, "the end of the request's log was lost; it may begin again: try again later")
+	}
 	if f.lost {
 		return fmt.Errorf("request %s: neither the bus nor history has event %d", f.log.RequestID, f.n)
 	}
@@ -146,9 +151,10 @@ func framesQuery(log bus.LogID, from uint64, limit int) query.FramesQuery {
 
 // Position is where a client stands in a log.
 type Position struct {
-	From  uint64 // n of the first event that it has not seen
-	Reset bool   // its cursor belongs to no log that we have: it must start anew
-	Ended bool   // it has seen the terminal event
+	From   uint64      // n of the first event that it has not seen
+	Reset  bool        // its cursor belongs to no log that we have: it must start anew
+	Ended  bool        // it has seen the terminal event
+	Newest event.Frame // of the log on the bus, if there is one
 }
 
 // Resume finds the position of a client whose last event had this cursor. A cursor that is none is a fault with
@@ -170,9 +176,11 @@ func (l *Logs) Resume(ctx context.Context, r access.Request, cursor string) (Pos
 		return Position{}, access.Unavailable(err)
 	}
 	if last.Incarnation != incarnation {
-		return Position{Reset: true}, nil
+		return Position{Reset: true, Newest: last}, nil
 	}
-	return position(last, n), nil
+	at := position(last, n)
+	at.Newest = last
+	return at, nil
 }
 
 // resumePast does the same in history, where every log has ended.
