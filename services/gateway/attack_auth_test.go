@@ -1,0 +1,160 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+func TestAttackKeys(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	good, record := b.key("acme", "alice")
+	_, other := b.key("globex", "alice")
+	secret := good[strings.LastIndexByte(good, '_')+1:]
+	revoked := b.keyThat(func(k *bus.KeyRecord) { k.Revoked = true })
+	expired := b.keyThat(func(k *bus.KeyRecord) { k.ExpiresAt = time.Now().Add(-time.Second) })
+	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	tests := map[string][]string{
+		"no header":                       nil,
+		"an empty header":                 {"Authorization", ""},
+		"a scheme alone":                  {"Authorization", "Bearer"},
+		"a scheme and spaces":             {"Authorization", "Bearer  "},
+		"another scheme":                  {"Authorization", "Basic " + good},
+		"no scheme":                       {"Authorization", good},
+		"two headers":                     {"Authorization", "Bearer " + good, "Authorization", "Bearer " + good},
+		"two keys":                        bearer(good + ", " + good),
+		"another header":                  {"X-Api-Key", good},
+		"a cookie":                        {"Cookie", "key=" + good},
+		"a revoked key":                   bearer(revoked),
+		"a key that expired a second ago": bearer(expired),
+		"a key without its secret":        bearer(record.ID + "_"),
+		"a key without its id":            bearer("_" + secret),
+		"the id alone":                    bearer(record.ID),
+		"another secret":                  bearer(record.ID + "_" + strings.Repeat("0", len(secret))),
+		"a part of the secret":            bearer(good[:len(good)-1]),
+		"more than the secret":            bearer(good + "0"),
+		"the secret in capitals":          bearer(record.ID + "_" + strings.ToUpper(secret)),
+		"the secret of another key":       bearer(other.ID + "_" + secret),
+		"a token without a signature":     bearer("eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSIsInRlbmFudCI6ImFjbWUifQ."),
+		"a wildcard":                      bearer(">_" + secret),
+		"a subject":                       bearer("$KV.agentbus.>_" + secret),
+		"a long key":                      bearer(strings.Repeat("a", 8000)),
+		"an odd key":                      bearer("é\u202e🙂_x"),
+	}
+	for _, r := range b.routes() {
+		if !r.versioned() {
+			continue
+		}
+		to := target{"demo", "req_none", "thr_none"}
+		for what, headers := range tests {
+			a := b.do(b.request(r.method, r.at(to), hello, headers...))
+			if a.status == http.StatusTooManyRequests {
+				b.redis.FlushAll() // so many wrong keys: see TestWhoGuessesKeysIsMadeToWait
+				a = b.do(b.request(r.method, r.at(to), hello, headers...))
+			}
+			if a.status != http.StatusUnauthorized || a.failure(t).Code != fault.AuthFailed || a.header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s with %s: got %d %.200s %v, want 401", r, what, a.status, a.body, a.err)
+			}
+			if strings.Contains(a.body, secret) {
+				t.Errorf("%s with %s: the answer tells the secret", r, what)
+			}
+		}
+		b.redis.FlushAll()
+		inURL := "?key=" + good + "&access_token=" + good + "&authorization=Bearer+" + good
+		if a := b.do(b.request(r.method, r.at(to)+inURL, hello)); a.status != http.StatusUnauthorized {
+			t.Errorf("%s with a key in the URL: got %d", r, a.status)
+		}
+		if a := b.do(b.request(r.method, r.at(to), "no request", bearer(good)...)); a.status == http.StatusUnauthorized {
+			t.Errorf("%s with a good key: got %d %s", r, a.status, a.body)
+		}
+	}
+}
+
+// keyThat makes a key whose record is changed before the gateway knows it.
+func (b *bench) keyThat(change func(*bus.KeyRecord)) string {
+	b.t.Helper()
+	issuer, err := auth.NewIssuer([]byte(pepper))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	plain, record, err := issuer.New("acme", "alice", nil, time.Hour, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	k := bus.KeyRecord(record)
+	change(&k)
+	if err := b.bus.PutKey(b.t.Context(), k); err != nil {
+		b.t.Fatal(err)
+	}
+	return plain
+}
+
+// TestEveryRouteLooksAtTheOwner aims every route that names something at what belongs to somebody else.
+func TestEveryRouteLooksAtTheOwner(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	alice, _ := b.key("acme", "alice")
+	bob, _ := b.key("acme", "bob")
+	carol, _ := b.key("globex", "alice")
+	made := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+alice)
+	to := target{"demo", made.header.Get("X-Request-Id"), made.header.Get("X-Thread-Id")}
+	for _, r := range b.routes() {
+		if !r.versioned() || len(r.params()) == 0 {
+			continue
+		}
+		body := hello
+		if strings.Contains(r.path, ":agentName") {
+			body = onThread(to.threadID)
+		}
+		for who, test := range map[string]struct {
+			key    string
+			status int
+		}{
+			"another owner": {bob, http.StatusForbidden}, "another tenant": {carol, http.StatusNotFound},
+		} {
+			a := b.do(b.request(r.method, r.at(to), body, "Authorization", "Bearer "+test.key))
+			if a.status != test.status {
+				t.Errorf("%s by %s: got %d %s, want %d", r, who, a.status, a.body, test.status)
+				continue
+			}
+			a.failure(t)
+		}
+	}
+}
+
+// TestManyWrongKeysAtOnce lets many guess while somebody with a key works.
+func TestManyWrongKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	key, _ := b.key("acme", "alice")
+	b.redis.Close() // each process counts for itself then
+	var guessers sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for range 8 {
+		guessers.Go(func() {
+			for range 100 {
+				a := b.get("/v1/agents", "Authorization", "Bearer ak_a_b")
+				mu.Lock()
+				statuses[a.status]++
+				mu.Unlock()
+			}
+		})
+	}
+	for range 20 {
+		if a := b.get("/v1/agents", "Authorization", "Bearer "+key); a.status != http.StatusOK {
+			t.Errorf("a valid key beside wrong ones: got %d %s", a.status, a.body)
+		}
+	}
+	guessers.Wait()
+	if statuses[http.StatusTooManyRequests] < 600 || statuses[http.StatusUnauthorized]+statuses[http.StatusTooManyRequests] != 800 {
+		t.Errorf("wrong keys got %v, want most of them 429", statuses)
+	}
+}
