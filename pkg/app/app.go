@@ -79,7 +79,7 @@ func run[E Environment](ctx context.Context, name string, environ []string, buil
 	if err != nil {
 		return err
 	}
-	options := service.Options{Log: log, AdminAddr: common.AdminAddr, Metrics: told.Metrics, Grace: common.Grace}
+	options := service.Options{Log: log, AdminAddr: common.AdminAddr, Metrics: told.Metrics, Profile: common.Profile, Grace: common.Grace}
 	err = service.Run(ctx, options, func(ctx context.Context) (service.Parts, error) {
 		p, err := open(ctx, name, vars, common, log)
 		if err != nil {

@@ -24,7 +24,7 @@ const (
 // them. A Follower is for one goroutine.
 type Follower struct {
 	bus    *Bus
-	feed   *feed
+	feed   *feed // nil where the log has ended and nothing will come
 	log    storedLog
 	ahead  []event.Frame // read from storage, not given yet
 	stale  bool          // storage holds more than was read
@@ -38,21 +38,28 @@ type Follower struct {
 
 // Follow starts to follow a log at event n = from. The log need not exist yet. Close the follower.
 func (b *Bus) Follow(ctx context.Context, log LogID, from uint64) (*Follower, error) {
+	return b.Resume(ctx, log, from, Known{})
+}
+
+// Resume is Follow for somebody who knows a part of the log.
+func (b *Bus) Resume(ctx context.Context, log LogID, from uint64, known Known) (*Follower, error) {
 	subject, err := b.subject(kindEvent, log.Tenant, log.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	feed, err := b.feeds.join(b.broker, b.live(subject))
-	if err != nil {
+	f := &Follower{bus: b, log: storedLog{bus: b, subject: subject, n: from, known: known}, stale: true}
+	f.relax(firstLook)
+	if known.Newest.Terminal() {
+		return f, nil
+	}
+	if f.feed, err = b.feeds.join(b.broker, b.live(subject)); err != nil {
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
 	// The subscription must stand at the server before storage is read, or what comes in between is missed.
 	if err := b.flush(ctx); err != nil {
-		b.feeds.leave(feed)
+		f.Close()
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
-	f := &Follower{bus: b, feed: feed, log: storedLog{bus: b, subject: subject, n: from}, stale: true}
-	f.relax(firstLook)
 	return f, nil
 }
 
@@ -88,6 +95,9 @@ func (f *Follower) Ready() bool {
 	if f.ended || len(f.ahead) > 0 {
 		return true
 	}
+	if f.feed == nil {
+		return false
+	}
 	_, ok, _, behind := f.feed.at(f.log.n)
 	return ok || behind
 }
@@ -98,7 +108,10 @@ func (f *Follower) Close() {
 		return
 	}
 	f.closed = true
-	f.bus.feeds.leave(f.feed)
+	f.log.drop()
+	if f.feed != nil {
+		f.bus.feeds.leave(f.feed)
+	}
 }
 
 // take returns the next frame if it is at hand.
@@ -108,6 +121,10 @@ func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 		f.ahead = f.ahead[1:]
 		f.gave(frame)
 		return frame, true, nil
+	}
+	if f.feed == nil {
+		f.stale, f.behind = true, true
+		return event.Frame{}, false, nil
 	}
 	frame, ok, changed, behind := f.feed.at(f.log.n)
 	if ok {
@@ -148,6 +165,9 @@ func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
 		}
 		if err == nil {
 			f.ahead, f.stale = frames, more
+		}
+		if err == nil && len(frames) == 0 && f.feed == nil && (!f.bus.replicated() || time.Now().After(deadline)) {
+			return fmt.Errorf("%s has no event %d any more: %w", f.log.subject, f.log.n, ErrForgotten)
 		}
 		if err == nil && len(frames) == 0 && f.behind {
 			return pause(ctx, replicaPause)

@@ -39,7 +39,8 @@ func (b *Bus) Read(ctx context.Context, log LogID, from uint64) iter.Seq2[event.
 			yield(event.Frame{}, err)
 			return
 		}
-		r := storedLog{bus: b, subject: subject, n: from}
+		r := storedLog{bus: b, subject: subject, n: from, known: Known{Newest: newest}}
+		defer r.drop()
 		for r.n < newest.Next() {
 			frames, _, err := r.next(ctx)
 			if err == nil && len(frames) == 0 {
@@ -69,33 +70,80 @@ func (b *Bus) readAll(ctx context.Context, log LogID) ([]event.Frame, error) {
 	return frames, nil
 }
 
+// Known is what somebody knows of a log already: it saves looks. The zero value knows nothing.
+type Known struct {
+	After  uint64      // sequence of a message that is older than the log; 0 = not known
+	Newest event.Frame // of the log, some time ago; one without events is not known
+}
+
 // storedLog reads a log from the stream, page by page.
 type storedLog struct {
 	bus      *Bus
 	subject  string
-	n        uint64 // of the next event to give
-	sequence uint64 // of the newest message that was given; 0 = not known yet
+	known    Known
+	n        uint64      // of the next event to give
+	sequence uint64      // of the newest message that was given; 0 = not known yet
+	ahead    chan answer // of the page that was asked for ahead; nil = none was
 }
 
-// next returns the frames of the next page, the first one cut to start at n, and whether more were there already.
+// answer is a page as the broker gave it.
+type answer struct {
+	messages []stored
+	more     bool
+	err      error
+}
+
+// next returns the frames of the next page, the first one cut to start at n, and whether more were there already. Then it
+// has asked for the page behind it, which the caller takes with another next or gives up with drop.
 func (r *storedLog) next(ctx context.Context) ([]event.Frame, bool, error) {
 	if r.sequence == 0 && r.n > 0 {
 		if err := r.seek(ctx); err != nil {
 			return nil, false, err
 		}
 	}
-	messages, more, err := r.bus.page(ctx, r.bus.eventsStream(), r.subject, r.sequence+1)
-	if err != nil {
-		return nil, false, err
+	if r.ahead == nil {
+		r.ask(ctx, max(r.sequence, r.known.After)+1)
 	}
+	page := <-r.ahead
+	r.ahead = nil
+	if page.err != nil {
+		return nil, false, page.err
+	}
+	if page.more && len(page.messages) > 0 {
+		r.ask(ctx, page.messages[len(page.messages)-1].Sequence+1)
+	}
+	frames, err := r.frames(page.messages)
+	return frames, page.more, err
+}
+
+// ask asks for the page that starts at sequence from.
+func (r *storedLog) ask(ctx context.Context, from uint64) {
+	ahead := make(chan answer, 1)
+	r.ahead = ahead
+	go func() {
+		messages, more, err := r.bus.page(ctx, r.bus.eventsStream(), r.subject, from)
+		ahead <- answer{messages, more, err}
+	}()
+}
+
+// drop waits for a page that was asked for and that nobody wants.
+func (r *storedLog) drop() {
+	if r.ahead != nil {
+		<-r.ahead
+		r.ahead = nil
+	}
+}
+
+// frames decodes messages and leaves out what was given already.
+func (r *storedLog) frames(messages []stored) ([]event.Frame, error) {
 	frames := make([]event.Frame, 0, len(messages))
 	for _, m := range messages {
 		f, err := m.frame()
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if f.First > r.n {
-			return nil, false, fmt.Errorf("%s has no event %d, but event %d: %w", r.subject, r.n, f.First, ErrForgotten)
+			return nil, fmt.Errorf("%s has no event %d, but event %d: %w", r.subject, r.n, f.First, ErrForgotten)
 		}
 		r.sequence = m.Sequence
 		if f.Next() > r.n {
@@ -103,7 +151,7 @@ func (r *storedLog) next(ctx context.Context) ([]event.Frame, bool, error) {
 			r.n = f.Next()
 		}
 	}
-	return frames, more, nil
+	return frames, nil
 }
 
 // skip tells the reader that frame f was given by other means.
@@ -117,7 +165,10 @@ const seekSlack = 50
 // and every other time takes the middle, which bounds it when the log grew unevenly.
 func (r *storedLog) seek(ctx context.Context) error {
 	stream := r.bus.eventsStream()
-	newest, err := r.frame(r.bus.lastDirect(ctx, stream, r.subject))
+	newest, err := r.known.Newest, error(nil)
+	if newest.Next() <= r.n {
+		newest, err = r.frame(r.bus.lastDirect(ctx, stream, r.subject))
+	}
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -125,7 +176,11 @@ func (r *storedLog) seek(ctx context.Context) error {
 		return err
 	}
 	low, high := newest, newest
-	if newest.First > r.n {
+	switch {
+	case newest.First <= r.n:
+	case r.known.After > 0:
+		low = event.Frame{Sequence: r.known.After + 1}
+	default:
 		if low, err = r.frame(r.bus.nextDirect(ctx, stream, r.subject, 1)); err != nil {
 			return err
 		}

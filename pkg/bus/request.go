@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/agentbus/agentbus/pkg/command"
@@ -18,14 +19,26 @@ func (b *Bus) Accept(ctx context.Context, a command.Accepted) (stored command.Ac
 	return put(ctx, b, b.eventsStream(), subject, a)
 }
 
-// Accepted returns the record of a request, or ErrNotFound.
-func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error) {
+// AcceptedRecord is the record of a request with its place in the stream: before the request's log.
+type AcceptedRecord struct {
+	command.Accepted
+	Sequence uint64
+}
+
+// AcceptedRecord returns the record of a request with its place, or ErrNotFound.
+func (b *Bus) AcceptedRecord(ctx context.Context, log LogID) (AcceptedRecord, error) {
 	subject, err := b.subject(kindAccept, log.Tenant, log.RequestID)
 	if err != nil {
-		return command.Accepted{}, err
+		return AcceptedRecord{}, err
 	}
-	a, _, err := get[command.Accepted](ctx, b, b.eventsStream(), subject)
-	return a, err
+	a, sequence, err := get[command.Accepted](ctx, b, b.eventsStream(), subject)
+	return AcceptedRecord{a, sequence}, err
+}
+
+// Accepted returns the record of a request, or ErrNotFound.
+func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error) {
+	a, err := b.AcceptedRecord(ctx, log)
+	return a.Accepted, err
 }
 
 // maxCarried is the largest record that a pointer carries with it.
@@ -52,6 +65,19 @@ func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
 	return b.send(ctx, msg, a.RequestID)
 }
 
+// Pointed reports whether the queue holds a pointer to a request: one that waits, or that somebody works on.
+func (b *Bus) Pointed(ctx context.Context, a command.Accepted) (bool, error) {
+	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
+	if err != nil {
+		return false, err
+	}
+	_, err = b.last(ctx, b.requestsStream(), subject)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
 // [Handle] for what handle may return.
 func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[command.Start]) error {
@@ -76,6 +102,41 @@ func (b *Bus) Aborted(ctx context.Context, log LogID) (command.Abort, error) {
 	}
 	a, _, err := get[command.Abort](ctx, b, b.eventsStream(), subject)
 	return a, err
+}
+
+// Commands is what users have asked of a request that runs.
+type Commands struct {
+	Abort    *command.Abort // nil = none
+	Steers   []command.Steer
+	Sequence uint64 // of the newest command: what comes next stands behind it
+}
+
+// Commands returns what was asked of a request behind the command with sequence after (0 = all): everything that was
+// acknowledged before the call. Mostly that is nothing, and costs one question to the broker.
+func (b *Bus) Commands(ctx context.Context, log LogID, after uint64) (Commands, error) {
+	asked := Commands{Sequence: after}
+	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, commandAbort)
+	if err != nil {
+		return asked, err
+	}
+	for m, err := range b.records(ctx, strings.TrimSuffix(subject, commandAbort)+">", after) {
+		if err != nil {
+			return asked, err
+		}
+		if m.Subject == subject {
+			asked.Abort = new(command.Abort)
+			err = m.decode(asked.Abort)
+		} else {
+			var s command.Steer
+			err = m.decode(&s)
+			asked.Steers = append(asked.Steers, s)
+		}
+		if err != nil {
+			return asked, err
+		}
+		asked.Sequence = m.Sequence
+	}
+	return asked, nil
 }
 
 // WatchAbort calls found, once, when the request is aborted or was already. It learns of it at once; where that message

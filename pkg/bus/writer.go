@@ -35,15 +35,15 @@ type Writer struct {
 	lost    chan struct{} // closed when nothing can be appended any more
 	done    chan struct{} // closed when the appender has ended
 
-	mu       sync.Mutex
-	moved    *sync.Cond // stored, backlog or err has changed
-	next     uint64     // n of the next event
-	stored   uint64     // n that follows what is stored
-	queue    []batch
-	spare    []byte // room of a frame that is stored, for a batch to come
-	backlog  int    // bytes in queue
-	closing  bool
-	err      error
+	mu      sync.Mutex
+	moved   *sync.Cond // stored, backlog or err has changed
+	next    uint64     // n of the next event
+	stored  uint64     // n that follows what is stored
+	queue   []batch
+	spare   []byte // room of a frame that is stored, for a batch to come
+	backlog int    // bytes in queue
+	closing bool
+	err     error
 
 	// The appender's own.
 	sequence uint64 // of the newest message

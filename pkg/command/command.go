@@ -58,11 +58,11 @@ type Abort struct {
 // Steer is what a user says to a request that runs: agentbus.command.<tenant>.<requestId>.steer.<steerId>, first write
 // wins. The model reads it before its next turn.
 type Steer struct {
-	RequestID string          `json:"requestId"`
-	SteerID   string          `json:"steerId"`
-	By        string          `json:"by"` // subject of the principal
+	RequestID string               `json:"requestId"`
+	SteerID   string               `json:"steerId"`
+	By        string               `json:"by"` // subject of the principal
 	Messages  []event.InputMessage `json:"messages"`
-	At        time.Time       `json:"at"`
+	At        time.Time            `json:"at"`
 }
 
 // ToolCall asks a tool-executor to run a tool: agentbus.tool.<tenant>.<toolset>.<requestId>.<toolCallId>, a work queue.

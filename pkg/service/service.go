@@ -45,6 +45,7 @@ type Options struct {
 	Log       *slog.Logger
 	AdminAddr string        // host:port of /healthz, /readyz and /metrics; "" = none
 	Metrics   http.Handler  // nil = no /metrics
+	Profile   bool          // /debug/pprof, on the admin server
 	Grace     time.Duration // 0 = DefaultGrace
 }
 

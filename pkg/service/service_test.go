@@ -227,6 +227,7 @@ func TestAdmin(t *testing.T) {
 	options := quiet()
 	options.AdminAddr = freeAddr(t)
 	options.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	options.Profile = true
 	built, mayStop, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- service.Run(ctx, options, func(context.Context) (service.Parts, error) {
@@ -250,6 +251,7 @@ func TestAdmin(t *testing.T) {
 	expect("/readyz", http.StatusOK, "ok\n")
 	expect("/metrics", http.StatusOK, "up 1\n")
 	expect("/else", http.StatusNotFound, "")
+	expect("/debug/pprof/goroutine?debug=1", http.StatusOK, "goroutine profile")
 	setBroken(errors.New("no route"))
 	expect("/readyz", http.StatusServiceUnavailable, "nats: no route\n")
 	setBroken(nil)

@@ -24,6 +24,7 @@ type Process struct {
 	Prefix     string     `env:"NATS_PREFIX" envDefault:"agentbus"`           // first token of every subject
 	Provision  Provision  `env:"NATS_PROVISION" envDefault:"verify"`
 	AdminAddr  string     `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"` // /healthz, /readyz, /metrics
+	Profile    bool       `env:"PROFILE" envDefault:"false"`             // /debug/pprof on the admin server
 	ConfigFile string     `env:"CONFIG_FILE"`
 	LogLevel   slog.Level `env:"LOG_LEVEL" envDefault:"INFO"`
 	LogFormat  Format     `env:"LOG_FORMAT" envDefault:"json"`

@@ -140,6 +140,7 @@ func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
 		if at, err = a.Logs.Resume(ctx, r, cursor); err != nil {
 			return answer, err
 		}
+		r.Known.Newest = at.Newest
 	}
 	enc, err := a.encoder(c, dialect.Options{From: at.From})
 	if err != nil {
