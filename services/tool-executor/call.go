@@ -75,6 +75,16 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 	if v, refused := e.refuse(j); refused {
 		return v, nil
 	}
+	if j.Approved != "" {
+		why, err := e.prove(ctx, j)
+		if err != nil {
+			return verdict{}, fmt.Errorf("look for its approval: %w", err)
+		}
+		if why != "" {
+			e.log(ctx, j, "a call was refused that claims to be approved", errors.New(why), slog.String("actionId", j.Approved))
+			return verdict{status: event.ToolDenied, content: "the approval of this call does not hold: " + why + "; it did not run"}, nil
+		}
+	}
 	return e.run(ctx, j)
 }
 

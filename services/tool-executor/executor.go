@@ -51,6 +51,7 @@ type Bus interface {
 	Queue
 	Records
 	Listeners
+	Evidence
 }
 
 var _ Bus = (*bus.Bus)(nil)

@@ -1,0 +1,103 @@
+package toolexecutor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// Evidence is where the approval of a call must be found.
+type Evidence interface {
+	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
+	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
+	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+}
+
+const gone = "its record is no longer kept"
+
+// prove reports why j's approval is none, "" when it is one. An approval is evidence for one call: a request of the
+// thread allowed the action, as the gateway recorded it when it had checked who asks, and the request before that one
+// had announced the action for this call of this tool with these arguments. What the caller says of it counts nothing.
+func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
+	asked, allowed, err := e.resolution(ctx, j)
+	if err != nil {
+		return "", err
+	}
+	if allowed == "" {
+		return "nobody has acted on it", nil
+	}
+	if asked == "" {
+		return gone, nil
+	}
+	a, err := e.deps.Bus.Accepted(ctx, bus.LogID{Tenant: j.Tenant, RequestID: allowed})
+	if errors.Is(err, bus.ErrNotFound) {
+		return gone, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if !allows(a, j.Approved) {
+		return "it was not given", nil
+	}
+	return e.announced(ctx, j, asked)
+}
+
+// resolution finds the request that brought a result for the action, and the one before it on the thread.
+func (e *Executor) resolution(ctx context.Context, j job) (asked, allowed string, err error) {
+	before := ""
+	for r, err := range e.deps.Bus.ThreadRecords(ctx, j.Tenant, j.ThreadID, 0) {
+		if err != nil {
+			return "", "", err
+		}
+		if slices.Contains(r.Resolves, j.Approved) {
+			asked, allowed = before, r.RequestID
+		}
+		before = r.RequestID
+	}
+	return asked, allowed, nil
+}
+
+func allows(a command.Accepted, actionID string) bool {
+	return slices.ContainsFunc(a.Request.Context.ActionResults, func(r event.ActionResult) bool {
+		return r.ActionID == actionID && r.Status == event.ActionSuccess
+	})
+}
+
+// announced reports why the action that a request announced is not for this call.
+func (e *Executor) announced(ctx context.Context, j job, requestID string) (why string, err error) {
+	for f, err := range e.deps.Bus.Read(ctx, bus.LogID{Tenant: j.Tenant, RequestID: requestID}, 0) {
+		if errors.Is(err, bus.ErrForgotten) {
+			return gone, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		for line := range f.Each() {
+			if line.Name != event.NameContinuation {
+				continue
+			}
+			told, err := event.Decode(line.JSON)
+			if err != nil {
+				return "", fmt.Errorf("event %d of request %s: %w", line.N, requestID, err)
+			}
+			if c, ok := told.Body.(event.Continuation); ok && c.ActionID == j.Approved {
+				return j.differs(c), nil
+			}
+		}
+	}
+	return "nobody was asked for it", nil
+}
+
+func (j job) differs(c event.Continuation) string {
+	p := c.Payload
+	if c.Kind != event.ContinueApproval || p.ToolCallID != j.ToolCallID || p.Tool != j.Tool || p.ArgsHash != j.ArgsHash {
+		return "it was for another call"
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package toolexecutor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/bustest"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
+	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
+)
+
+// story is what the bus holds of an approval: a request asked for it, and the next one on the thread brought it.
+type story struct {
+	tenant, threadID string
+	asked, allowed   string // requests
+	announced        event.Continuation
+	results          []event.ActionResult
+	resolves         []string
+	inOwnLog         bool // it is the allowed request's own log that announces, which its runner writes
+}
+
+// storyOf is the story that makes call an approved one.
+func storyOf(call *command.ToolCall) *story {
+	call.Approved = id.New(id.Action)
+	return &story{
+		tenant: call.Tenant, threadID: call.ThreadID, asked: id.New(id.Request), allowed: call.RequestID,
+		announced: event.Continuation{
+			ActionID: call.Approved, Kind: event.ContinueApproval,
+			Payload: event.ContinuationAction{ToolCallID: call.ToolCallID, Tool: call.Tool, Args: call.Args, ArgsHash: call.ArgsHash},
+		},
+		results:  []event.ActionResult{{ActionID: call.Approved, Status: event.ActionSuccess}},
+		resolves: []string{call.Approved},
+	}
+}
+
+// write puts the story on the bus, as gateways and runners would.
+func (s *story) write(t *testing.T, b *bus.Bus) {
+	t.Helper()
+	announcer := s.asked
+	if s.inOwnLog {
+		announcer = s.allowed
+	}
+	sequence := uint64(0)
+	for index, requestID := range []string{s.asked, s.allowed} {
+		accepted := command.Accepted{
+			Tenant: s.tenant, RequestID: requestID, ThreadID: s.threadID, AgentID: "demo", Owner: "ann", At: time.Now(),
+		}
+		next := command.Thread{ThreadID: s.threadID, Owner: "ann", AgentID: "demo", RequestID: requestID, Index: index, At: time.Now()}
+		if requestID == s.allowed {
+			accepted.Request.Context.ActionResults, next.Resolves = s.results, s.resolves
+		}
+		if _, _, err := b.Accept(t.Context(), accepted); err != nil {
+			t.Fatal(err)
+		}
+		record, err := b.AdvanceThread(t.Context(), s.tenant, next, sequence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sequence = record.Sequence
+		if requestID == announcer {
+			announce(t, b, bus.LogID{Tenant: s.tenant, RequestID: requestID}, s.announced)
+		}
+	}
+}
+
+func announce(t *testing.T, b *bus.Bus, log bus.LogID, c event.Continuation) {
+	t.Helper()
+	w, _, err := b.Claim(t.Context(), log, "runner", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	other := event.Continuation{ActionID: "act_other", Kind: event.ContinueInput}
+	for _, body := range []event.Body{other, c, event.Done{FinishReason: event.FinishActionRequired, Content: []event.Content{}}} {
+		if err := w.Emit(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnApprovalIsEvidenceForOneCall(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		change  func(*story, *command.ToolCall)
+		status  event.ToolStatus
+		content string
+	}{
+		{"that a person allowed it runs", func(*story, *command.ToolCall) {}, event.ToolSuccess, "ran"},
+		{"that is spaced otherwise runs", func(_ *story, c *command.ToolCall) { c.Args = []byte(`{ "to" : "eve" }`) }, event.ToolSuccess, "ran"},
+		{"whose arguments have changed does not", func(_ *story, c *command.ToolCall) {
+			c.Args = []byte(`{"to":"mallory"}`)
+		}, event.ToolFailed, "not the ones"},
+		{"whose arguments and hash have changed does not", func(_ *story, c *command.ToolCall) {
+			c.Args = []byte(`{"to":"mallory"}`)
+			c.ArgsHash, _ = command.HashArgs(c.Args)
+		}, event.ToolDenied, "another call"},
+		{"that is another one of the same arguments does not", func(_ *story, c *command.ToolCall) {
+			c.ToolCallID = id.New(id.Call)
+		}, event.ToolDenied, "another call"},
+		{"of another tool does not", func(s *story, _ *command.ToolCall) { s.announced.Payload.Tool = "echo" }, event.ToolDenied, "another call"},
+		{"for which a client tool was announced does not", func(s *story, _ *command.ToolCall) {
+			s.announced.Kind = event.ContinueTool
+		}, event.ToolDenied, "another call"},
+		{"that the user denied does not", func(s *story, _ *command.ToolCall) {
+			s.results[0].Status = event.ActionDenied
+		}, event.ToolDenied, "not given"},
+		{"of which the user said nothing does not", func(s *story, _ *command.ToolCall) { s.results = nil }, event.ToolDenied, "not given"},
+		{"that was announced and never resolved does not", func(s *story, _ *command.ToolCall) { s.resolves = nil }, event.ToolDenied, "acted"},
+		{"of another action does not", func(_ *story, c *command.ToolCall) { c.Approved = "act_other" }, event.ToolDenied, "acted"},
+		{"of an action that nobody announced does not", func(s *story, _ *command.ToolCall) {
+			s.announced.ActionID = "act_else"
+		}, event.ToolDenied, "nobody was asked"},
+		{"that only the runner's own log announces does not", func(s *story, _ *command.ToolCall) { s.inOwnLog = true }, event.ToolDenied, "nobody was asked"},
+		{"of another thread does not", func(_ *story, c *command.ToolCall) { c.ThreadID = id.New(id.Thread) }, event.ToolDenied, "acted"},
+		{"of another tenant does not", func(s *story, _ *command.ToolCall) { s.tenant = "u" }, event.ToolDenied, "acted"},
+	}
+	b := bustest.New(t)
+	p := newProbe(tool.EffectUnsafe, says("ran"))
+	p.spec.Approval = tool.ApprovalAlways
+	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCall(t, "probe", `{"to":"eve"}`)
+			s := storyOf(&c)
+			test.change(s, &c)
+			s.write(t, b)
+			send(t, b, c)
+			result := await(t, b, c)
+			if result.Status != test.status || !strings.Contains(result.Content, test.content) {
+				t.Errorf("got %s %q, want %s with %q", result.Status, result.Content, test.status, test.content)
+			}
+		})
+	}
+}
+
+// TestAnApprovalHoldsLater has the approved call run by a request after the one that brought the approval, whose runner
+// got no further.
+func TestAnApprovalHoldsLater(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p := newProbe(tool.EffectNone, says("ran"))
+	p.spec.Approval = tool.ApprovalAlways
+	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	c := newCall(t, "probe", `{}`)
+	storyOf(&c).write(t, b)
+	c.RequestID = id.New(id.Request)
+	send(t, b, c)
+	if result := await(t, b, c); result.Status != event.ToolSuccess {
+		t.Errorf("got %s %q", result.Status, result.Content)
+	}
+}
+
+// TestAnApprovalWithoutItsThread says what happens when the stream has forgotten who approved.
+func TestAnApprovalWithoutItsThread(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p := newProbe(tool.EffectNone, says("ran"))
+	p.spec.Approval = tool.ApprovalAlways
+	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	c := newCall(t, "probe", `{}`)
+	c.Approved = id.New(id.Action)
+	next := command.Thread{ThreadID: c.ThreadID, Owner: "ann", RequestID: c.RequestID, Index: 7, Resolves: []string{c.Approved}, At: time.Now()}
+	if _, err := b.AdvanceThread(t.Context(), c.Tenant, next, 0); err != nil {
+		t.Fatal(err)
+	}
+	send(t, b, c)
+	if result := await(t, b, c); result.Status != event.ToolDenied || !strings.Contains(result.Content, "no longer kept") || p.runs.Load() != 0 {
+		t.Errorf("got %s %q", result.Status, result.Content)
+	}
+}
