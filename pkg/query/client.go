@@ -14,6 +14,7 @@ const (
 	VerbRequest    = "request"
 	VerbFrames     = "frames"
 	VerbTranscript = "transcript"
+	VerbOpen       = "open"
 )
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one. A fault of the other side comes back
@@ -61,6 +62,11 @@ func (c Client) Frames(ctx context.Context, q FramesQuery) (FramePage, error) {
 // Transcript returns what a model must know of a thread.
 func (c Client) Transcript(ctx context.Context, q TranscriptQuery) (TranscriptAnswer, error) {
 	return ask[TranscriptAnswer](ctx, c.bus, VerbTranscript, q)
+}
+
+// Open lists requests that have not ended and are quiet.
+func (c Client) Open(ctx context.Context, q OpenQuery) (OpenPage, error) {
+	return ask[OpenPage](ctx, c.bus, VerbOpen, q)
 }
 
 func ask[A any](ctx context.Context, bus Asker, verb string, question any) (A, error) {

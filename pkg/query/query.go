@@ -167,3 +167,25 @@ type RequestEvents struct {
 	RequestID string           `json:"requestId"`
 	Events    []jsontext.Value `json:"events"`
 }
+
+// OpenQuery asks for the requests of all tenants that have not ended and of which nothing has come for a while. Like
+// [ThreadsQuery] it does not wait for the projection. It is for those who see to it that every request ends.
+type OpenQuery struct {
+	Before time.Time `json:"before"`          // all that came of them is older
+	Limit  int       `json:"limit,omitzero"`  // 1 to 1000; 0 = 200
+	Cursor string    `json:"cursor,omitzero"` // NextCursor of the page before
+}
+
+// OpenPage is a page of open requests, in an order of its own.
+type OpenPage struct {
+	Requests   []OpenRequest `json:"requests"`
+	NextCursor string        `json:"nextCursor,omitempty"`
+}
+
+// OpenRequest is a request that has its place on a thread and has not ended.
+type OpenRequest struct {
+	RequestRef
+	ThreadID  string    `json:"threadId"`
+	AgentID   string    `json:"agentId"`
+	CreatedAt time.Time `json:"createdAt"`
+}

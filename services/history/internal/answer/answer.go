@@ -58,6 +58,7 @@ func (a *Answerer) Verbs() map[string]bus.Handler {
 		query.VerbRequest:    handler(query.VerbRequest, a.Request),
 		query.VerbFrames:     handler(query.VerbFrames, a.Frames),
 		query.VerbTranscript: handler(query.VerbTranscript, a.Transcript),
+		query.VerbOpen:       handler(query.VerbOpen, a.Open),
 	}
 }
 

@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -168,5 +169,36 @@ func TestADatabaseThatIsDownIsWorthAnotherTry(t *testing.T) {
 	_, err := handle(t.Context(), []byte(`{"tenant":"acme","threadId":"thr"}`))
 	if f := fault.From(err); f.Code != fault.Unavailable || !f.Retryable {
 		t.Errorf("got %v, want unavailable", err)
+	}
+}
+
+func TestOpenRequestsComeInPages(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for _, thread := range []string{"a", "b", "c"} {
+		l := storetest.NewLog(thread, 0)
+		if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := New(s, bustest.New(t), idle{})
+	var threads []string
+	for q := (query.OpenQuery{Before: time.Now(), Limit: 2}); ; {
+		page, err := a.Open(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Requests {
+			threads = append(threads, r.ThreadID)
+		}
+		if q.Cursor = page.NextCursor; q.Cursor == "" {
+			break
+		}
+	}
+	if want := []string{"a", "b", "c"}; !slices.Equal(threads, want) {
+		t.Errorf("got %q, want %q", threads, want)
+	}
+	if _, err := a.Open(t.Context(), query.OpenQuery{Cursor: "?"}); fault.CodeOf(err) != fault.InvalidMessageFormat {
+		t.Errorf("a cursor that is none gives %v", err)
 	}
 }

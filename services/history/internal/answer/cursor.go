@@ -17,6 +17,7 @@ type place struct {
 	ID        string    `json:"r"` // of a request, or a thread
 	N         uint64    `json:"n,omitzero"`
 	UpdatedAt time.Time `json:"t,omitzero"`
+	Tenant    string    `json:"o,omitempty"` // where a list has several
 }
 
 func (p place) cursor() string {

@@ -86,3 +86,22 @@ func join(frames []event.Frame) query.Frame {
 	f.Lines = lines.String()
 	return f
 }
+
+// Open lists the requests of all tenants that have not ended and are quiet.
+func (a *Answerer) Open(ctx context.Context, q query.OpenQuery) (query.OpenPage, error) {
+	size, err := limit(q.Limit, 200, 1000)
+	if err != nil {
+		return query.OpenPage{}, err
+	}
+	from, err := readCursor(query.VerbOpen, q.Cursor)
+	if err != nil {
+		return query.OpenPage{}, err
+	}
+	open, err := a.store.Open(ctx, q.Before, query.RequestRef{Tenant: from.Tenant, RequestID: from.ID}, size+1)
+	if err != nil || len(open) <= size {
+		return query.OpenPage{Requests: open}, err
+	}
+	last := open[size-1]
+	next := place{List: query.VerbOpen, Tenant: last.Tenant, ID: last.RequestID}
+	return query.OpenPage{Requests: open[:size], NextCursor: next.cursor()}, nil
+}

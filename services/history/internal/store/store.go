@@ -94,6 +94,9 @@ type Reader interface {
 	Requests(ctx context.Context, tenant, threadID string, after Position, limit int) ([]Request, error)
 	// Ended counts the requests of a thread with an index below before that have their terminal event.
 	Ended(ctx context.Context, tenant, threadID string, before int) (int, error)
+	// Open lists the requests of all tenants that have their place on a thread and no terminal event, and of which nothing
+	// came at or after quiet: by tenant and request, from after on.
+	Open(ctx context.Context, quiet time.Time, after query.RequestRef, limit int) ([]query.OpenRequest, error)
 	// Events lists events in the order of the thread: by request, then by n.
 	Events(ctx context.Context, q Events) ([]Event, error)
 	// Frames lists the log of a request, in frames that need not be cut as they came.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/history/internal/store"
@@ -133,6 +134,30 @@ func (s *Store) Ended(ctx context.Context, tenant, threadID string, before int) 
 		return 0, s.explain(err, "count ended requests")
 	}
 	return n, nil
+}
+
+// Open lists requests that have not ended and are quiet. The newest row of a log is the one before the next event.
+func (s *Store) Open(
+	ctx context.Context, quiet time.Time, after query.RequestRef, limit int,
+) ([]query.OpenRequest, error) {
+	open := []query.OpenRequest{}
+	err := each(ctx, s.read, `SELECT r.tenant, r.request_id, r.thread_id, r.agent_id, r.created_at FROM requests r
+		LEFT JOIN frames f ON f.tenant = r.tenant AND f.request_id = r.request_id AND f.last_n = r.next_n - 1
+		WHERE r.ended_at = 0 AND NOT r.deleted AND r.idx >= 0 AND r.thread_id <> '' AND r.created_at < $1
+		AND (f.at IS NULL OR f.at < $1) AND (r.tenant, r.request_id) > ($2, $3)
+		ORDER BY r.tenant, r.request_id LIMIT $4`,
+		[]any{micros(quiet), after.Tenant, after.RequestID, limit}, func(rows *sql.Rows) error {
+			var r query.OpenRequest
+			var created int64
+			err := rows.Scan(&r.Tenant, &r.RequestID, &r.ThreadID, &r.AgentID, &created)
+			r.CreatedAt = moment(created)
+			open = append(open, r)
+			return err
+		})
+	if err != nil {
+		return nil, s.explain(err, "read open requests")
+	}
+	return open, nil
 }
 
 // errEnough ends each early, without an error.

@@ -51,6 +51,7 @@ func Run(t *testing.T, open Open) {
 		{"answers any question as a look at each event would", anyQuery},
 		{"reads frames from any event on", readsFrames},
 		{"counts ended requests", countsEnded},
+		{"lists open requests that are quiet", listsOpen},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+)
+
+// listsOpen puts one request of each sort on a thread of its own.
+func listsOpen(t *testing.T, s store.Store) {
+	quiet := start().Add(30 * time.Minute)
+	on := func(thread string) Log { return NewLog(thread, 0) }
+	ended, waits, began, placeless, deleted := on("ended"), on("waits"), on("began"), on("placeless"), on("deleted")
+	busy, late, other := on("busy"), NewLog("late", 31), on("other")
+	other.Tenant = "aaa"
+	apply(t, s, ended.All(1)...)
+	for _, l := range []Log{waits, began, deleted, busy, late, other} {
+		apply(t, s, l.Accepted(), l.Thread())
+	}
+	apply(t, s, placeless.Accepted())
+	apply(t, s, deleted.Deleted())
+	apply(t, s, began.Frame(0, event.Claim{Epoch: 1}))
+	apply(t, s, busy.Frame(0, event.Claim{Epoch: 1}))
+	fresh := busy.Frame(1, event.Notice{Level: "info"})
+	fresh.Frame.Time = quiet
+	apply(t, s, fresh)
+
+	want := []string{"aaa/req_other_0", "acme/req_began_0", "acme/req_waits_0"}
+	for limit := 1; limit <= 4; limit++ {
+		var got []string
+		for after := (query.RequestRef{}); ; {
+			page, err := s.Open(t.Context(), quiet, after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page {
+				got = append(got, r.Tenant+"/"+r.RequestID)
+				after = r.RequestRef
+			}
+			if len(page) < limit {
+				break
+			}
+		}
+		wantSame(t, fmt.Sprintf("pages of %d", limit), got, want)
+	}
+	page, err := s.Open(t.Context(), quiet, query.RequestRef{}, 1)
+	if err != nil || page[0].ThreadID != other.ThreadID || page[0].AgentID != "demo" || !page[0].CreatedAt.Equal(other.at()) {
+		t.Errorf("got %+v, %v", page, err)
+	}
+	if all, err := s.Open(t.Context(), quiet.Add(time.Hour), query.RequestRef{}, 10); err != nil ||
+		!slices.ContainsFunc(all, func(r query.OpenRequest) bool { return r.RequestID == busy.RequestID }) {
+		t.Errorf("later: got %+v, %v", all, err)
+	}
+}
