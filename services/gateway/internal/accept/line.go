@@ -64,13 +64,18 @@ func (d *Desk) join(ctx context.Context, line []place, tenant string, record bus
 	return append(line, place{record, &accepted}), nil
 }
 
-// urge points the runners at the request whose turn it is, unless somebody has begun it. Its pointer may have been lost,
-// when a gateway or a runner died between two steps; a second one does no harm.
+// urge points the runners at the request whose turn it is, unless somebody has begun it or its pointer waits for a free
+// runner. That may have been lost, when a gateway or a runner died between two steps.
 func (d *Desk) urge(ctx context.Context, line []place) error {
 	if len(line) == 0 || line[0].accepted == nil {
 		return nil
 	}
-	return d.bus.Start(ctx, *line[0].accepted, line[0].Index)
+	first := *line[0].accepted
+	pointed, err := d.bus.Pointed(ctx, first)
+	if err != nil || pointed {
+		return err
+	}
+	return d.bus.Start(ctx, first, line[0].Index)
 }
 
 // start sees to it that a, which has its place on the thread now, runs when its turn comes. A runner that ends a request
