@@ -92,8 +92,8 @@ func dial(ctx context.Context, o Options) (*nats.Conn, error) {
 		// What is published while the connection is down must fail now, not be stored at some later time.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(2 * time.Second),
-		// A subscription that is read message by message reserves this many places, for every read of a page.
-		nats.SyncQueueLen(2 * pageMessages),
+		// A subscription that is read message by message reserves this many places, for every question.
+		nats.SyncQueueLen(1000),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrSlowConsumer) {
 				return // its reader sees the gap and reads storage

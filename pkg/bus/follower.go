@@ -47,8 +47,10 @@ func (b *Bus) Resume(ctx context.Context, log LogID, from uint64, known Known) (
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{bus: b, log: storedLog{bus: b, subject: subject, n: from, known: known}, stale: true}
+	f := &Follower{bus: b, log: storedLog{bus: b, subject: subject, n: from, known: known}}
 	f.relax(firstLook)
+	f.stale = known.Newest.Next() > from
+	f.doubt = !f.stale
 	if known.Newest.Terminal() {
 		return f, nil
 	}
@@ -152,7 +154,9 @@ func (f *Follower) relax(look time.Duration) {
 func (f *Follower) check(ctx context.Context) {
 	f.doubt = false
 	newest, err := f.log.frame(f.bus.lastDirect(ctx, f.bus.eventsStream(), f.log.subject))
-	f.stale = f.stale || err == nil && newest.Next() > f.log.n
+	if err == nil && newest.Next() > f.log.n {
+		f.stale, f.log.known.Newest = true, newest
+	}
 }
 
 // fill reads a page from storage. A broker that does not answer is asked again until the deadline, then it is ErrIdle:

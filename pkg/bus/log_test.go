@@ -42,6 +42,9 @@ var logPromises = []struct {
 	{"tells of an abort before and after the watch began", tellsOfAbort},
 	{"tells of the aborts of all requests", tellsOfAllAborts},
 	{"keeps what users say to a running request", keepsSteers},
+	{"tells of an abort and of steers in one answer", tellsOfCommands},
+	{"says whether a pointer to a request is in the queue", saysWhetherPointed},
+	{"sends a call again for another request", sendsCallAgain},
 	{"waits for a tool's result and passes its output on", awaitsToolResult},
 	{"keeps large payloads", keepsObjects},
 }

@@ -134,25 +134,28 @@ func (s server) page(ctx context.Context, stream, subject string, from uint64) (
 		return nil, false, err
 	}
 	inbox := s.nc.NewInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
+	answers := make(chan *nats.Msg, pageMessages+1)
+	stop, err := s.subscribe(inbox, answers)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone, and the subscription with it
+	defer stop()
 	if err := s.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
 		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
 	}
 	for {
-		msg, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)
+		var msg *nats.Msg
+		select {
+		case msg = <-answers:
+		case <-ctx.Done():
+			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, ctx.Err())
 		}
 		switch msg.Header.Get("Status") {
 		case "":
 		case "204": // end of batch
 			return messages, msg.Header.Get("Nats-Num-Pending") != "0", nil
 		default:
-			_, err := directAnswer(msg)
+			_, err = directAnswer(msg)
 			if errors.Is(err, ErrNotFound) {
 				return messages, false, nil
 			}
