@@ -44,7 +44,8 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 			Name: name, Model: c.Model, System: c.System, Tools: tools,
 			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
 			Turns: cmp.Or(c.Limits.Turns, defaultTurns), Tokens: c.Limits.Tokens, Time: c.Limits.Time.Or(defaultTime),
-			ActionTTL: c.ActionTTL.Or(defaultActionTTL),
+			ActionTTL:   c.ActionTTL.Or(defaultActionTTL),
+			FailOnCrash: c.OnCrash == config.OnCrashError, AskUnknown: c.OnUnknown == config.OnUnknownAsk,
 		},
 	}, nil
 }

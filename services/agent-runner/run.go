@@ -16,8 +16,13 @@ import (
 	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
 )
 
-// abortWait bounds one look for an abort: while the broker is away, the watch goes on and nothing can be written anyway.
-const abortWait = 2 * time.Second
+const (
+	// lookWait bounds one look for what users ask: while the broker is away, the watch goes on and nothing can be written
+	// anyway.
+	lookWait = 2 * time.Second
+	// releaseWait bounds the note that a request is handed over.
+	releaseWait = 2 * time.Second
+)
 
 // claim is a request that this runner has claimed.
 type claim struct {
@@ -27,12 +32,12 @@ type claim struct {
 	index    int // of the request on its thread
 	writer   *bus.Writer
 	own      []event.Event // the request's events so far, those of this claim included
+	asked    bus.Commands  // what users have asked so far
 }
 
-// handle takes the request that start points at to its end. It returns nil when the pointer is done with: see
-// bus.Handle for what errors mean. cancel cancels ctx.
-func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, start command.Start) error {
-	log := bus.LogID{Tenant: start.Tenant, RequestID: start.RequestID}
+// handle takes the request that start points at to its end, and points at the one that waits behind it. It returns nil
+// when the pointer is done with: see bus.Handle for what errors mean.
+func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) error {
 	accepted, err := r.accepted(ctx, start)
 	if errors.Is(err, bus.ErrNotFound) {
 		r.deps.Log.WarnContext(ctx, "dropped a pointer to a request that nobody accepted", "request", start.RequestID)
@@ -41,11 +46,27 @@ func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, sta
 	if err != nil {
 		return err
 	}
-	opening := opening(accepted)
-	writer, frames, err := r.deps.Bus.Claim(ctx, log, r.deps.Name, r.deps.Build, opening...)
-	if errors.Is(err, bus.ErrEnded) {
-		return nil
+	err = r.claim(ctx, accepted, start.Index, func(ctx context.Context, c *claim) error {
+		err := c.run(ctx, d)
+		if errors.Is(err, loop.ErrHandOver) || errors.Is(err, errDraining) {
+			c.release(ctx)
+			return bus.ErrHandOver
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, bus.ErrEnded) {
+		return err
 	}
+	return r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index)
+}
+
+// claim claims a request for as long as do takes. The context of do ends when the log is lost to somebody else.
+func (r *Runner) claim(ctx context.Context, a command.Accepted, index int, do func(context.Context, *claim) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := &claim{runner: r, log: bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}, accepted: a, index: index}
+	opening := opening(a)
+	writer, frames, err := r.deps.Bus.Claim(ctx, c.log, r.deps.Name, r.deps.Build, opening...)
 	if err != nil {
 		return err
 	}
@@ -60,12 +81,25 @@ func (r *Runner) handle(ctx context.Context, cancel context.CancelCauseFunc, sta
 		case <-ctx.Done():
 		}
 	})
-
-	c := &claim{runner: r, log: log, accepted: accepted, index: start.Index, writer: writer}
+	c.writer = writer
 	if err := c.read(frames, opening); err != nil {
 		return err
 	}
-	return c.run(ctx)
+	return do(ctx, c)
+}
+
+// release notes that the request is handed over, so that the next claim does not take it for a crash.
+func (c *claim) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, releaseWait)
+	defer cancel()
+	d := c.runner.deps
+	err := c.writer.Emit(event.Claim{Epoch: c.writer.Epoch(), Runner: d.Name, Build: d.Build, Released: true})
+	if err == nil {
+		err = c.writer.Flush(ctx)
+	}
+	if err != nil {
+		d.Log.WarnContext(ctx, "could not note that a request is handed over", "request", c.log.RequestID, "error", err)
+	}
 }
 
 // accepted is the record of the request that start points at, which start may carry with it.
@@ -110,10 +144,12 @@ func (c *claim) note(body event.Body) {
 	c.own = append(c.own, event.Event{RequestID: c.log.RequestID, Time: time.Now(), Body: body})
 }
 
-// run runs the agent, in a span. An abort cancels the run but not the writer, which must still write the end.
-func (c *claim) run(ctx context.Context) error {
+// run runs the agent, in a span. An abort cancels the run but not the writer, which must still write the end; so does the
+// end of the process.
+func (c *claim) run(ctx context.Context, d *drain) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer context.AfterFunc(d.cut, func() { cancel(errDraining) })()
 	ctx, end := c.runner.meters.Invoke(ctx, measure.Request{
 		Tenant: c.log.Tenant, Agent: c.accepted.AgentID, ThreadID: c.accepted.ThreadID, RequestID: c.log.RequestID,
 	})
@@ -123,13 +159,24 @@ func (c *claim) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	request := loop.Request{
-		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, Epoch: c.writer.Epoch(), State: new(transcript.State),
-		Log: c.writer, Aborted: c.aborted, Logger: c.runner.deps.Log,
-	}
+	request := c.request()
+	request.Leave = d.leave
 	err = c.serve(ctx, &request)
-	end(status(request.State, err), err)
+	how := status(request.State, err)
+	if how == handedOver {
+		end(how, nil)
+		return err
+	}
+	end(how, err)
 	return err
+}
+
+// request is what every end of a request needs.
+func (c *claim) request() loop.Request {
+	return loop.Request{
+		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, Epoch: c.writer.Epoch(), State: new(transcript.State),
+		Log: c.writer, Asked: c.look, Logger: c.runner.deps.Log,
+	}
 }
 
 // serve fills request and runs it.
@@ -166,25 +213,38 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	return loop.Run(ctx, *request)
 }
 
-// aborted looks for the abort of the request.
-func (c *claim) aborted(ctx context.Context) *loop.Abort {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWait)
+// look tells what users have asked of the request.
+func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWait)
 	defer cancel()
-	a, err := c.runner.deps.Bus.Aborted(ctx, c.log)
-	if err == nil {
-		return &loop.Abort{Reason: a.Reason}
+	more, err := c.runner.deps.Bus.Commands(ctx, c.log, c.asked.Sequence)
+	if err != nil {
+		c.runner.deps.Log.WarnContext(ctx, "could not look for commands", "request", c.log.RequestID, "error", err)
 	}
-	if !errors.Is(err, bus.ErrNotFound) {
-		c.runner.deps.Log.WarnContext(ctx, "could not look for an abort", "request", c.log.RequestID, "error", err)
+	c.asked.Sequence = more.Sequence
+	c.asked.Steers = append(c.asked.Steers, more.Steers...)
+	if more.Abort != nil {
+		c.asked.Abort = more.Abort
 	}
-	return nil
+	steers := make([]loop.Steer, len(c.asked.Steers))
+	for i, s := range c.asked.Steers {
+		steers[i] = loop.Steer{ID: s.SteerID, Messages: s.Messages}
+	}
+	if c.asked.Abort == nil {
+		return nil, steers
+	}
+	return &loop.Abort{Reason: c.asked.Abort.Reason}, steers
 }
+
+const handedOver = "handed_over"
 
 // status says how a request left the runner.
 func status(s *transcript.State, err error) string {
 	switch {
 	case errors.Is(err, bus.ErrFenced):
 		return "fenced"
+	case errors.Is(err, loop.ErrHandOver), errors.Is(err, errDraining):
+		return handedOver
 	case err != nil:
 		return "left"
 	default:

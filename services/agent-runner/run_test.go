@@ -195,7 +195,7 @@ func TestTakeover(t *testing.T) {
 	s.runner("r2")
 	done, events := end[event.Done](s, log)
 	claims := find[event.Claim](events)
-	if len(claims) != 2 || claims[1].Runner != "r2" {
+	if len(claims) != 3 || !claims[1].Released || claims[1].Runner != "r1" || claims[2].Runner != "r2" {
 		t.Fatalf("the claims are %+v", claims)
 	}
 	if got := len(find[event.ToolOutput](events)); got != 1 {

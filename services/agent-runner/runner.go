@@ -2,17 +2,18 @@
 // drives agents until each log has its terminal event. Any number of runners share the queue; when one dies, another
 // takes its requests over where they stand.
 //
-// Read run.go for one request, internal/loop for the turns of an agent, internal/transcript for what a log says, and
-// backends.go for the list of backends.
+// Read run.go for one request, internal/loop for the turns of an agent, internal/transcript for what a log says,
+// internal/reaper for requests that nobody runs, and backends.go for the list of backends.
 package agentrunner
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -24,17 +25,19 @@ import (
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/measure"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
 )
 
 // Bus is the part of a *bus.Bus that a runner uses.
 type Bus interface {
+	reaper.Bus
+	Start(ctx context.Context, a command.Accepted, index int) error
+	Pointed(ctx context.Context, a command.Accepted) (bool, error)
 	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
-	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
 	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
-	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
-	Aborted(ctx context.Context, log bus.LogID) (command.Abort, error)
+	Commands(ctx context.Context, log bus.LogID, after uint64) (bus.Commands, error)
 	WatchAbort(ctx context.Context, log bus.LogID, found func(command.Abort)) (stop func(), err error)
 	CallTool(ctx context.Context, toolset string, c command.ToolCall) error
 	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
@@ -42,8 +45,9 @@ type Bus interface {
 	Object(ctx context.Context, ref event.ObjectRef) ([]byte, error)
 }
 
-// History knows the requests of a thread. A query.Client is one.
+// History knows the requests of a thread, and those that are open. A query.Client is one.
 type History interface {
+	reaper.History
 	Transcript(ctx context.Context, q query.TranscriptQuery) (query.TranscriptAnswer, error)
 }
 
@@ -67,11 +71,15 @@ type Deps struct {
 	Name     string                     // of this process, in claims; "" = the host's name
 	Build    string                     // of this program, in claims
 	Grace    time.Duration              // for running requests when the process ends; 0 = 25 s
+	HandOver time.Duration              // of that, until they are handed over between two steps; 0 = 5 s
+	Sweep    time.Duration              // between two looks at all open requests; 0 = 15 s
 }
 
 const (
-	defaultSlots = 64
-	defaultGrace = 25 * time.Second
+	defaultSlots    = 64
+	defaultGrace    = 25 * time.Second
+	defaultHandOver = 5 * time.Second
+	defaultSweep    = 15 * time.Second
 )
 
 // Runner runs requests. It is safe for concurrent use.
@@ -83,18 +91,7 @@ type Runner struct {
 
 // New checks the configuration of the agents and returns a runner for them.
 func New(d Deps) (*Runner, error) {
-	if d.Log == nil {
-		d.Log = slog.Default()
-	}
-	if d.Slots == 0 {
-		d.Slots = defaultSlots
-	}
-	if d.Grace == 0 {
-		d.Grace = defaultGrace
-	}
-	if d.Name == "" {
-		d.Name, _ = os.Hostname() // a claim without a name is still a claim
-	}
+	d = d.withDefaults()
 	if d.Backends == nil {
 		backends, err := Backends(d.Config, os.Getenv)
 		if err != nil {
@@ -115,26 +112,42 @@ func New(d Deps) (*Runner, error) {
 	return r, nil
 }
 
-// errDraining is why requests are cancelled that do not end in time when the process does.
-var errDraining = errors.New("the runner is shutting down")
+func (d Deps) withDefaults() Deps {
+	if d.Log == nil {
+		d.Log = slog.Default()
+	}
+	d.Slots = cmp.Or(d.Slots, defaultSlots)
+	d.Grace = cmp.Or(d.Grace, defaultGrace)
+	d.HandOver = cmp.Or(d.HandOver, defaultHandOver)
+	d.Sweep = cmp.Or(d.Sweep, defaultSweep)
+	if d.Name == "" {
+		d.Name, _ = os.Hostname() // a claim without a name is still a claim
+	}
+	return d
+}
 
-// Run runs requests until ctx is done, then lets those that run go on for Deps.Grace. What has not ended by then stays
-// open, and another runner takes it over.
+// Run runs requests until ctx is done, and sees to it that those end that nobody runs. Then it takes no more, and those
+// that run may end. After Deps.HandOver they are handed over to another runner as soon as a step of theirs is done, and
+// after Deps.Grace wherever they stand.
 func (r *Runner) Run(ctx context.Context) error {
-	drain, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(r.deps.Grace):
-			cancel(errDraining)
-		case <-drain.Done():
-		}
-	})
+	var reaping sync.WaitGroup
+	defer reaping.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reaping.Go(func() { r.reaper().Run(ctx) })
+	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	return r.deps.Bus.Starts(ctx, r.deps.Slots, func(ctx context.Context, start command.Start) error {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(drain, func() { cancel(context.Cause(drain)) })()
-		return r.handle(ctx, cancel, start)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(d.dead, cancel)()
+		return r.handle(ctx, d, start)
+	})
+}
+
+func (r *Runner) reaper() *reaper.Reaper {
+	return reaper.New(reaper.Deps{
+		Bus: r.deps.Bus, History: r.deps.History, Requests: requests{r}, Count: r.meters.Reaped, Log: r.deps.Log,
+		Every: r.deps.Sweep,
 	})
 }

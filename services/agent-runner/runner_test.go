@@ -34,6 +34,8 @@ type stack struct {
 	history *history
 	actions *actions
 	grace   time.Duration
+	leave   time.Duration // Deps.HandOver
+	sweep   time.Duration
 	backend backend.Backend
 	agents  map[string]config.Agent
 	newest  bus.ThreadRecord
@@ -45,7 +47,7 @@ func newStack(t *testing.T) *stack {
 	b := bustest.New(t)
 	return &stack{
 		t: t, bus: b, history: &history{bus: b}, actions: &actions{open: map[string]state.Action{}},
-		grace: 10 * time.Second, backend: scripted.New(),
+		grace: 10 * time.Second, sweep: time.Hour, backend: scripted.New(),
 		agents: map[string]config.Agent{"demo": {
 			Backend: "scripted", Model: "scripted", Tools: []string{"calculator", "slow", "delete_file"}, AskUser: true,
 			ClientTools: []config.ClientTool{{Name: "pick_file"}},
@@ -69,6 +71,7 @@ func (s *stack) runner(name string) (stop func()) {
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
 		Backends: map[string]backend.Backend{"demo": s.backend},
 		Log:      slog.New(slog.DiscardHandler), Slots: 4, Name: name, Build: "test", Grace: s.grace,
+		HandOver: s.leave, Sweep: s.sweep,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -82,7 +85,7 @@ func (s *stack) runner(name string) (stop func()) {
 	})
 	execute := func(call context.Context, c command.ToolCall) error { return s.execute(call, ctx.Done(), c) }
 	running.Go(func() {
-		if err := s.bus.ToolCalls(ctx, 4, execute); err != nil {
+		if err := s.bus.ToolCalls(ctx, 4, execute); err != nil && ctx.Err() == nil {
 			s.t.Errorf("tool calls: %v", err)
 		}
 	})
@@ -208,6 +211,14 @@ type history struct {
 	bus  *bus.Bus
 	down bool
 	asks int
+	open []query.OpenRequest // what it takes for open: it may be wrong
+}
+
+func (h *history) Open(context.Context, query.OpenQuery) (query.OpenPage, error) {
+	if h.down {
+		return query.OpenPage{}, fault.New(fault.Unavailable, "history is down")
+	}
+	return query.OpenPage{Requests: h.open}, nil
 }
 
 func (h *history) Transcript(ctx context.Context, q query.TranscriptQuery) (query.TranscriptAnswer, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
 )
 
@@ -40,6 +41,11 @@ func (r *run) calls(ctx context.Context) (waits bool, err error) {
 	if err := r.perform(ctx, jobs); err != nil {
 		return false, err
 	}
+	for _, j := range jobs {
+		if j.again != nil {
+			actions, fresh = append(actions, *j.again), append(fresh, *j.again)
+		}
+	}
 	for _, action := range fresh {
 		if err := r.journal.emit(action); err != nil {
 			return false, err
@@ -56,6 +62,7 @@ type job struct {
 	run    *run
 	call   transcript.Call
 	ruling ruling
+	again  *event.Continuation // asks whether to run it again; nil = it has a result
 
 	mu      sync.Mutex // the tool may still print when nobody waits for it any more
 	over    bool
@@ -76,6 +83,9 @@ func (r *run) perform(ctx context.Context, jobs []*job) error {
 		return nil
 	}
 	if err := r.check(ctx); err != nil {
+		return err
+	}
+	if err := r.edge(); err != nil {
 		return err
 	}
 	jobs, err := r.begin(ctx, jobs)
@@ -190,6 +200,9 @@ func (j *job) cut() {
 // finish writes the result: the output for the model first, for it is what a runner that takes over must not miss.
 func (j *job) finish(ctx context.Context, output Output) error {
 	j.cut()
+	if j.asks(output) {
+		return j.ask()
+	}
 	ref := output.Ref
 	if ref == nil && len(output.Content) > maxOutputBytes {
 		stored, err := j.run.Objects.PutObject(ctx, []byte(output.Content))
@@ -199,6 +212,25 @@ func (j *job) finish(ctx context.Context, output Output) error {
 		ref = &stored
 	}
 	return j.run.journal.result(j.call.ID, j.call.Name, j.blockID, output, ref)
+}
+
+// asks reports whether the user shall decide what becomes of a call that ended nobody knows how.
+func (j *job) asks(output Output) bool {
+	spec, known := j.run.spec(j.call.Name)
+	return output.Status == event.ToolUnknown && j.ruling.output == nil && j.run.Agent.AskUnknown &&
+		known && spec.Effect == tool.EffectUnsafe
+}
+
+// ask gives up the block of the result. The call stays without one until the user has decided.
+func (j *job) ask() error {
+	again, err := j.run.askAgain(j.call)
+	if err != nil {
+		return err
+	}
+	j.again = &again
+	return j.run.journal.discard(transcript.Block{
+		ID: j.blockID, Kind: event.NameToolResult, CallID: j.call.ID, Tool: j.call.Name,
+	}, reasonUnknown)
 }
 
 // result writes the output of a call, for the model, and the end of its block, for clients.

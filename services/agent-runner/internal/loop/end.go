@@ -44,7 +44,7 @@ func (r *run) end(ctx context.Context, finish event.FinishReason, err error) err
 	case errors.Is(err, errTime):
 		e := fault.New(fault.StreamTimeout, "the agent did not finish within %s; try again", r.Agent.Time)
 		terminal = func() event.Body { return r.failed(e) }
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, ErrHandOver):
 		return err
 	default:
 		r.log(ctx, err)
@@ -71,7 +71,10 @@ func (r *run) cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	if abort := r.Aborted(ctx); abort != nil {
+	if err == nil && r.looked {
+		return nil
+	}
+	if abort, _ := r.Asked(ctx); abort != nil {
 		return abort
 	}
 	return err

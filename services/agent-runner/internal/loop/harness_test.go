@@ -25,7 +25,9 @@ type thread struct {
 	tools   tools
 	objects objects
 	pending []event.Continuation
-	aborted *Abort // what is found when the loop asks
+	aborted *Abort  // what is found when the loop asks
+	steers  []Steer // and this
+	leave   chan struct{}
 	epoch   uint64
 	log     *memoryLog
 }
@@ -103,9 +105,10 @@ func (th *thread) resume(ctx context.Context) error {
 	return Run(ctx, Request{
 		RequestID: th.log.id(), ThreadID: "thr_1", Epoch: th.epoch, Agent: th.agent, State: th.state,
 		Backend: th.backend, Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
-		Aborted: func(context.Context) *Abort { return th.aborted },
-		Price:   func(string, event.Usage) float64 { return 0 },
-		Logger:  slog.New(slog.DiscardHandler),
+		Asked:  func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
+		Leave:  th.leave,
+		Price:  func(string, event.Usage) float64 { return 0 },
+		Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

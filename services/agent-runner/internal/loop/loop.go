@@ -10,6 +10,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -55,6 +56,15 @@ type Actions interface {
 	Put(ctx context.Context, actions []event.Continuation)
 }
 
+// Steer is what a user says to a request that runs.
+type Steer struct {
+	ID       string
+	Messages []event.InputMessage
+}
+
+// ErrHandOver is how [Run] ends when the request is left to another runner at the edge of a step.
+var ErrHandOver = errors.New("the request is handed over to another runner")
+
 // Abort is the cause with which a request's context is cancelled when a client has stopped it.
 type Abort struct{ Reason string }
 
@@ -74,6 +84,9 @@ type Agent struct {
 	Tokens    int64         // input and output; 0 = no limit
 	Time      time.Duration // since the first event of the request
 	ActionTTL time.Duration // how long a client has to act
+
+	FailOnCrash bool // end a request whose runner died, rather than go on with it
+	AskUnknown  bool // ask the user whether to run an unsafe call again that ended nobody knows how
 }
 
 // AskUser is the tool by which a model asks the user a question: its result is the answer.
@@ -102,7 +115,8 @@ type Request struct {
 	Tools   Tools
 	Objects Objects
 	Actions Actions
-	Aborted func(ctx context.Context) *Abort                    // asks for an abort; nil = there is none
+	Asked   func(ctx context.Context) (*Abort, []Steer)         // what users have asked so far; nil = there is no abort
+	Leave   <-chan struct{}                                     // closed = hand the request over at the next edge of a step
 	Price   func(model string, usage event.Usage) (usd float64) // 0 = not known
 	Logger  *slog.Logger
 }

@@ -105,6 +105,7 @@ const (
 	reasonSuperseded = "superseded"
 	reasonAborted    = "aborted"
 	reasonError      = "error"
+	reasonUnknown    = "unknown"
 )
 
 // discardOpen gives up the blocks that a dead runner left open, except that a call's result which is stored counts.

@@ -35,9 +35,9 @@ func (r *run) rule(c transcript.Call) (ruling, error) {
 	case c.Action.Answer != nil:
 		return r.ruleAnswered(c), nil
 	case !c.Action.ExpiresAt.IsZero() && !time.Now().Before(c.Action.ExpiresAt):
-		return fixed(event.ToolDenied, "expired: nobody acted in time"), nil
+		return lapsed(c, "expired: nobody acted in time"), nil
 	case !c.Own && r.State.Spoken():
-		return fixed(event.ToolDenied, "superseded by a new message"), nil
+		return lapsed(c, "superseded by a new message"), nil
 	default:
 		return ruling{wait: &c.Action.Continuation, announce: c.Action.RequestID != r.RequestID}, nil
 	}
@@ -53,24 +53,35 @@ func (r *run) ruleNew(c transcript.Call) (ruling, error) {
 	if c.Gate == "" {
 		return ruling{}, nil
 	}
+	action, err := r.action(c, c.Gate, id.Derive(id.Action, c.ID))
+	action.Payload.Question = question(c)
+	return ruling{announce: true, wait: &action}, err
+}
+
+// askAgain asks whether a call shall run again. Each request that runs it may ask anew.
+func (r *run) askAgain(c transcript.Call) (event.Continuation, error) {
+	action, err := r.action(c, event.ContinueApproval, id.Derive(id.Action, r.RequestID, c.ID))
+	action.Payload.Again = true
+	action.Payload.Question = fmt.Sprintf("%s has run, and nobody knows whether it took effect. Run it again?", c.Name)
+	return action, err
+}
+
+func (r *run) action(c transcript.Call, kind event.ContinuationKind, actionID string) (event.Continuation, error) {
 	hash, err := command.HashArgs(c.Args)
-	if err != nil {
-		return ruling{}, err
-	}
-	return ruling{announce: true, wait: &event.Continuation{
-		ActionID: id.Derive(id.Action, c.ID),
-		Kind:     c.Gate,
-		Payload: event.ContinuationAction{
-			ToolCallID: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: hash, Question: question(c),
-		},
+	return event.Continuation{
+		ActionID:  actionID,
+		Kind:      kind,
+		Payload:   event.ContinuationAction{ToolCallID: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: hash},
 		ExpiresAt: time.Now().Add(r.Agent.ActionTTL).UTC().Truncate(time.Millisecond),
-	}}, nil
+	}, err
 }
 
 // ruleAnswered decides about a call that a client has acted on.
 func (r *run) ruleAnswered(c transcript.Call) ruling {
 	action, answer := c.Action, c.Action.Answer
 	switch {
+	case action.Payload.Again && answer.Status != event.ActionSuccess:
+		return lapsed(c, "the user did not let it run again"+because(answer.Error))
 	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:
 		return fixed(event.ToolDenied, "the user declined to answer%s", because(answer.Error))
 	case answer.Status == event.ActionDenied:
@@ -87,6 +98,14 @@ func (r *run) ruleAnswered(c transcript.Call) ruling {
 		return r.unknown(c.Name)
 	}
 	return ruling{approval: action.ActionID}
+}
+
+// lapsed is the end of a call whose action led to nothing. One that had run keeps its unknown outcome.
+func lapsed(c transcript.Call, why string) ruling {
+	if c.Action.Payload.Again {
+		return fixed(event.ToolUnknown, "it was interrupted and may or may not have taken effect; %s", why)
+	}
+	return fixed(event.ToolDenied, "%s", why)
 }
 
 // gate says who must act before a tool has a result. What the backend asks for comes first, except that nobody but the

@@ -18,7 +18,7 @@ const (
 	// grace is how long the end of a request waits for a backend or tool that was told to stop.
 	grace = 500 * time.Millisecond
 	// leave is how long the end of Run waits for one that ignores it.
-	leave = 5 * time.Second
+	leave = 3 * time.Second
 )
 
 var errTime = errors.New("the request's time is over")
@@ -29,12 +29,13 @@ type run struct {
 	journal    journal
 	messageID  string
 	unfinished event.Usage // of a turn that failed
+	looked     bool        // for what users ask, and nothing has happened since
 	stragglers sync.WaitGroup
 }
 
 // Run takes a request to its terminal event and stores that. It returns nil once the terminal event is stored; the
 // log's error when the log is lost; and ctx's cause when ctx is cancelled for anything but an [Abort]: then the request
-// stays open for another runner. It waits for what it started, a few seconds at most.
+// stays open for another runner, as it does with [ErrHandOver]. It waits for what it started, a few seconds at most.
 func Run(ctx context.Context, request Request) error {
 	r := newRun(request)
 	started := r.State.Started()
@@ -65,10 +66,8 @@ func newRun(request Request) *run {
 
 // turns goes from wherever the log stands to the end of the answer.
 func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
-	if r.State.Stalls() > maxStalls {
-		e := fault.New(fault.AgentError, "the agent was interrupted %d times without getting any further; try again", maxStalls)
-		e.Retryable = true
-		return "", e
+	if err := r.interrupted(); err != nil {
+		return "", err
 	}
 	if err := r.journal.discardOpen(); err != nil {
 		return "", err
@@ -81,10 +80,18 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 		if waits {
 			return event.FinishActionRequired, nil
 		}
-		if finish, ok := r.finished(); ok {
+		finish, finished := r.finished()
+		if finished && r.spent() {
 			return finish, nil
 		}
-		if err := r.check(ctx); err != nil {
+		heard, err := r.hear(ctx)
+		if err != nil {
+			return "", err
+		}
+		if finished && !heard {
+			return finish, nil
+		}
+		if err := r.edge(); err != nil {
 			return "", err
 		}
 		if err := r.turn(ctx); err != nil {
@@ -93,10 +100,35 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 	}
 }
 
+// interrupted returns why a request must not go on that was taken from another runner.
+func (r *run) interrupted() error {
+	var e *fault.Error
+	_, answered := r.State.Answered()
+	switch {
+	case r.State.Stalls() > maxStalls:
+		e = fault.New(fault.AgentError, "the agent was interrupted %d times without getting any further; try again", maxStalls)
+	case r.Agent.FailOnCrash && r.State.Crashed() && !answered:
+		e = fault.New(fault.AgentError, "the agent was interrupted; try again")
+	default:
+		return nil
+	}
+	e.Retryable = true
+	return e
+}
+
+// edge is passed between two steps: a request that shall be handed over goes no further.
+func (r *run) edge() error {
+	select {
+	case <-r.Leave:
+		return ErrHandOver
+	default:
+		return nil
+	}
+}
+
 // finished reports whether the request ends here, and how.
 func (r *run) finished() (event.FinishReason, bool) {
 	s := r.State
-	usage := s.Usage()
 	finish, answered := s.Answered()
 	switch {
 	case s.Filtered():
@@ -107,11 +139,48 @@ func (r *run) finished() (event.FinishReason, bool) {
 		return finish, true
 	case s.Turns() >= r.Agent.Turns:
 		return event.FinishMaxTurns, true
-	case r.Agent.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= r.Agent.Tokens:
+	case r.overBudget():
 		return event.FinishBudget, true
 	default:
 		return "", false
 	}
+}
+
+// spent reports whether there can be no other turn, whatever the user says.
+func (r *run) spent() bool {
+	return r.State.Filtered() || r.State.Turns() >= r.Agent.Turns || r.overBudget()
+}
+
+func (r *run) overBudget() bool {
+	usage := r.State.Usage()
+	return r.Agent.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= r.Agent.Tokens
+}
+
+// hear returns why the request must not go on, and takes in what its user has said meanwhile. What a dead runner's turn
+// has left is first done again: a steer belongs between two turns.
+func (r *run) hear(ctx context.Context) (heard bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	abort, steers := r.Asked(ctx)
+	r.looked = true
+	if abort != nil {
+		return false, abort
+	}
+	if len(r.State.Unfinished()) > 0 {
+		return false, nil
+	}
+	for _, s := range steers {
+		if r.State.Steered(s.ID) {
+			continue
+		}
+		heard = true
+		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}
+		if err := r.journal.emit(input); err != nil {
+			return false, err
+		}
+	}
+	return heard, nil
 }
 
 // check returns why the request must not go on.
@@ -119,7 +188,7 @@ func (r *run) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if abort := r.Aborted(ctx); abort != nil {
+	if abort, _ := r.Asked(ctx); abort != nil {
 		return abort
 	}
 	return nil
@@ -127,6 +196,7 @@ func (r *run) check(ctx context.Context) error {
 
 // turn lets the model speak once.
 func (r *run) turn(ctx context.Context) error {
+	r.looked = false
 	s := newSpeech(r)
 	outcome, err := r.speak(ctx, s)
 	usage := outcome.Usage

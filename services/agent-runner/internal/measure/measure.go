@@ -25,6 +25,7 @@ type Meters struct {
 	first    metric.Float64Histogram
 	runs     metric.Int64Counter
 	inFlight metric.Int64UpDownCounter
+	reaped   metric.Int64Counter
 }
 
 // New makes the instruments with providers; nil stands for the global one.
@@ -37,7 +38,7 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 	}
 	meter := meters.Meter(scope)
 	m := &Meters{tracer: tracers.Tracer(scope)}
-	var errs [5]error
+	var errs [6]error
 	m.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIOperationDuration, metric.WithUnit("s"),
 		metric.WithDescription("Time of one turn of a model."),
 		metric.WithExplicitBucketBoundaries(telemetry.GenAIDurationBuckets()...))
@@ -48,9 +49,11 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 		metric.WithDescription("Time until a model's first output."),
 		metric.WithExplicitBucketBoundaries(.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10))
 	m.runs, errs[3] = meter.Int64Counter("agentbus.runs",
-		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, left."))
+		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, handed_over, left."))
 	m.inFlight, errs[4] = meter.Int64UpDownCounter("agentbus.runs.in.flight",
 		metric.WithDescription("Requests that a runner works on."))
+	m.reaped, errs[5] = meter.Int64Counter("agentbus.reaped",
+		metric.WithDescription("What the reaper did about requests that nobody ran: aborted, timed_out, pointed, failed."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -74,6 +77,11 @@ func (m *Meters) Invoke(ctx context.Context, r Request) (_ context.Context, end 
 		fail(span, err)
 		span.End()
 	}
+}
+
+// Reaped counts something that the reaper did.
+func (m *Meters) Reaped(ctx context.Context, what string) {
+	m.reaped.Add(ctx, 1, metric.WithAttributes(attribute.String("what", what)))
 }
 
 // fail marks a span as failed. A fault's text was written for clients; others may hold anything, so only their kind is

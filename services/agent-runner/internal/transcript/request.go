@@ -13,7 +13,11 @@ type request struct {
 	id        string
 	started   time.Time // of its first event
 	spoken    bool      // the user said something, beside action results
-	stalls    int       // claims since the last finished step
+	stalls    int       // claims since the last finished step that ended without a release
+	held      bool      // the newest claim has not been released
+	crashed   bool      // the newest claim took the request from a runner that had not released it
+	steers    []string  // those that were read
+	heard     bool      // one of them since the last turn
 	nextBlock int
 	open      []Block // started, not stopped
 	turn      []Block // finished blocks of the turn that has not ended yet
@@ -23,6 +27,15 @@ type request struct {
 	finish    event.FinishReason
 	usage     event.Usage
 	terminal  event.Name
+}
+
+func (r *request) claim(b event.Claim) {
+	if b.Released {
+		r.held, r.stalls = false, max(r.stalls-1, 0)
+		return
+	}
+	r.stalls++
+	r.held, r.crashed = true, r.held
 }
 
 // Started is the time of the request's first event; zero when it has none.
@@ -37,7 +50,14 @@ func (s *State) Terminal() event.Name { return s.request.terminal }
 // Actions lists what waits for a client, in the order of its first announcement.
 func (s *State) Actions() []Action { return slices.Clone(s.actions) }
 
-// Stalls counts the claims since the request's last finished step: a turn, or a tool's result.
+// Crashed reports whether the request was taken from a runner that did not hand it over.
+func (s *State) Crashed() bool { return s.request.crashed }
+
+// Steered reports whether the request has read a steer.
+func (s *State) Steered(steerID string) bool { return slices.Contains(s.request.steers, steerID) }
+
+// Stalls counts the claims since the request's last finished step, a turn or a tool's result. One whose runner handed the
+// request over does not count.
 func (s *State) Stalls() int { return s.request.stalls }
 
 // NextBlock is the index of the request's next block.
@@ -49,9 +69,11 @@ func (s *State) Turns() int { return s.request.turns }
 // Usage is what the request's ended turns have used.
 func (s *State) Usage() event.Usage { return s.request.usage }
 
-// Answered reports whether the last turn of the request ended without calls, and how: then the answer is complete.
+// Answered reports whether the last turn of the request ended without calls, and how: then the answer is complete, unless
+// the user has said something since.
 func (s *State) Answered() (event.FinishReason, bool) {
-	return s.request.finish, s.request.turns > 0 && s.request.calls == 0 && len(s.request.turn) == 0
+	r := s.request
+	return r.finish, r.turns > 0 && r.calls == 0 && len(r.turn) == 0 && !r.heard
 }
 
 // Filtered reports whether the provider cut the last turn for its content: its calls must not run.

@@ -81,11 +81,11 @@ func (s *State) progress(body event.Body) {
 	r := &s.request
 	switch b := body.(type) {
 	case event.Claim:
-		r.stalls++
+		r.claim(b)
 	case event.Input:
 		s.input(b)
 	case event.UsageSoFar:
-		r.turns, r.finish, r.usage, r.stalls = b.Turns, b.FinishReason, b.Usage, 0
+		r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
 		r.calls = 0
 		for _, block := range r.turn {
 			if block.Kind == event.NameToolCall {
@@ -100,7 +100,13 @@ func (s *State) progress(body event.Body) {
 	}
 }
 
+// input folds what a user said: at the start of the request, or as a steer in the midst of it.
 func (s *State) input(b event.Input) {
+	if b.SteerID != "" {
+		s.endTurn()
+		s.request.steers = append(s.request.steers, b.SteerID)
+		s.request.heard = true
+	}
 	for _, m := range b.Messages {
 		s.request.spoken = true
 		s.entries = append(s.entries, entry{requestID: s.request.id, user: userParts(m.Content)})
@@ -126,7 +132,10 @@ func (s *State) output(b event.ToolOutput) {
 func (s *State) announce(requestID string, b event.Continuation) {
 	s.endTurn()
 	action := Action{Continuation: b, RequestID: requestID}
-	i := slices.IndexFunc(s.actions, func(a Action) bool { return a.ActionID == b.ActionID })
+	// A call waits for one action at a time: one that ran to an unknown end asks anew.
+	i := slices.IndexFunc(s.actions, func(a Action) bool {
+		return a.ActionID == b.ActionID || b.Payload.ToolCallID != "" && a.Payload.ToolCallID == b.Payload.ToolCallID
+	})
 	if i < 0 {
 		s.actions = append(s.actions, action)
 		return

@@ -1,0 +1,200 @@
+// Package reaper sees to it that every request ends, whoever died on the way: it hears aborts of requests that nobody
+// runs, and it sweeps over requests that have not ended and are quiet. Every runner has one. They need not know of one
+// another, for whatever they do is decided by a claim.
+package reaper
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+)
+
+// Bus tells what became of requests. A *bus.Bus is one.
+type Bus interface {
+	WatchAborts(ctx context.Context, found func(tenant string, a command.Abort)) error
+	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
+	Aborted(ctx context.Context, log bus.LogID) (command.Abort, error)
+	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
+	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+}
+
+// History knows the requests that have not ended. A query.Client is one.
+type History interface {
+	Open(ctx context.Context, q query.OpenQuery) (query.OpenPage, error)
+}
+
+// Requests is what can be done about one. Each is safe whoever else does it at the same time.
+type Requests interface {
+	// Conclude claims a request and ends it with cause, or with the abort that came first.
+	Conclude(ctx context.Context, a command.Accepted, cause error) error
+	// Next points the runners at the request of a thread whose turn has come, if it has not begun.
+	Next(ctx context.Context, tenant, threadID string) error
+	// Point points the runners at a request that has begun, unless they are.
+	Point(ctx context.Context, a command.Accepted) error
+	// Time is how long a request of an agent may take.
+	Time(agentID string) time.Duration
+}
+
+// What the reaper did, for Deps.Count.
+const (
+	Aborted  = "aborted"   // ended a request that was aborted and that nobody ran
+	TimedOut = "timed_out" // ended a request that was past its time
+	Pointed  = "pointed"   // looked whether a request lacks its pointer, and sent it
+	Failed   = "failed"    // could not look at a request, or at all of them
+)
+
+// Deps is what a reaper is made of.
+type Deps struct {
+	Bus      Bus
+	History  History
+	Requests Requests
+	Count    func(ctx context.Context, what string)
+	Log      *slog.Logger
+	Every    time.Duration // between two sweeps
+}
+
+const (
+	// patience is what a runner gets to hear of an abort and to write the end. Behind it a request has no runner.
+	patience = 30 * time.Second
+	// firstLook is how long after an abort the reaper looks whether anybody runs the request. It differs a little from
+	// runner to runner, so that mostly one of them finds something to do.
+	firstLook = time.Second
+	// backlog bounds the aborts that wait for that look; the sweep finds those that find no place.
+	backlog = 1024
+	// lookers is how many of them are looked after at once.
+	lookers = 4
+	// pageSize and sweepPages bound a sweep. The next one goes on where it stopped.
+	pageSize   = 200
+	sweepPages = 10
+	// lookWait bounds what is done about one request.
+	lookWait = 20 * time.Second
+)
+
+// Reaper is the reaper of one process.
+type Reaper struct {
+	deps   Deps
+	aborts chan heard
+	delay  time.Duration
+	cursor string // where the next sweep goes on
+}
+
+// heard is an abort, and when to look what became of it.
+type heard struct {
+	log   bus.LogID
+	abort command.Abort
+	due   time.Time
+}
+
+// New returns a reaper.
+func New(d Deps) *Reaper {
+	return &Reaper{
+		deps: d, aborts: make(chan heard, backlog),
+		delay: firstLook + rand.N(firstLook), //nolint:gosec // no secret
+	}
+}
+
+// Run works until ctx is done.
+func (r *Reaper) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { r.hear(ctx) })
+	for range lookers {
+		work.Go(func() { r.answer(ctx) })
+	}
+	for pause(ctx, r.deps.Every/2+rand.N(r.deps.Every)) { //nolint:gosec // no secret
+		r.sweep(ctx)
+	}
+}
+
+// hear notes aborts as they come.
+func (r *Reaper) hear(ctx context.Context) {
+	note := func(tenant string, a command.Abort) {
+		h := heard{bus.LogID{Tenant: tenant, RequestID: a.RequestID}, a, time.Now().Add(r.delay)}
+		select {
+		case r.aborts <- h:
+		default: // the sweep will find it
+		}
+	}
+	for ctx.Err() == nil {
+		if err := r.deps.Bus.WatchAborts(ctx, note); err != nil {
+			r.failed(ctx, "hear aborts", err)
+			pause(ctx, r.deps.Every)
+		}
+	}
+}
+
+// answer ends the aborted requests that nobody has begun.
+func (r *Reaper) answer(ctx context.Context) {
+	for {
+		select {
+		case h := <-r.aborts:
+			if !pause(ctx, time.Until(h.due)) {
+				return
+			}
+			if err := r.unbegun(ctx, h); err != nil {
+				r.failed(ctx, "end aborted request "+h.log.RequestID, err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Reaper) unbegun(ctx context.Context, h heard) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	_, err := r.deps.Bus.Last(ctx, h.log)
+	if !errors.Is(err, bus.ErrNotFound) {
+		return err
+	}
+	accepted, err := r.deps.Bus.Accepted(ctx, h.log)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.conclude(ctx, Aborted, accepted, &loop.Abort{Reason: h.abort.Reason})
+}
+
+func (r *Reaper) conclude(ctx context.Context, what string, a command.Accepted, cause error) error {
+	err := r.deps.Requests.Conclude(ctx, a, cause)
+	if errors.Is(err, bus.ErrFenced) {
+		return nil // somebody else sees to it
+	}
+	if err == nil {
+		r.deps.Count(ctx, what)
+		r.deps.Log.InfoContext(ctx, "ended a request that nobody ran", "request", a.RequestID, "why", what)
+	}
+	return err
+}
+
+func (r *Reaper) failed(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	r.deps.Count(ctx, Failed)
+	r.deps.Log.WarnContext(ctx, "the reaper could not "+what, "error", err)
+}
+
+// pause waits, and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

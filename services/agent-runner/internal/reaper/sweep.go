@@ -1,0 +1,102 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+)
+
+// quiet is how long nothing must have come of a request before it is looked at, and what it gets beyond its time.
+func (r *Reaper) quiet() time.Duration { return 2 * r.deps.Every }
+
+// sweep looks at requests that have not ended and are quiet.
+func (r *Reaper) sweep(ctx context.Context) {
+	for range sweepPages {
+		page, err := r.deps.History.Open(ctx, query.OpenQuery{
+			Before: time.Now().Add(-r.quiet()).UTC(), Limit: pageSize, Cursor: r.cursor,
+		})
+		if err != nil {
+			r.failed(ctx, "ask for open requests", err)
+			r.cursor = ""
+			return
+		}
+		for _, request := range page.Requests {
+			if err := r.visit(ctx, request); err != nil {
+				r.failed(ctx, "look at request "+request.RequestID, err)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		if r.cursor = page.NextCursor; r.cursor == "" {
+			return
+		}
+	}
+}
+
+// visit looks what one request lacks. History may be behind, so the log is asked.
+func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	log := bus.LogID{Tenant: open.Tenant, RequestID: open.RequestID}
+	last, err := r.deps.Bus.Last(ctx, log)
+	begun := err == nil
+	switch {
+	case begun && (last.Terminal() || time.Since(last.Time) < r.quiet()):
+		return nil
+	case err != nil && !errors.Is(err, bus.ErrNotFound):
+		return err
+	}
+	accepted, err := r.deps.Bus.Accepted(ctx, log)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil // the stream has forgotten it, and nobody can write its log any more
+	}
+	if err != nil {
+		return err
+	}
+	abort, err := r.deps.Bus.Aborted(ctx, log)
+	switch {
+	case err == nil && (!begun || time.Since(abort.At) > patience):
+		return r.conclude(ctx, Aborted, accepted, &loop.Abort{Reason: abort.Reason})
+	case err != nil && !errors.Is(err, bus.ErrNotFound):
+		return err
+	case !begun:
+		r.deps.Count(ctx, Pointed)
+		return r.deps.Requests.Next(ctx, log.Tenant, open.ThreadID)
+	}
+	late, err := r.late(ctx, open, log)
+	if err != nil {
+		return err
+	}
+	if !late {
+		r.deps.Count(ctx, Pointed)
+		return r.deps.Requests.Point(ctx, accepted)
+	}
+	return r.conclude(ctx, TimedOut, accepted, tooLate(accepted, r.deps.Requests.Time(accepted.AgentID)))
+}
+
+func tooLate(a command.Accepted, limit time.Duration) error {
+	return fault.New(fault.StreamTimeout, "agent %s did not finish within %s; try again", a.AgentID, limit)
+}
+
+// late reports whether a request that has begun is past its time: its runner, if it had one, would have ended it.
+func (r *Reaper) late(ctx context.Context, open query.OpenRequest, log bus.LogID) (bool, error) {
+	limit := r.deps.Requests.Time(open.AgentID) + r.quiet()
+	if time.Since(open.CreatedAt) < limit {
+		return false, nil // it began later than that
+	}
+	for first, err := range r.deps.Bus.Read(ctx, log, 0) {
+		if err != nil {
+			return false, fmt.Errorf("start of its log: %w", err)
+		}
+		return time.Since(first.Time) > limit, nil
+	}
+	return false, nil
+}

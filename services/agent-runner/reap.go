@@ -1,0 +1,56 @@
+package agentrunner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
+)
+
+// requests is what the reaper can do about one.
+type requests struct{ runner *Runner }
+
+var _ reaper.Requests = requests{}
+
+// Conclude implements reaper.Requests.
+func (q requests) Conclude(ctx context.Context, a command.Accepted, cause error) error {
+	err := q.runner.claim(ctx, a, 0, func(ctx context.Context, c *claim) error {
+		request := c.request()
+		request.State.Fold(c.own...)
+		return loop.Refuse(ctx, request, cause)
+	})
+	if err != nil && !errors.Is(err, bus.ErrEnded) {
+		return err
+	}
+	return q.Next(ctx, a.Tenant, a.ThreadID)
+}
+
+// Next implements reaper.Requests.
+func (q requests) Next(ctx context.Context, tenant, threadID string) error {
+	return q.runner.next(ctx, tenant, threadID, -1)
+}
+
+// Point implements reaper.Requests.
+func (q requests) Point(ctx context.Context, a command.Accepted) error {
+	for record, err := range q.runner.deps.Bus.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
+		if err != nil {
+			return err
+		}
+		if record.RequestID == a.RequestID {
+			return q.runner.point(ctx, a, record.Index)
+		}
+	}
+	return nil
+}
+
+// Time implements reaper.Requests.
+func (q requests) Time(agentID string) time.Duration {
+	if agent, ok := q.runner.agents[agentID]; ok {
+		return agent.Time
+	}
+	return defaultTime
+}
