@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -100,55 +99,64 @@ func start(t *testing.T, p *stack.Process) {
 
 // watch is a client that reads one response in the background.
 type watch struct {
-	status int
 	header http.Header
 	done   chan struct{}
 
-	mu      sync.Mutex
-	tr      transcript
-	at      []time.Time // when each event came
-	comment bytes.Buffer
-	retry   time.Duration
-	err     error // nil after a clean end
+	mu    sync.Mutex
+	tr    transcript
+	at    []time.Time // when each event came
+	tail  []byte      // the last of what came
+	retry time.Duration
+	err   error // nil after a clean end
 }
 
 // read makes a request and reads the events that answer it until the response ends.
 func (l lab) read(ctx context.Context, t *testing.T, method, url, body string, headers ...header) *watch {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	w, err := try(ctx, method, url, body, headers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return w
+}
+
+// try is read for what may be refused.
+func try(ctx context.Context, method, url, body string, headers ...header) (*watch, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
 	for _, h := range headers {
 		request.Header.Set(h[0], h[1])
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s answers %s: %s", method, url, response.Status, readAll(t, response))
+		defer response.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+		return nil, errors.Join(fmt.Errorf("%s %s answers %s: %s", method, url, response.Status, text), err)
 	}
-	w := &watch{status: response.StatusCode, header: response.Header, done: make(chan struct{})}
+	w := &watch{header: response.Header, done: make(chan struct{})}
 	w.tr.RequestID, w.tr.ThreadID = response.Header.Get("X-Request-Id"), response.Header.Get("X-Thread-Id")
-	go func() { // ends with the response; end waits for it
+	go func() { // ends with the response; whoever reads waits for done
 		defer close(w.done)
 		defer response.Body.Close()
-		w.follow(sse.NewReader(io.TeeReader(response.Body, comments{w})))
+		w.follow(sse.NewReader(io.TeeReader(response.Body, tail{w})))
 	}()
-	return w
+	return w, nil
 }
 
-// comments keeps the last of what came, where comments are seen that a reader of events skips.
-type comments struct{ w *watch }
+// tail keeps the last bytes of a response: comments, which a reader of events skips, and where it was cut.
+type tail struct{ w *watch }
 
-func (c comments) Write(p []byte) (int, error) {
+func (c tail) Write(p []byte) (int, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	if c.w.comment.Len() > 4096 {
-		c.w.comment.Reset()
-	}
-	return c.w.comment.Write(p)
+	c.w.tail = append(c.w.tail, p...)
+	c.w.tail = c.w.tail[max(0, len(c.w.tail)-200):]
+	return len(p), nil
 }
 
 func (w *watch) follow(reader *sse.Reader) {
@@ -187,6 +195,36 @@ func (l lab) resume(t *testing.T, gateway int, requestID, lastID string) *watch 
 		headers = append(headers, header{"Last-Event-ID", lastID})
 	}
 	return l.read(t.Context(), t, http.MethodGet, l.Gateways[gateway]+"/v1/requests/"+requestID+"/stream", "", headers...)
+}
+
+// persist reads a request on behind what came of it, at one gateway after the other, however often it is cut, and starts
+// over when it is told to: as a good client does. It gives up after two minutes.
+func (l lab) persist(ctx context.Context, came transcript) (transcript, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for turn := 0; ; turn++ {
+		var headers []header
+		if came.LastID != "" {
+			headers = append(headers, header{"Last-Event-ID", came.LastID})
+		}
+		gateway := l.Gateways[turn%len(l.Gateways)]
+		w, err := try(ctx, http.MethodGet, gateway+"/v1/requests/"+came.RequestID+"/stream", "", headers...)
+		if err == nil {
+			<-w.done
+			if w.header.Get("X-Stream-Reset") == "true" {
+				came = transcript{RequestID: came.RequestID, ThreadID: came.ThreadID}
+			}
+			came, err = join(came, w.seen()), w.err
+		}
+		if err == nil {
+			return came, nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return came, fmt.Errorf("request %s has not ended after %d events: %w", came.RequestID, len(came.Events), err)
+		}
+	}
 }
 
 // seen is what has come so far.
@@ -354,11 +392,12 @@ func metric(t *testing.T, p *stack.Process, name, label string) (sum float64) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(readAll(t, response)) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
-		if series == line || !strings.HasPrefix(series, name+"{") && !strings.HasPrefix(series, name+" ") {
+		space := strings.LastIndexByte(strings.TrimSpace(line), ' ')
+		if space < 0 {
 			continue
 		}
-		if !strings.Contains(series, label) {
+		series, value := line[:space], strings.TrimSpace(line[space:])
+		if base, _, _ := strings.Cut(series, "{"); base != name || !strings.Contains(series, label) {
 			continue
 		}
 		number, err := strconv.ParseFloat(value, 64)
