@@ -168,9 +168,11 @@ func isShorthandAddress(host string) bool {
 		return false
 	}
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
-	last := labels[len(labels)-1]
-	_, err := strconv.ParseUint(last, 0, 64)
-	return err == nil || strings.Trim(last, "0123456789") == ""
+	last := strings.ToLower(labels[len(labels)-1])
+	if digits, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(digits, "0123456789abcdef") == "" // "0x" alone is zero to some
+	}
+	return strings.Trim(last, "0123456789") == ""
 }
 
 // dial connects to address ("host:port") and lets the guard see each address that the host resolves to.

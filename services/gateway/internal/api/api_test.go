@@ -24,21 +24,27 @@ import (
 // broken is an API without a bus: what asks for one panics.
 func broken(t *testing.T) (url string, log *strings.Builder) {
 	t.Helper()
+	handler, log := brokenHandler(t)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL, log
+}
+
+func brokenHandler(t *testing.T) (handler http.Handler, log *strings.Builder) {
+	t.Helper()
 	meter, err := measure.New(noop.NewMeterProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
 	log = &strings.Builder{}
-	handler, err := api.New(api.Deps{
+	handler, err = api.New(api.Deps{
 		Meter: meter, Streamer: stream.NewStreamer(time.Second, time.Second, meter),
 		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: native.Dialect{}}}, Log: slog.New(slog.NewJSONHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return server.URL, log
+	return handler, log
 }
 
 func get(t *testing.T, url string) (int, http.Header, string) {

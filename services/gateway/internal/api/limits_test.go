@@ -1,0 +1,167 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+)
+
+// archive is a log of which a page takes a second to read. What is behind the last page takes as long as it takes.
+type archive struct {
+	pages           int
+	reading, atOnce *atomic.Int32
+	at              event.Frame
+}
+
+func (a *archive) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
+	if a.pages == 0 {
+		<-time.After(wait)
+		return event.Frame{}, bus.ErrIdle
+	}
+	a.pages--
+	if now := a.reading.Add(1); now > a.atOnce.Load() {
+		a.atOnce.Store(now)
+	}
+	<-time.After(time.Second)
+	a.reading.Add(-1)
+	return a.at, ctx.Err()
+}
+
+func (a *archive) Ready() bool { return false }
+func (a *archive) Close()      {}
+
+func TestReplaysTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const clients, places, pages = 10, 2, 3
+		var reading, atOnce atomic.Int32
+		paced := api.Replays(places)
+		ended := make(chan int, clients)
+		begun := time.Now()
+		for range clients {
+			frames := paced(&archive{pages: pages, reading: &reading, atOnce: &atOnce})
+			go func() {
+				n := 0
+				for n < pages {
+					if _, err := frames.Next(t.Context(), time.Minute); err == nil {
+						n++
+					}
+				}
+				ended <- n
+			}()
+		}
+		for range clients {
+			<-ended
+		}
+		if atOnce.Load() != places {
+			t.Errorf("%d read at once, want %d", atOnce.Load(), places)
+		}
+		if took := time.Since(begun); took != clients*pages/places*time.Second {
+			t.Errorf("all took %v, want no pause between turns", took)
+		}
+	})
+}
+
+func TestAStreamThatHasCaughtUpTakesNoTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reading, atOnce atomic.Int32
+		paced := api.Replays(1)
+		live := make([]interface {
+			Next(context.Context, time.Duration) (event.Frame, error)
+		}, 5)
+		for i := range live {
+			live[i] = paced(&archive{reading: &reading, atOnce: &atOnce})
+			if _, err := live[i].Next(t.Context(), time.Minute); !errors.Is(err, bus.ErrIdle) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		begun := time.Now()
+		ended := make(chan struct{})
+		for _, frames := range live { // each waits for what may come, and none for another
+			go func() {
+				_, _ = frames.Next(t.Context(), time.Minute)
+				ended <- struct{}{}
+			}()
+		}
+		for range live {
+			<-ended
+		}
+		if took := time.Since(begun); took != time.Minute {
+			t.Errorf("took %v, want all to wait side by side", took)
+		}
+	})
+}
+
+func TestAWaitForATurnIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reading, atOnce atomic.Int32
+		paced := api.Replays(1)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			frames := paced(&archive{pages: 1, reading: &reading, atOnce: &atOnce})
+			_, _ = frames.Next(t.Context(), time.Minute)
+		}()
+		synctest.Wait()
+		frames := paced(&archive{pages: 1, reading: &reading, atOnce: &atOnce})
+		if _, err := frames.Next(t.Context(), 100*time.Millisecond); !errors.Is(err, bus.ErrIdle) {
+			t.Errorf("got %v, want ErrIdle, so that a heartbeat can be written", err)
+		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := frames.Next(left, time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a client that has left: got %v", err)
+		}
+		<-ended
+	})
+}
+
+// deadlined is a response whose connection notes the deadlines that it is given.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	read, write []time.Time
+}
+
+func (d *deadlined) SetReadDeadline(at time.Time) error {
+	d.read = append(d.read, at)
+	return nil
+}
+
+func (d *deadlined) SetWriteDeadline(at time.Time) error {
+	d.write = append(d.write, at)
+	return nil
+}
+
+func TestEveryAnswerHasADeadline(t *testing.T) {
+	t.Parallel()
+	handler, _ := brokenHandler(t)
+	for _, path := range []string{"/healthz", "/openapi.yaml", "/v1/agents", "/v1/threads/t", "/nowhere"} {
+		for _, body := range []string{"", "x"} {
+			w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, io.NopCloser(strings.NewReader(body)))
+			if r.ContentLength = int64(len(body)); body == "" {
+				r.Body = http.NoBody
+			}
+			handler.ServeHTTP(w, r)
+			if len(w.write) == 0 || time.Until(w.write[0]) > time.Minute || time.Until(w.write[0]) < 30*time.Second {
+				t.Errorf("%s: got deadlines %v to write", path, w.write)
+			}
+			if (len(w.read) > 0) != (body != "") || body != "" && time.Until(w.read[0]) > 30*time.Second {
+				t.Errorf("%s with body %q: got deadlines %v to read", path, body, w.read)
+			}
+		}
+	}
+}
