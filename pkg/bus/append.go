@@ -63,6 +63,7 @@ func (b *Bus) readBack(ctx context.Context, stream, subject, msgID string) (uint
 	if newest.Header.Get(jetstream.MsgIDHeader) != msgID {
 		return 0, ErrConflict
 	}
+	b.weak.reached("read-back")
 	return newest.Sequence, nil
 }
 

@@ -54,6 +54,7 @@ type Bus struct {
 	js     jetstream.JetStream
 	prefix string
 	feeds  feeds
+	weak   weakness // nothing, but in builds for tests
 
 	mu          sync.Mutex
 	incarnation string
@@ -80,7 +81,8 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 		nc.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	return &Bus{broker: server{nc}, nc: nc, js: js, prefix: o.Prefix}, nil
+	weak := newWeakness()
+	return &Bus{broker: weak.broker(server{nc}), nc: nc, js: js, prefix: o.Prefix, weak: weak}, nil
 }
 
 func dial(ctx context.Context, o Options) (*nats.Conn, error) {

@@ -176,3 +176,10 @@ func (f *feed) at(n uint64) (frame event.Frame, ok bool, changed <-chan struct{}
 		}
 	}
 }
+
+// oldest returns the first frame of a ring that holds some.
+func (f *feed) oldest() event.Frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ring[0]
+}

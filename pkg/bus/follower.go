@@ -129,6 +129,12 @@ func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 		return event.Frame{}, false, nil
 	}
 	frame, ok, changed, behind := f.feed.at(f.log.n)
+	if behind {
+		f.bus.weak.reached("gap")
+	}
+	if behind && f.bus.weak.noGapFilling() {
+		frame, ok = f.feed.oldest(), true
+	}
 	if ok {
 		f.log.skip(frame)
 		f.gave(frame)
@@ -156,6 +162,9 @@ func (f *Follower) check(ctx context.Context) {
 	newest, err := f.log.frame(f.bus.lastDirect(ctx, f.bus.eventsStream(), f.log.subject))
 	if err == nil && newest.Next() > f.log.n {
 		f.stale, f.log.known.Newest = true, newest
+		if f.look > firstLook {
+			f.bus.weak.reached("tail")
+		}
 	}
 }
 

@@ -67,6 +67,9 @@ func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int
 		}
 		handlers.Go(func() {
 			defer func() { <-free }()
+			if b.weak.earlyAck() {
+				_ = msg.Ack()
+			}
 			settle(msg, serve(context.WithoutCancel(ctx), msg, beat, handle))
 		})
 	}

@@ -79,12 +79,12 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 			Duplicates: duplicates, AllowDirect: true,
 		}
 	}
-	return []jetstream.StreamConfig{
+	return b.weak.streams([]jetstream.StreamConfig{
 		journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindCommand),
 		journal(b.resultsStream(), kindStarted, kindResult),
 		queue(b.requestsStream(), kindRequest),
 		queue(b.toolsStream(), kindTool),
-	}
+	}, b.eventsStream())
 }
 
 // consumers lists the durable consumers by stream.
@@ -183,7 +183,7 @@ func checkStream(have, want jetstream.StreamConfig) error {
 	switch {
 	case have.Retention != want.Retention:
 		return fmt.Errorf("retention is %s, must be %s", have.Retention, want.Retention)
-	case have.Discard != jetstream.DiscardNew:
+	case have.Discard != want.Discard:
 		return errors.New("discard is old, must be new: with old it loses what was acknowledged")
 	case !have.AllowDirect:
 		return errors.New("allow_direct is off, must be on")

@@ -254,6 +254,7 @@ func (w *Writer) drain(ctx context.Context) {
 		err := w.store(ctx, f, msgID)
 		if errors.Is(err, ErrConflict) {
 			err = ErrFenced
+			w.bus.weak.fenced(w.subject, w.sequence, w.epoch)
 		}
 		if err != nil {
 			w.fail(err)
