@@ -120,6 +120,9 @@ func (l lab) read(ctx context.Context, t *testing.T, method, url, body string, h
 	return w
 }
 
+// errSeenAll says that a client has seen the end of a request already.
+var errSeenAll = errors.New("there is nothing behind the last event")
+
 // try is read for what may be refused.
 func try(ctx context.Context, method, url, body string, headers ...header) (*watch, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -132,6 +135,9 @@ func try(ctx context.Context, method, url, body string, headers ...header) (*wat
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
+	}
+	if response.StatusCode == http.StatusNoContent {
+		return nil, errors.Join(errSeenAll, response.Body.Close())
 	}
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
@@ -216,7 +222,7 @@ func (l lab) persist(ctx context.Context, came transcript) (transcript, error) {
 			}
 			came, err = join(came, w.seen()), w.err
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, errSeenAll) {
 			return came, nil
 		}
 		select {
