@@ -244,3 +244,9 @@ func texts(content []event.Content) string {
 	}
 	return strings.Join(parts, "|")
 }
+
+func folded(events []event.Event) *transcript.State {
+	s := new(transcript.State)
+	s.Fold(events...)
+	return s
+}
