@@ -186,6 +186,34 @@ func TestAThreadThatIsBusy(t *testing.T) {
 	}
 }
 
+func TestSteerAndFollowUp(t *testing.T) {
+	t.Parallel()
+	s := shared()
+	first := begin(t, nil, s.at("chat", "--json", "-m", "/say begun\n/sleep 2s")...)
+	first.out.await(t, `"event":"text"`)
+	opening, _, _ := strings.Cut(first.out.String(), "\n")
+	e, err := event.Decode([]byte(opening))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := execute(t, 0, s.at("follow-up", e.RequestID, "/say", "and", "then")...)
+	if out, _ := execute(t, 0, s.at("steer", e.RequestID, "/say", "steered")...); out != "told "+e.RequestID+"\n" {
+		t.Errorf("steer: %q", out)
+	}
+	if out, _ := first.wait(t, 0); !strings.Contains(out, `"text":"steered"`) {
+		t.Errorf("the steer was not read: %s", out)
+	}
+	if out, _ := execute(t, 0, s.at("tail", strings.TrimSpace(next))...); out != "and then\n" {
+		t.Errorf("the follow-up: %q", out)
+	}
+	if _, side := execute(t, exitFailed, s.at("steer", e.RequestID, "late")...); !strings.Contains(side, "request_finished") {
+		t.Errorf("a late steer: %q", side)
+	}
+	if out, _ := execute(t, 0, s.at("--json", "follow-up", e.RequestID, "/say x")...); !strings.Contains(out, `"status":"queued"`) {
+		t.Errorf("a follow-up as JSON: %q", out)
+	}
+}
+
 func TestTail(t *testing.T) {
 	t.Parallel()
 	s := shared()
