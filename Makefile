@@ -10,6 +10,9 @@ LINTVERSION := v2.15.0
 FUZZTIME    ?= 10s
 BENCHTIME   ?= 1s
 BENCHFLAGS  ?=
+SEEDS       ?= 1
+DURATION    ?= 45s
+CHAOSFLAGS  ?=
 CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/state/... ./services/...
 
 .DEFAULT_GOAL := help
@@ -55,6 +58,10 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## measure the product, in processes, beside a plain HTTP server (BENCHFLAGS="-only first")
 	go run ./cmd/bench $(BENCHFLAGS)
+
+.PHONY: chaos
+chaos: ## do harm to separate processes under load, and check every promise (SEEDS=20 DURATION=45s CHAOSFLAGS="-nodes both")
+	go run ./cmd/chaos -seeds $(SEEDS) -duration $(DURATION) $(CHAOSFLAGS)
 
 .PHONY: microbench
 microbench: ## run the benchmarks of single packages for BENCHTIME (1s) each

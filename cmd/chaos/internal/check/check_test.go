@@ -252,6 +252,11 @@ func TestEachViolationIsFound(t *testing.T) {
 		{"a key with two requests", "I6", func(_ *testing.T, r *Run) {
 			r.Entries[postAgain].Request, r.Entries[postAgain].Actions = asker, nil
 		}},
+		{"a steer that is taken up twice", "I6", func(t *testing.T, r *Run) {
+			cut(r, stopped, 1)
+			said := event.Input{ThreadID: "thr_b", SteerID: "steer_1"}
+			write(t, log(r, stopped), stopped, 1, 16, 5.1, said, said, event.Aborted{ThreadID: "thr_b"})
+		}},
 		{"a request that is not found", "I6", func(_ *testing.T, r *Run) { r.Entries[readRest].Status = 404 }},
 
 		{"an unsafe call that runs twice", "I7", func(_ *testing.T, r *Run) { r.Executions = append(r.Executions, r.Executions[0]) }},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // sessions is I3.
@@ -113,12 +114,38 @@ func (r *Run) posts() []Violation {
 		}
 		requests[key] = e.Request
 	}
+	found = append(found, r.steers()...)
 	for _, e := range r.of(record.Read) {
 		if e.Status == 404 {
 			found = append(found, violation(ID{e.Tenant, e.Request}, "it was taken, and over %s it is not found", e.Gateway))
 		}
 	}
 	return found
+}
+
+// steers finds what the model has read twice.
+func (r *Run) steers() []Violation {
+	return r.each(func(id ID, l *Log) []Violation {
+		var found []Violation
+		read := map[string]bool{}
+		for _, f := range l.Frames {
+			for line := range f.Each() {
+				if line.Name != event.NameInput {
+					continue
+				}
+				e, err := event.Decode(line.JSON)
+				input, ok := e.Body.(event.Input)
+				if err != nil || !ok || input.SteerID == "" {
+					continue
+				}
+				if read[input.SteerID] {
+					found = append(found, violation(id, "event %d takes up steer %s for the second time", line.N, input.SteerID))
+				}
+				read[input.SteerID] = true
+			}
+		}
+		return found
+	})
 }
 
 func (r *Run) onThread(id ID, thread string) bool {

@@ -19,19 +19,23 @@ const (
 
 // The rare paths: see [Run.Sometimes].
 const (
-	PathTakeover  = "takeover"
-	PathAborted   = "aborted"
-	PathConflict  = "action resolved twice at once"
-	PathReplayed  = "POST without an answer, repeated"
-	PathResumed   = "stream resumed"
-	PathDiscarded = "open block discarded"
+	PathTakeover   = "takeover"
+	PathAborted    = "aborted"
+	PathConflict   = "action resolved twice at once"
+	PathReplayed   = "POST without an answer, repeated"
+	PathResumed    = "stream resumed"
+	PathDiscarded  = "open block discarded"
+	PathSteered    = "steer taken up"
+	PathWaited     = "request waited on its thread"
+	PathNeverRan   = "aborted before its turn"
+	PathHandedOver = "handed over at a stop"
 )
 
 // Paths are the rare paths that many runs together must have taken, the marks of the services among them.
 func Paths() []string {
 	return []string{
 		PathTakeover, PathAborted, PathConflict, PathReplayed, PathResumed, PathDiscarded,
-		MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail", "reaper",
+		PathSteered, PathWaited, PathNeverRan, PathHandedOver, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
 	}
 }
 
@@ -48,8 +52,20 @@ func (r *Run) Sometimes() map[string]int {
 		if l.Terminal() == event.NameAborted {
 			taken[PathAborted]++
 		}
+		if neverRan(l) {
+			taken[PathNeverRan]++
+		}
 		for _, f := range l.Frames {
 			taken[PathDiscarded] += strings.Count(string(f.Lines), `"discarded":true`)
+			taken[PathSteered] += strings.Count(string(f.Lines), `"steerId":`)
+			taken[PathHandedOver] += strings.Count(string(f.Lines), `"released":true`)
+		}
+	}
+	for _, records := range r.Threads {
+		for _, t := range records {
+			if t.Behind > 0 {
+				taken[PathWaited]++
+			}
 		}
 	}
 	unknown := map[string]bool{}

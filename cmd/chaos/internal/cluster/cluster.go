@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -150,6 +151,10 @@ func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) 
 		"CONFIG_FILE=" + file, "REDIS_URL=redis://" + c.Find(Redis)[0].Addr + "/0", "DATABASE_URL=" + c.Database,
 		"KEY_PEPPER=" + pepper, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
 	}
+	if c.options.Weaken != "" { // it may be the streams that are weak
+		common = append(common, "NATS_PROVISION=create", "NATS_ACK_WAIT="+c.options.AckWait.String(),
+			"NATS_REPLICAS="+strconv.Itoa(c.options.Nodes))
+	}
 	var made []*Node
 	for _, kind := range Services() {
 		for i := range 2 {
@@ -253,5 +258,15 @@ agents:
   demo:
     backend: scripted
     tools: [journal_none, journal_idempotent, journal_unsafe, journal_approved, calculator, echo]
+    limits: {time: 5m}
+  patient:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe]
+    onBusy: queue
+    limits: {time: 5m}
+  hasty:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe]
+    onBusy: interrupt
     limits: {time: 5m}
 `

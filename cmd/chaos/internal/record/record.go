@@ -21,6 +21,7 @@ type Op string
 const (
 	Post  Op = "post"  // started a request
 	Abort Op = "abort" // asked for the end of a request
+	Steer Op = "steer" // said something to a request that runs
 	Read  Op = "read"  // read a stream over one connection
 	Spy   Op = "spy"   // asked for what belongs to another tenant
 	Probe Op = "probe" // a small request, to see how long an answer takes

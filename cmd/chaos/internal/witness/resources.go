@@ -116,13 +116,17 @@ func measureService(ctx context.Context, n *cluster.Node) ([]held, error) {
 func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 	consumers, subscriptions := 0.0, 0.0
 	for _, n := range w.Cluster.Find(cluster.NATS) {
-		var server struct {
-			Subscriptions float64 `json:"subscriptions"`
+		var clients struct {
+			Connections []struct {
+				Subscriptions float64 `json:"subscriptions"`
+			} `json:"connections"`
 		}
-		if err := getJSON(ctx, n.Admin+"/varz", &server); err != nil {
+		if err := getJSON(ctx, n.Admin+"/connz", &clients); err != nil {
 			return nil, err
 		}
-		subscriptions += server.Subscriptions
+		for _, c := range clients.Connections {
+			subscriptions += c.Subscriptions
+		}
 		var js struct {
 			Consumers float64 `json:"consumers"`
 		}
@@ -133,7 +137,7 @@ func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 	}
 	return []held{
 		{"nats", "consumers", consumers, 0},
-		{"nats", "subscriptions", subscriptions, 60},
+		{"nats", "subscriptions of clients", subscriptions, 24},
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -14,12 +15,26 @@ import (
 
 // order is a request that a user wants made.
 type order struct {
+	agent   string // "" = demo
+	follows string // the request that it is a follow-up of; its agent and thread are meant
 	body    event.AgentRequest
 	key     string // "" = none, so that an attempt without an answer is not repeated
 	stream  bool   // read its events in the same response
 	reader  reader // with stream
 	allow   bool   // what the action results say
 	patient bool   // also ask again while the thread is busy
+}
+
+func (o order) path() string {
+	agent := "/v1/agents/" + cmp.Or(o.agent, "demo")
+	switch {
+	case o.follows != "":
+		return "/v1/requests/" + o.follows + "/follow-up"
+	case o.stream:
+		return agent + "/stream" + o.reader.query()
+	default:
+		return agent + "/requests"
+	}
 }
 
 // outcome is what a user knows afterwards.
@@ -64,11 +79,7 @@ func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	path := "/v1/agents/demo/requests"
-	if o.stream {
-		path = "/v1/agents/demo/stream" + o.reader.query()
-	}
-	request, err := u.request(ctx, http.MethodPost, gateway+path, string(body))
+	request, err := u.request(ctx, http.MethodPost, gateway+o.path(), string(body))
 	if err != nil {
 		entry.Error = err.Error()
 		log.Add(entry)
@@ -124,17 +135,32 @@ func codeOf(status int, body []byte) string {
 	return failure.Code
 }
 
-// ask sends a small request and records it. It returns the status, 0 = unknown.
-func (u *user) ask(ctx context.Context, op record.Op, method, request, suffix string) int {
+// question is a small request about another one.
+type question struct {
+	op      record.Op
+	method  string
+	request string
+	suffix  string // of the path
+	key     string
+	body    string
+}
+
+// ask sends a question and records it. It returns the status, 0 = unknown.
+func (u *user) ask(ctx context.Context, q question) int {
 	log, gateway := u.crew.Log, u.gateway()
-	entry := record.Entry{At: log.Now(), Actor: u.name, Op: op, Tenant: u.tenant, Gateway: gateway, Request: request}
+	entry := record.Entry{
+		At: log.Now(), Actor: u.name, Op: q.op, Tenant: u.tenant, Gateway: gateway, Request: q.request, Key: q.key,
+	}
 	defer func() { log.Add(entry) }()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	call, err := u.request(ctx, method, gateway+"/v1/requests/"+request+suffix, "")
+	call, err := u.request(ctx, q.method, gateway+"/v1/requests/"+q.request+q.suffix, q.body)
 	if err != nil {
 		entry.Error = err.Error()
 		return 0
+	}
+	if q.key != "" {
+		call.Header.Set("Idempotency-Key", q.key)
 	}
 	response, err := u.crew.http.Do(call)
 	if err != nil {
@@ -148,14 +174,26 @@ func (u *user) ask(ctx context.Context, op record.Op, method, request, suffix st
 	return response.StatusCode
 }
 
-// abort asks for the end of a request until there is an answer.
-func (u *user) abort(ctx context.Context, request string) {
+// insist asks until there is an answer.
+func (u *user) insist(ctx context.Context, q question) {
 	for {
-		status := u.ask(ctx, record.Abort, http.MethodPost, request, "/abort")
+		status := u.ask(ctx, q)
 		if status != 0 && status < http.StatusInternalServerError || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
 			return
 		}
 	}
+}
+
+func (u *user) abort(ctx context.Context, request string) {
+	u.insist(ctx, question{op: record.Abort, method: http.MethodPost, request: request, suffix: "/abort"})
+}
+
+// steer says something to a request that runs.
+func (u *user) steer(ctx context.Context, request string) {
+	u.insist(ctx, question{
+		op: record.Steer, method: http.MethodPost, request: request, suffix: "/steer", key: u.label("key"),
+		body: `{"messages":[{"role":"user","content":"/say as you wish"}]}`,
+	})
 }
 
 // spy asks for what belongs to another tenant.
@@ -164,9 +202,16 @@ func (u *user) spy(ctx context.Context) {
 	if request == "" {
 		return
 	}
-	u.ask(ctx, record.Spy, http.MethodGet, request, "")
-	u.ask(ctx, record.Spy, http.MethodGet, request, "/stream")
-	u.ask(ctx, record.Spy, http.MethodPost, request, "/abort")
+	for _, q := range []question{
+		{method: http.MethodGet},
+		{method: http.MethodGet, suffix: "/stream"},
+		{method: http.MethodPost, suffix: "/abort"},
+		{method: http.MethodPost, suffix: "/steer", body: `{"messages":[{"role":"user","content":"/say let me in"}]}`},
+		{method: http.MethodPost, suffix: "/follow-up", body: `{"messages":[{"role":"user","content":"/say let me in"}]}`},
+	} {
+		q.op, q.request = record.Spy, request
+		u.ask(ctx, q)
+	}
 }
 
 // Canary is a text that only its tenant may ever read.

@@ -21,8 +21,10 @@ func (u *user) tell(ctx context.Context) {
 		u.streamed(ctx)
 	case n < 50:
 		u.background(ctx)
-	case n < 70:
+	case n < 62:
 		u.conversation(ctx)
+	case n < 74:
+		u.crowded(ctx)
 	case n < 90:
 		u.acting(ctx)
 	case n < 95:
@@ -77,7 +79,7 @@ func (u *user) streamed(ctx context.Context) {
 	defer others.Wait()
 	r := u.newReader()
 	script := u.script()
-	if u.chance(50) {
+	if u.chance(70) {
 		// Started elsewhere, so that its id is known before it ends.
 		got, _ := u.post(ctx, order{body: says("", script), key: u.key()})
 		if !got.taken() {
@@ -95,11 +97,18 @@ func (u *user) streamed(ctx context.Context) {
 
 // beside lets others abort and read the same request.
 func (u *user) beside(ctx context.Context, others *sync.WaitGroup, request string) {
-	if u.chance(30) {
-		aborter, after := u.fork(), u.between(0, 2*time.Second)
+	if u.chance(50) {
+		aborter, after := u.fork(), u.between(0, 1500*time.Millisecond)
 		others.Go(func() {
 			pause(ctx, after)
 			aborter.abort(ctx, request)
+		})
+	}
+	if u.chance(20) {
+		talker, after := u.fork(), u.between(0, time.Second)
+		others.Go(func() {
+			pause(ctx, after)
+			talker.steer(ctx, request)
 		})
 	}
 	for range u.rng.IntN(3) {
@@ -142,6 +151,35 @@ func (u *user) conversation(ctx context.Context) {
 		thread = got.thread
 		u.follow(ctx, u.newReader(), got.request, &transcript{})
 	}
+}
+
+// crowded puts several requests on one thread at once, where they wait for one another or interrupt one another.
+func (u *user) crowded(ctx context.Context) {
+	agent := []string{"patient", "hasty"}[u.rng.IntN(2)]
+	first, _ := u.post(ctx, order{agent: agent, body: says("", u.script()), key: u.label("key")})
+	if !first.taken() {
+		return
+	}
+	var others sync.WaitGroup
+	for range 1 + u.rng.IntN(3) {
+		other := u.fork()
+		o := order{agent: agent, body: says(first.thread, "/say next\n/sleep 200ms"), key: other.label("key")}
+		if other.chance(30) {
+			o.follows, o.body.ThreadID = first.request, ""
+		}
+		others.Go(func() {
+			got, _ := other.post(ctx, o)
+			if !got.taken() {
+				return
+			}
+			if other.chance(30) {
+				other.abort(ctx, got.request)
+			}
+			other.follow(ctx, other.newReader(), got.request, &transcript{})
+		})
+	}
+	u.follow(ctx, u.newReader(), first.request, &transcript{})
+	others.Wait()
 }
 
 // acting waits for an action and resolves it twice at the same time, with different answers.
