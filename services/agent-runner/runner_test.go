@@ -33,6 +33,7 @@ type stack struct {
 	bus     *bus.Bus
 	history *history
 	actions *actions
+	redis   agentrunner.Actions
 	grace   time.Duration
 	leave   time.Duration // Deps.HandOver
 	sweep   time.Duration
@@ -45,8 +46,9 @@ type stack struct {
 func newStack(t *testing.T) *stack {
 	t.Helper()
 	b := bustest.New(t)
+	redis := &actions{open: map[string]state.Action{}}
 	return &stack{
-		t: t, bus: b, history: &history{bus: b}, actions: &actions{open: map[string]state.Action{}},
+		t: t, bus: b, history: &history{bus: b}, actions: redis, redis: redis,
 		grace: 10 * time.Second, sweep: time.Hour, backend: scripted.New(),
 		agents: map[string]config.Agent{"demo": {
 			Backend: "scripted", Model: "scripted", Tools: []string{"calculator", "slow", "delete_file"}, AskUser: true,
@@ -67,7 +69,7 @@ func (s *stack) runner(name string) (stop func()) {
 		specs[spec.Name] = spec
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: s.bus, History: s.history, Actions: s.actions, Specs: specs,
+		Bus: s.bus, History: s.history, Actions: s.redis, Specs: specs,
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
 		Backends: map[string]backend.Backend{"demo": s.backend},
 		Log:      slog.New(slog.DiscardHandler), Slots: 4, Name: name, Build: "test", Grace: s.grace,
@@ -127,22 +129,39 @@ func (s *stack) answer(result event.ActionResult) bus.LogID {
 // accept does what a gateway does with a request.
 func (s *stack) accept(request event.AgentRequest) bus.LogID {
 	s.t.Helper()
-	ctx := s.t.Context()
+	accepted, next := s.record(request)
+	s.append(accepted, next)
+	if err := s.bus.Start(s.t.Context(), accepted, next.Index); err != nil {
+		s.t.Fatal(err)
+	}
+	return bus.LogID{Tenant: tenant, RequestID: accepted.RequestID}
+}
+
+// record makes the records of the thread's next request.
+func (s *stack) record(request event.AgentRequest) (command.Accepted, command.Thread) {
 	s.n++
 	id := "req_" + string(rune('a'+s.n-1))
 	accepted := command.Accepted{Tenant: tenant, RequestID: id, ThreadID: "thr_1", AgentID: "demo", Owner: "me", Request: request, At: time.Now()}
-	if _, _, err := s.bus.Accept(ctx, accepted); err != nil {
-		s.t.Fatal(err)
-	}
 	next := command.Thread{ThreadID: "thr_1", Owner: "me", AgentID: "demo", RequestID: id, Index: s.n - 1, At: time.Now()}
+	return accepted, next
+}
+
+func (s *stack) append(accepted command.Accepted, next command.Thread) {
+	s.t.Helper()
+	if _, _, err := s.bus.Accept(s.t.Context(), accepted); err != nil {
+		s.t.Fatal(err)
+	}
 	var err error
-	if s.newest, err = s.bus.AdvanceThread(ctx, tenant, next, s.newest.Sequence); err != nil {
+	if s.newest, err = s.bus.AdvanceThread(s.t.Context(), tenant, next, s.newest.Sequence); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.bus.Start(ctx, accepted, next.Index); err != nil {
-		s.t.Fatal(err)
-	}
-	return bus.LogID{Tenant: tenant, RequestID: id}
+}
+
+// limit bounds the time of the demo agent's requests.
+func (s *stack) limit(d time.Duration) {
+	a := s.agents["demo"]
+	a.Limits.Time = config.Duration(d)
+	s.agents["demo"] = a
 }
 
 // until follows a log until an event fits, and returns the events up to there.
@@ -211,6 +230,8 @@ type history struct {
 	bus  *bus.Bus
 	down bool
 	asks int
+
+	mu   sync.Mutex
 	open []query.OpenRequest // what it takes for open: it may be wrong
 }
 
@@ -218,7 +239,19 @@ func (h *history) Open(context.Context, query.OpenQuery) (query.OpenPage, error)
 	if h.down {
 		return query.OpenPage{}, fault.New(fault.Unavailable, "history is down")
 	}
-	return query.OpenPage{Requests: h.open}, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return query.OpenPage{Requests: slices.Clone(h.open)}, nil
+}
+
+// lists says that the history takes a request for open.
+func (h *history) lists(log bus.LogID, created time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = append(h.open, query.OpenRequest{
+		RequestRef: query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID},
+		ThreadID:   "thr_1", AgentID: "demo", CreatedAt: created,
+	})
 }
 
 func (h *history) Transcript(ctx context.Context, q query.TranscriptQuery) (query.TranscriptAnswer, error) {
