@@ -43,6 +43,9 @@ const (
 // takes its time gets larger batches, which cost the broker less than entries one by one.
 func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
+	if ctx.Err() != nil {
+		return nil // told to stop before there was anything to do
+	}
 	if err != nil {
 		return fmt.Errorf("open projection: %w", err)
 	}

@@ -38,6 +38,9 @@ const (
 // work fetches one message for each free slot: what is fetched ahead would grow old in a buffer.
 func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int, handle Handle[T]) error {
 	queue, err := b.js.Consumer(ctx, stream, consumer)
+	if ctx.Err() != nil {
+		return nil // told to stop before there was anything to do
+	}
 	if err != nil {
 		return fmt.Errorf("open queue %s: %w", stream, err)
 	}
