@@ -40,6 +40,7 @@ type setup struct {
 	counts   map[string]int // of each service; default 1
 	database string         // "" = a PostgreSQL of the lab's own
 	echo     tool.Effect    // of the tool echo; default none
+	agents   string         // more configuration, in YAML
 	env      []string       // of the services
 }
 
@@ -52,7 +53,7 @@ func newLab(t *testing.T, s setup) lab {
 	o := *faults
 	o.Dir, o.Counts, o.Env, o.Database = t.TempDir(), s.counts, s.env, s.database
 	o.Config = filepath.Join(o.Dir, "config.yaml")
-	config := fmt.Sprintf(faultConfig, cmp.Or(s.echo, tool.EffectNone))
+	config := fmt.Sprintf(faultConfig, cmp.Or(s.echo, tool.EffectNone)) + s.agents
 	if err := os.WriteFile(o.Config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
