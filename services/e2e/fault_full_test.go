@@ -43,7 +43,7 @@ func noise(size int) string {
 
 func TestAFullStreamRefusesNewRequestsBeforeRunningOnesSuffer(t *testing.T) {
 	l := newLab(t, setup{database: database(t), env: []string{"NATS_MAX_BYTES=32000000"}})
-	runs := l.post(t, 0, prompt("/stream 2000 50", "/say after"))
+	runs := l.post(t, 0, prompt("/stream 1200 50", "/say after"))
 	runs.until(t, 10)
 	key := header{"Idempotency-Key", newKey()}
 	first, _ := l.background(t, prompt("/say first"), key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,16 +15,18 @@ import (
 func TestNoNewRequestsWhileTheStreamsAreNearlyFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var r room
-		var share float64
-		var away error
-		go r.watch(t.Context(), func(context.Context) (float64, error) { return share, away }, slog.New(slog.DiscardHandler))
-		for _, step := range []struct {
+		type step struct {
 			what    string
 			share   float64
 			away    error
 			refused bool
-		}{
+		}
+		var r room
+		var now atomic.Pointer[step]
+		now.Store(&step{})
+		fullness := func(context.Context) (float64, error) { return now.Load().share, now.Load().away }
+		go r.watch(t.Context(), fullness, slog.New(slog.DiscardHandler))
+		for _, step := range []step{
 			{"empty", 0, nil, false},
 			{"filling", .79, nil, false},
 			{"nearly full", .8, nil, true},
@@ -31,7 +34,7 @@ func TestNoNewRequestsWhileTheStreamsAreNearlyFull(t *testing.T) {
 			{"room again", .5, nil, false},
 			{"nobody answers again", 1, errors.New("no answer"), false},
 		} {
-			share, away = step.share, step.away
+			now.Store(&step)
 			time.Sleep(lookEvery)
 			synctest.Wait()
 			err := r.check()
