@@ -30,6 +30,7 @@ type Follower struct {
 	stale  bool          // storage holds more than was read
 	doubt  bool          // storage may hold more, though nothing came
 	behind bool          // storage does hold more, though perhaps not every replica
+	timer  *time.Timer   // of the wait; nil before the first
 	look   time.Duration // between looks into storage while nothing comes
 	lookAt time.Time     // the next one
 	ended  bool
@@ -110,6 +111,9 @@ func (f *Follower) Close() {
 		return
 	}
 	f.closed = true
+	if f.timer != nil {
+		f.timer.Stop()
+	}
 	f.log.drop()
 	if f.feed != nil {
 		f.bus.feeds.leave(f.feed)
@@ -203,9 +207,13 @@ func (f *Follower) wait(ctx context.Context, changed <-chan struct{}, deadline t
 	if !now.Before(deadline) {
 		return ErrIdle
 	}
-	timer := time.NewTimer(min(deadline.Sub(now), f.lookAt.Sub(now)))
-	defer timer.Stop()
-	f.feed.wait(ctx, changed, timer.C)
+	pause := min(deadline.Sub(now), f.lookAt.Sub(now))
+	if f.timer == nil {
+		f.timer = time.NewTimer(pause)
+	} else {
+		f.timer.Reset(pause)
+	}
+	f.feed.wait(ctx, changed, f.timer.C)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

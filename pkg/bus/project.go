@@ -33,7 +33,7 @@ type Apply func(ctx context.Context, batch []Entry) ([]error, error)
 
 const (
 	// projectBatch is the most entries of one batch.
-	projectBatch = 256
+	projectBatch = 1024
 	// projectWait bounds one wait for an entry.
 	projectWait = 5 * time.Second
 )

@@ -10,7 +10,10 @@ import (
 	"github.com/agentbus/agentbus/services/history"
 )
 
-func main() { app.Main("history", build) }
+func main() {
+	giveWay()
+	app.Main("history", build)
+}
 
 func build(ctx context.Context, p *app.Platform, e env.History) (service.Parts, error) {
 	h, err := history.New(ctx, history.Deps{Bus: p.Bus, DatabaseURL: e.DatabaseURL.Reveal(), Log: p.Log})

@@ -16,21 +16,23 @@ import (
 
 const (
 	flushAt   = 16 << 10         // bytes that are written even though more events are ready
-	patience  = 10 * time.Second // for a client to take what is written; then it is cut, and resumes
+	patience  = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
+	renewal   = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
 	reconnect = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
 )
 
 // connection is one response.
 type connection struct {
-	w      http.ResponseWriter
-	flush  *http.ResponseController
-	enc    dialect.Encoder
-	meter  *measure.Instruments
-	began  time.Time
-	wrote  time.Time // when something was written last; began before that
-	buffer []byte
-	open   bool // the status is written
-	first  bool // so is an event
+	w       http.ResponseWriter
+	flush   *http.ResponseController
+	enc     dialect.Encoder
+	meter   *measure.Instruments
+	began   time.Time
+	renewed time.Time // when the write deadline was
+	wrote   time.Time // when something was written last; began before that
+	buffer  []byte
+	open    bool // the status is written
+	first   bool // so is an event
 }
 
 // start writes the status, and what tells the client how to come back.
@@ -79,8 +81,11 @@ func (c *connection) write() error {
 		return nil
 	}
 	c.start()
-	if err := ignoreUnsupported(c.flush.SetWriteDeadline(time.Now().Add(patience))); err != nil {
-		return errors.Join(errGone, err)
+	if now := time.Now(); now.Sub(c.renewed) > renewal {
+		c.renewed = now
+		if err := ignoreUnsupported(c.flush.SetWriteDeadline(now.Add(patience))); err != nil {
+			return errors.Join(errGone, err)
+		}
 	}
 	if _, err := c.w.Write(c.buffer); err != nil {
 		return writeError(err)
@@ -90,8 +95,7 @@ func (c *connection) write() error {
 		return writeError(err)
 	}
 	c.wrote = time.Now()
-	// The deadline must not outlive the write: the connection may be quiet for long, or carry another request later.
-	return ignoreUnsupported(c.flush.SetWriteDeadline(time.Time{}))
+	return nil
 }
 
 // writeError tells a client that left from one that is too slow.

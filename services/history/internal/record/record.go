@@ -31,7 +31,7 @@ const (
 // rests, so that the next is larger; a batch that is not small shows that more is waiting.
 const (
 	longestRest = 50 * time.Millisecond
-	small       = 200 // entries
+	small       = 800 // entries
 )
 
 // Recorder stores batches. Apply is for one goroutine at a time, everything else for any number.

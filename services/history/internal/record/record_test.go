@@ -273,7 +273,7 @@ func TestRestsAfterASmallBatch(t *testing.T) {
 		want    time.Duration
 	}{
 		{"a small batch", 1, nil, nil, 50 * time.Millisecond},
-		{"a large batch", 200, nil, nil, 0},
+		{"a large batch", 800, nil, nil, 0},
 		{"somebody waits already", 1, (*record.Recorder).Hurry, nil, 0},
 		{"somebody comes to wait", 1, nil, (*record.Recorder).Hurry, 5 * time.Millisecond},
 		{"many wait", 1, func(r *record.Recorder) { r.Hurry(); r.Hurry() }, nil, 0},

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// niceness is how far history gives way on a machine that it shares: it writes up what is safe in the log already, in
+// bursts, while the others have somebody waiting for them.
+const niceness = 10
+
+// giveWay lowers the priority of the process: of each of its threads, whose children inherit it.
+func giveWay() {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		slog.Debug("history keeps its priority", "error", err)
+		return
+	}
+	for _, t := range threads {
+		id, err := strconv.Atoi(t.Name())
+		if err == nil {
+			err = syscall.Setpriority(syscall.PRIO_PROCESS, id, niceness)
+		}
+		if err != nil {
+			slog.Debug("a thread of history keeps its priority", "thread", t.Name(), "error", err)
+		}
+	}
+}
