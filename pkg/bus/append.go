@@ -15,6 +15,7 @@ import (
 const (
 	codeWrongLast   = 10071 // the subject has moved on, or, with one replica, this very message is stored already
 	codeWrongLastR3 = 10164 // an earlier write of the subject is still in process: try again
+	codeInProcess   = 10158 // this very message is, since an attempt that took too long: try again
 )
 
 // retryPause is the wait before an append is tried again.
@@ -41,7 +42,8 @@ func (b *Bus) swap(ctx context.Context, stream string, msg *nats.Msg, msgID stri
 			if err == nil || errors.Is(err, ErrConflict) {
 				return seq, err
 			}
-		case ack.Error.ErrorCode != codeWrongLastR3 && ack.Error.Code < 500:
+		case ack.Error.ErrorCode == codeWrongLastR3, ack.Error.ErrorCode == codeInProcess:
+		case ack.Error.Code < 500:
 			return 0, fmt.Errorf("write %s: %w", msg.Subject, ack.Error)
 		}
 		if err := pause(ctx, retryPause); err != nil {
