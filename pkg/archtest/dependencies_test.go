@@ -39,6 +39,8 @@ func dependencies() []dependency {
 		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/..."}, "JSON Schema 2020-12: arguments of tools, and the contract's tests"},
 		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
 
+		{"github.com/klauspost/compress", []string{"pkg/event"}, "S2: frames shrink to a tenth, at a gigabyte a second"},
+
 		// Models.
 		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
@@ -66,6 +68,7 @@ func dependencies() []dependency {
 		{"golang.org/x/time", []string{"pkg/state", "services/..."}, "a rate limit within one process"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},
 		{"pgregory.net/rapid", nil, "property tests"},
+		{"github.com/anishathalye/porcupine", nil, "records are linearizable, whatever the broker does to them"},
 	}
 }
 
