@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -82,5 +84,33 @@ func TestWithoutRedisActionsAreResolved(t *testing.T) {
 	done, _ := end[event.Done](s, s.answer(event.ActionResult{ActionID: action.ActionID, Status: event.ActionSuccess}))
 	if texts(done.Content) != "done" {
 		t.Errorf("got %+v", done)
+	}
+}
+
+// TestARunnerStopsThoughTheBrokerIsAway takes the broker away in the middle of a run and does not bring it back.
+func TestARunnerStopsThoughTheBrokerIsAway(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	b, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	if err := b.Provision(t.Context(), bus.Storage{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	s := newStackOn(t, b)
+	s.grace = 100 * time.Millisecond
+	stop := s.runner("r1")
+	s.until(s.say("/stream 100000 50"), isText)
+	server.Close()
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

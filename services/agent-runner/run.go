@@ -149,7 +149,7 @@ func (c *claim) note(body event.Body) {
 func (c *claim) run(ctx context.Context, d *drain) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(d.cut, func() { cancel(errDraining) })()
+	defer context.AfterFunc(d.cut, func() { cancel(errDraining) })() //nolint:contextcheck // d says when, and no more
 	ctx, end := c.runner.meters.Invoke(ctx, measure.Request{
 		Tenant: c.log.Tenant, Agent: c.accepted.AgentID, ThreadID: c.accepted.ThreadID, RequestID: c.log.RequestID,
 	})

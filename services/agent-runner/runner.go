@@ -140,7 +140,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return r.deps.Bus.Starts(ctx, r.deps.Slots, func(ctx context.Context, start command.Start) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(d.dead, cancel)()
+		defer context.AfterFunc(d.dead, cancel)() //nolint:contextcheck // d says when, and no more
 		return r.handle(ctx, d, start)
 	})
 }

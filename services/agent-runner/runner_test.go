@@ -45,7 +45,10 @@ type stack struct {
 
 func newStack(t *testing.T) *stack {
 	t.Helper()
-	b := bustest.New(t)
+	return newStackOn(t, bustest.New(t))
+}
+
+func newStackOn(t *testing.T, b *bus.Bus) *stack {
 	redis := &actions{open: map[string]state.Action{}}
 	return &stack{
 		t: t, bus: b, history: &history{bus: b}, actions: redis, redis: redis,
