@@ -10,18 +10,18 @@ import (
 
 // next points the runners at the request whose turn has come on a thread, if one waits there behind the one with that
 // index (-1 = look at all). Whoever puts a request on a busy thread looks once more whether it is still busy, and whoever
-// ends a request comes here after its terminal event: one of the two sees the other.
-func (r *Runner) next(ctx context.Context, tenant, threadID string, index int) error {
+// ends a request comes here after its terminal event: one of the two sees the other. It reports whether it sent a pointer.
+func (r *Runner) next(ctx context.Context, tenant, threadID string, index int) (sent bool, err error) {
 	newest, err := r.deps.Bus.Thread(ctx, tenant, threadID)
 	if errors.Is(err, bus.ErrNotFound) || err == nil && (newest.Deleted || newest.Index <= index) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	for record, err := range r.deps.Bus.ThreadRecords(ctx, tenant, threadID, 0) {
 		if err != nil {
-			return err
+			return false, err
 		}
 		if record.Index < newest.Index-newest.Behind {
 			continue
@@ -31,31 +31,32 @@ func (r *Runner) next(ctx context.Context, tenant, threadID string, index int) e
 		case err == nil && last.Terminal():
 			continue
 		case err == nil:
-			return nil // it runs, and whoever ends it looks again
+			return false, nil // it runs, and whoever ends it looks again
 		case !errors.Is(err, bus.ErrNotFound):
-			return err
+			return false, err
 		}
 		return r.begin(ctx, bus.LogID{Tenant: tenant, RequestID: record.RequestID}, record.Index)
 	}
-	return nil
+	return false, nil
 }
 
-func (r *Runner) begin(ctx context.Context, log bus.LogID, index int) error {
+func (r *Runner) begin(ctx context.Context, log bus.LogID, index int) (sent bool, err error) {
 	accepted, err := r.deps.Bus.Accepted(ctx, log)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil // the stream has forgotten it
+		return false, nil // the stream has forgotten it
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	return r.point(ctx, accepted, index)
 }
 
 // point sends the pointer to a request, unless the queue has one. A second one would have a living run taken over.
-func (r *Runner) point(ctx context.Context, a command.Accepted, index int) error {
+func (r *Runner) point(ctx context.Context, a command.Accepted, index int) (sent bool, err error) {
 	pointed, err := r.deps.Bus.Pointed(ctx, a)
 	if err != nil || pointed {
-		return err
+		return false, err
 	}
-	return r.deps.Bus.Start(ctx, a, index)
+	err = r.deps.Bus.Start(ctx, a, index)
+	return err == nil, err
 }

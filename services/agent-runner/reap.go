@@ -26,25 +26,26 @@ func (q requests) Conclude(ctx context.Context, a command.Accepted, cause error)
 	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err
 	}
-	return q.Next(ctx, a.Tenant, a.ThreadID)
+	_, err = q.Next(ctx, a.Tenant, a.ThreadID)
+	return err
 }
 
 // Next implements reaper.Requests.
-func (q requests) Next(ctx context.Context, tenant, threadID string) error {
+func (q requests) Next(ctx context.Context, tenant, threadID string) (sent bool, err error) {
 	return q.runner.next(ctx, tenant, threadID, -1)
 }
 
 // Point implements reaper.Requests.
-func (q requests) Point(ctx context.Context, a command.Accepted) error {
+func (q requests) Point(ctx context.Context, a command.Accepted) (sent bool, err error) {
 	for record, err := range q.runner.deps.Bus.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
 		if err != nil {
-			return err
+			return false, err
 		}
 		if record.RequestID == a.RequestID {
 			return q.runner.point(ctx, a, record.Index)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // Time implements reaper.Requests.

@@ -57,7 +57,8 @@ func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) erro
 	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err
 	}
-	return r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index)
+	_, err = r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index)
+	return err
 }
 
 // claim claims a request for as long as do takes. The context of do ends when the log is lost to somebody else.

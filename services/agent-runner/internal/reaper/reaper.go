@@ -37,10 +37,10 @@ type History interface {
 type Requests interface {
 	// Conclude claims a request and ends it with cause, or with the abort that came first.
 	Conclude(ctx context.Context, a command.Accepted, cause error) error
-	// Next points the runners at the request of a thread whose turn has come, if it has not begun.
-	Next(ctx context.Context, tenant, threadID string) error
-	// Point points the runners at a request that has begun, unless they are.
-	Point(ctx context.Context, a command.Accepted) error
+	// Next points the runners at the request of a thread whose turn has come, if it has not begun and lacks its pointer.
+	Next(ctx context.Context, tenant, threadID string) (sent bool, err error)
+	// Point points the runners at a request that has begun, if it lacks its pointer.
+	Point(ctx context.Context, a command.Accepted) (sent bool, err error)
 	// Time is how long a request of an agent may take.
 	Time(agentID string) time.Duration
 }
@@ -49,7 +49,7 @@ type Requests interface {
 const (
 	Aborted  = "aborted"   // ended a request that was aborted and that nobody ran
 	TimedOut = "timed_out" // ended a request that was past its time
-	Pointed  = "pointed"   // looked whether a request lacks its pointer, and sent it
+	Pointed  = "pointed"   // sent a pointer that was missing
 	Failed   = "failed"    // could not look at a request, or at all of them
 )
 

@@ -68,18 +68,26 @@ func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
 	case err != nil && !errors.Is(err, bus.ErrNotFound):
 		return err
 	case !begun:
-		r.deps.Count(ctx, Pointed)
-		return r.deps.Requests.Next(ctx, log.Tenant, open.ThreadID)
+		return r.pointed(ctx)(r.deps.Requests.Next(ctx, log.Tenant, open.ThreadID))
 	}
 	late, err := r.late(ctx, open, log)
 	if err != nil {
 		return err
 	}
 	if !late {
-		r.deps.Count(ctx, Pointed)
-		return r.deps.Requests.Point(ctx, accepted)
+		return r.pointed(ctx)(r.deps.Requests.Point(ctx, accepted))
 	}
 	return r.conclude(ctx, TimedOut, accepted, tooLate(accepted, r.deps.Requests.Time(accepted.AgentID)))
+}
+
+// pointed counts a pointer that was sent.
+func (r *Reaper) pointed(ctx context.Context) func(sent bool, err error) error {
+	return func(sent bool, err error) error {
+		if sent {
+			r.deps.Count(ctx, Pointed)
+		}
+		return err
+	}
 }
 
 func tooLate(a command.Accepted, limit time.Duration) error {
