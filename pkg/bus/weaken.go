@@ -31,8 +31,8 @@ func (w weakness) broker(b broker) broker { return weakBroker{b, w} }
 func (w weakness) earlyAck() bool     { return w.name == "early-ack" }
 func (w weakness) noGapFilling() bool { return w.name == "no-gap-filling" }
 
-// fewMessages is soon reached, so that a stream which discards what is old does.
-const fewMessages = 1500
+// fewMessages of one log are soon there. It is a limit that no gateway looks at before it takes a request.
+const fewMessages = 20
 
 // streams changes what is provisioned, and what is verified with it.
 func (w weakness) streams(all []jetstream.StreamConfig, events string) []jetstream.StreamConfig {
@@ -42,7 +42,7 @@ func (w weakness) streams(all []jetstream.StreamConfig, events string) []jetstre
 	for i := range all {
 		all[i].Discard = jetstream.DiscardOld
 		if all[i].Name == events {
-			all[i].MaxMsgs = fewMessages
+			all[i].MaxMsgsPerSubject = fewMessages
 		}
 	}
 	return all
@@ -139,7 +139,7 @@ func (b weakBroker) subscribe(subject string, messages chan *nats.Msg) (stop fun
 		return b.broker.subscribe(subject, messages)
 	}
 	raw := make(chan *nats.Msg, cap(messages))
-	stop, err = b.broker.subscribe(strings.Join(slices.Delete(tokens, 1, 2), "."), raw)
+	unsubscribe, err := b.broker.subscribe(strings.Join(slices.Delete(tokens, 1, 2), "."), raw)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,10 @@ func (b weakBroker) subscribe(subject string, messages chan *nats.Msg) (stop fun
 			}
 		}
 	}()
-	return func() { close(ended); stop() }, nil
+	return func() {
+		close(ended)
+		unsubscribe()
+	}, nil
 }
 
 // pass gives on a message as one that was stored, unless its readers are slow.
