@@ -215,7 +215,7 @@ func (f *figures) tables(row func(...any), b *strings.Builder) {
 func (o options) command() string {
 	text := fmt.Sprintf("-seed %d -seeds %d -duration %v -nodes %s -users %d -gap %v", o.first, o.seeds, o.duration, o.nodes, o.users, o.gap)
 	if len(o.faults) > 0 {
-		text += " -faults " + strings.Join(o.faults, ",")
+		text += ` -faults "` + strings.Join(o.faults, ",") + `"`
 	}
 	if o.weaken != "" {
 		text += " -weaken " + o.weaken

@@ -66,7 +66,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.users, "users", 8, "clients at once")
 	flags.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time between two faults")
 	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")
-	flags.StringVar(&o.weaken, "weaken", "", "a safeguard to go without: "+strings.Join(weakenings(), ", "))
+	flags.StringVar(&o.weaken, "weaken", "", "a safeguard to go without: "+weakeningNames())
 	flags.BoolVar(&o.require, "require", false, "every kind of fault and every rare path must have come")
 	flags.StringVar(&o.report, "report", "", "file to write the figures to, as Markdown")
 	flags.StringVar(&o.keep, "keep", "", "folder to keep everything in; default a temporary one, kept after a violation")
@@ -79,19 +79,52 @@ func parse(args []string) (options, error) {
 	if !slices.Contains([]string{"1", "3", "both"}, o.nodes) {
 		return o, fmt.Errorf("-nodes %s: it must be 1, 3 or both", o.nodes)
 	}
-	if o.weaken != "" && !slices.Contains(weakenings(), o.weaken) {
-		return o, fmt.Errorf("-weaken %s: it must be one of %s", o.weaken, strings.Join(weakenings(), ", "))
+	weak, ok := weakeningOf(o.weaken)
+	if o.weaken != "" && !ok {
+		return o, fmt.Errorf("-weaken %s: it must be one of %s", o.weaken, weakeningNames())
 	}
 	if min(o.seeds, o.users) < 1 || min(o.duration, o.gap) <= 0 {
 		return o, errors.New("-seeds, -users, -duration and -gap must be at least 1")
 	}
-	o.faults = strings.FieldsFunc(faults, func(r rune) bool { return r == ',' })
+	if o.faults = strings.FieldsFunc(faults, func(r rune) bool { return r == ',' }); len(o.faults) == 0 {
+		o.faults = weak.faults
+	}
 	return o, nil
 }
 
-// weakenings are the safeguards that a run may go without, to show that the checker sees what they are for.
-func weakenings() []string {
-	return []string{"no-compare-and-set", "early-ack", "raw-subject", "no-gap-filling", "discard-old", "no-read-back"}
+// weakening is a safeguard that a run may go without, to show that the checker sees what it is for.
+type weakening struct {
+	name   string
+	faults []string // that it guards against; none = all
+}
+
+func weakenings() []weakening {
+	return []weakening{
+		{"no-compare-and-set", nil},
+		{"early-ack", []string{"kill", "freeze"}},
+		{"raw-subject", []string{"freeze agent-runner", "kill agent-runner", "nats"}},
+		{"no-gap-filling", nil},
+		{"discard-old", nil},
+		{"no-read-back", []string{"lose answers to agent-runner", "kill nats"}},
+	}
+}
+
+// weakeningOf finds one by its name.
+func weakeningOf(name string) (weakening, bool) {
+	for _, w := range weakenings() {
+		if w.name == name {
+			return w, true
+		}
+	}
+	return weakening{}, false
+}
+
+func weakeningNames() string {
+	var names []string
+	for _, w := range weakenings() {
+		names = append(names, w.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // nodesOf is how many NATS nodes a seed runs on.

@@ -34,6 +34,14 @@ func limits() check.Limits {
 	}
 }
 
+// patience is shorter where something is to go wrong for good.
+func (s session) patience() time.Duration {
+	if s.options.weaken != "" {
+		return patience / 3
+	}
+	return patience
+}
+
 // session is one seed.
 type session struct {
 	options  options
@@ -72,7 +80,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err != nil {
 		return err
 	}
-	evidence, err := w.Settle(ctx, patience)
+	evidence, err := w.Settle(ctx, s.patience())
 	if err != nil {
 		return err
 	}
@@ -99,7 +107,7 @@ func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, 
 		<-ended
 		return 0, fmt.Errorf("heal: %w", err)
 	}
-	timer := time.AfterFunc(patience, cancel)
+	timer := time.AfterFunc(s.patience(), cancel)
 	defer timer.Stop()
 	return <-ended, ctx.Err()
 }

@@ -49,6 +49,7 @@ func kinds(nodes int) []kind {
 			kind{"kill " + string(service), one, time.Second, kill},
 			kind{"freeze " + string(service), one, 8 * time.Second, freeze},
 			kind{"stop " + string(service), one, 500 * time.Millisecond, stop},
+			kind{"lose answers to " + string(service), one, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
 		)
 	}
 	nats, services := []cluster.Kind{cluster.NATS}, cluster.Services()
@@ -62,7 +63,6 @@ func kinds(nodes int) []kind {
 		kind{"slow network", services, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
 		kind{"reset network", services, 0, spoil(proxy.Mode{}, true)},
 		kind{"hang network", services, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
-		kind{"lose answers", services, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
 	)
 	if nodes > 1 {
 		all = append(all, kind{"kill all nats", nats, 2 * time.Second, nil})

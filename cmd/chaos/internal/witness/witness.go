@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
@@ -105,8 +106,8 @@ func readLines[T any](c *cluster.Cluster, suffix string, into *[]T) error {
 	return nil
 }
 
-// breakdowns are how the output of a Go program begins that breaks down.
-var breakdowns = [][]byte{[]byte("panic: "), []byte("fatal error: "), []byte("WARNING: DATA RACE")}
+// breakdowns are what a line says of a Go program that breaks down, and of a service in which something did.
+var breakdowns = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE)|"msg":"[^"]*panic`)
 
 // readLogs looks for breakdowns and secrets in what our services have printed.
 func (w *Witness) readLogs(run *check.Run) error {
@@ -129,10 +130,8 @@ func (w *Witness) readLog(n *cluster.Node, run *check.Run) error {
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
-		for _, sign := range breakdowns {
-			if bytes.HasPrefix(line, sign) {
-				run.Panics = append(run.Panics, fmt.Sprintf("%s broke down: %s", n.Name(), bytes.TrimSpace(line)))
-			}
+		if breakdowns.Match(line) {
+			run.Panics = append(run.Panics, fmt.Sprintf("%s broke down: %.400s", n.Name(), bytes.TrimSpace(line)))
 		}
 		for _, secret := range w.Cluster.Secrets {
 			if bytes.Contains(line, []byte(secret)) {
