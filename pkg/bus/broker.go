@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -36,11 +37,15 @@ type pubAck struct {
 	Error     *jetstream.APIError `json:"error"`
 }
 
+// publishWait bounds the wait for one answer to a publish. It is short, for the answer may have died with its connection,
+// and whoever publishes tries again with the same message.
+const publishWait = 2 * time.Second
+
 // server is the broker behind a connection. storage.go has its reads.
 type server struct{ nc *nats.Conn }
 
 func (s server) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
 	answer, err := s.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -33,12 +34,13 @@ type feed struct {
 	live     string
 	messages chan *nats.Msg
 	stop     func() // ends the subscription
-	readers  int    // guarded by feeds.mu
+	readers  atomic.Int32
 
 	mu      sync.Mutex
 	taken   bool          // a reader waits for messages: no other may take them, or they could change places
-	ring    []event.Frame // consecutive, newest last
+	ring    []event.Frame // consecutive, newest last; without what the only reader has taken
 	bytes   int
+	end     uint64        // n behind the newest frame that came; 0 = none did
 	changed chan struct{} // closed when the ring grows or the place is free, and replaced
 }
 
@@ -47,15 +49,16 @@ func (fs *feeds) join(b broker, live string) (*feed, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f := fs.byLive[live]; f != nil {
-		f.readers++
+		f.readers.Add(1)
 		return f, nil
 	}
-	f := &feed{live: live, messages: make(chan *nats.Msg, liveBacklog), readers: 1, changed: make(chan struct{})}
+	f := &feed{live: live, messages: make(chan *nats.Msg, liveBacklog), changed: make(chan struct{})}
 	stop, err := b.subscribe(live, f.messages)
 	if err != nil {
 		return nil, err
 	}
 	f.stop = stop
+	f.readers.Store(1)
 	if fs.byLive == nil {
 		fs.byLive = make(map[string]*feed)
 	}
@@ -66,8 +69,7 @@ func (fs *feeds) join(b broker, live string) (*feed, error) {
 func (fs *feeds) leave(f *feed) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	f.readers--
-	if f.readers > 0 {
+	if f.readers.Add(-1) > 0 {
 		return
 	}
 	delete(fs.byLive, f.live)
@@ -142,15 +144,13 @@ func (f *feed) receive(msg *nats.Msg) {
 // push adds a frame to the ring. After a gap the ring starts anew: readers fetch what is missing from storage. It must be
 // called with mu held.
 func (f *feed) push(frame event.Frame) {
-	if len(f.ring) > 0 {
-		switch end := f.ring[len(f.ring)-1].Next(); {
-		case frame.First < end:
-			return // seen already
-		case frame.First > end:
-			f.ring, f.bytes = nil, 0
-		}
+	if frame.First < f.end {
+		return // seen already
 	}
-	f.ring = append(f.ring, frame)
+	if frame.First > f.end {
+		f.ring, f.bytes = nil, 0
+	}
+	f.ring, f.end = append(f.ring, frame), frame.Next()
 	f.bytes += len(frame.Lines)
 	for len(f.ring) > 1 && (f.bytes > ringBytes || len(f.ring) > ringFrames) {
 		f.bytes -= len(f.ring[0].Lines)
@@ -164,16 +164,33 @@ func (f *feed) at(n uint64) (frame event.Frame, ok bool, changed <-chan struct{}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.collect()
-	if len(f.ring) == 0 || n >= f.ring[len(f.ring)-1].Next() {
+	if n >= f.end {
 		return event.Frame{}, false, f.changed, false
 	}
-	if n < f.ring[0].First {
+	if len(f.ring) == 0 || n < f.ring[0].First {
 		return event.Frame{}, false, f.changed, true
 	}
-	for i := len(f.ring) - 1; ; i-- {
-		if f.ring[i].First <= n {
-			return f.ring[i].From(n), true, f.changed, false
-		}
+	i := len(f.ring) - 1
+	for f.ring[i].First > n {
+		i--
+	}
+	return f.ring[i].From(n), true, f.changed, false
+}
+
+// took forgets what comes before event n where the one who has taken it is the only reader.
+func (f *feed) took(n uint64) {
+	if f.readers.Load() > 1 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.ring) > 0 && f.ring[0].Next() <= n {
+		f.bytes -= len(f.ring[0].Lines)
+		f.ring[0] = event.Frame{}
+		f.ring = f.ring[1:]
+	}
+	if len(f.ring) == 0 {
+		f.ring = nil
 	}
 }
 

@@ -150,6 +150,9 @@ func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 }
 
 func (f *Follower) gave(frame event.Frame) {
+	if f.feed != nil {
+		f.feed.took(frame.Next())
+	}
 	f.relax(firstLook)
 	f.ended = frame.Terminal()
 }

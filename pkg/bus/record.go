@@ -63,7 +63,10 @@ func record(ctx context.Context, subject string, value any) (*nats.Msg, error) {
 // subject besides, if any is named. It ends with ctx.
 func await[T any](ctx context.Context, b *Bus, stream, subject, beside string, hear func(*nats.Msg)) (T, error) {
 	var value T
-	messages := make(chan *nats.Msg, 256)
+	messages := make(chan *nats.Msg, 1) // that the record is there, however often it is said
+	if beside != "" {
+		messages = make(chan *nats.Msg, 256)
+	}
 	for _, s := range []string{b.live(subject), beside} {
 		if s == "" {
 			continue
