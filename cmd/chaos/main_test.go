@@ -1,0 +1,120 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		args string
+		err  string // a part of it; "" = none
+	}{
+		{"", ""},
+		{"-seeds 3 -seed 7 -nodes both -duration 1m", ""},
+		{"-weaken early-ack", ""},
+		{"-weaken nothing", "-weaken nothing: it must be one of no-compare-and-set"},
+		{"-nodes 2", "-nodes 2"},
+		{"-seeds 0", "at least 1"},
+		{"-gap 0s", "at least 1"},
+		{"extra", `unexpected argument "extra"`},
+	}
+	for _, test := range tests {
+		_, err := parse(strings.Fields(test.args))
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%q: got %v, want %q", test.args, err, test.err)
+		}
+	}
+}
+
+func TestSeedsTakeTurns(t *testing.T) {
+	t.Parallel()
+	for nodes, want := range map[string][2]int{"1": {1, 1}, "3": {3, 3}, "both": {1, 3}} {
+		o := options{nodes: nodes}
+		if got := [2]int{o.nodesOf(1), o.nodesOf(2)}; got != want {
+			t.Errorf("-nodes %s: got %v, want %v", nodes, got, want)
+		}
+	}
+}
+
+func TestEachWeakeningBringsFaults(t *testing.T) {
+	t.Parallel()
+	for _, w := range weakenings() {
+		if plan := nemesis.Plan(1, 1, time.Minute, time.Second, w.faults); len(plan) == 0 {
+			t.Errorf("%s: no kind of fault is named like %v", w.name, w.faults)
+		}
+	}
+}
+
+func TestRecoveryIsOfTheSlowestThatAFaultMayHaveHeldUp(t *testing.T) {
+	t.Parallel()
+	fault := record.Entry{At: 10 * time.Second, Took: 2 * time.Second}
+	probe := func(at, took time.Duration) record.Entry {
+		return record.Entry{At: at * time.Second, Took: took * time.Second}
+	}
+	tests := []struct {
+		what   string
+		probes []record.Entry
+		want   time.Duration
+	}{
+		{"nobody asked", nil, 0},
+		{"one ended before", []record.Entry{probe(8, 1)}, 0},
+		{"one began behind it", []record.Entry{probe(13, 9)}, 0},
+		{"one was on its way", []record.Entry{probe(9, 4)}, 3 * time.Second},
+		{"one began meanwhile", []record.Entry{probe(11, 5), probe(11, 1)}, 5 * time.Second},
+	}
+	for _, test := range tests {
+		if got := recovery(fault, test.probes); got != test.want {
+			t.Errorf("%s: got %v, want %v", test.what, got, test.want)
+		}
+	}
+}
+
+func TestTheReportCountsWhatWasFound(t *testing.T) {
+	t.Parallel()
+	f := newFigures(options{seeds: 1, first: 4, nodes: "1", duration: time.Minute, gap: time.Second, users: 2})
+	r := &check.Run{
+		Logs: map[check.ID]*check.Log{
+			{Tenant: "ash", Name: "req_1"}: {Frames: []event.Frame{{Epoch: 2, Names: []event.Name{event.NameClaim, event.NameDone}}}},
+			{Tenant: "ash", Name: "req_2"}: {}, // was refused
+		},
+		Entries: []record.Entry{{Op: record.Fault, Fault: "kill nats"}, {Op: record.Probe, Took: 3 * time.Second}},
+	}
+	f.add(r, []check.Violation{{Invariant: "I3"}, {Invariant: "I3"}}, outcome{nodes: 1, wall: time.Minute})
+	text := f.markdown()
+	for _, want := range []string{
+		"-seed 4 -seeds 1 -duration 1m0s -nodes 1 -users 2 -gap 1s", "| requests | 1 |", "| takeovers | 1 |", "| events | 2 |",
+		"| kill nats | 1 |", "| violations | 2 |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if !slices.Equal(f.broken(), []string{"I3"}) || f.violated() != 2 {
+		t.Errorf("got %v and %d, want I3 twice", f.broken(), f.violated())
+	}
+	if missing := f.missing([]string{"kill nats", "kill redis"}); !slices.Contains(missing, "kill redis") || slices.Contains(missing, "kill nats") {
+		t.Errorf("got %v missing, want kill redis among them and not kill nats", missing)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	all := []time.Duration{3 * time.Second, time.Second, 2 * time.Second}
+	for q, want := range map[float64]time.Duration{0: time.Second, 0.5: 2 * time.Second, 1: 3 * time.Second} {
+		if got := quantile(all, q); got != want {
+			t.Errorf("%v: got %v, want %v", q, got, want)
+		}
+	}
+	if quantile(nil, 0.5) != 0 {
+		t.Error("the quantile of nothing is not 0")
+	}
+}
