@@ -26,10 +26,13 @@ type folder struct {
 	testImports []string
 }
 
-// isTestSupport reports whether the package exists for tests alone: a conformance suite or the like, named …test.
+// isTestSupport reports whether the package exists for tests alone: a conformance suite or the like, named …test, or a
+// part of the end-to-end tests.
 func (f folder) isTestSupport() bool { return isTestSupport(f.path) }
 
-func isTestSupport(folderPath string) bool { return strings.HasSuffix(path.Base(folderPath), "test") }
+func isTestSupport(folderPath string) bool {
+	return strings.HasSuffix(path.Base(folderPath), "test") || strings.HasPrefix(folderPath, "services/e2e/")
+}
 
 // tree parses the imports of every Go file. It reads the files in this process, so that a cached result is never
 // older than the code.
