@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -165,6 +168,36 @@ func TestManyCallsWithOneKeyAreOneRequest(t *testing.T) {
 	}
 	if records != 1 {
 		t.Errorf("the thread has %d records, want 1", records)
+	}
+}
+
+// A call is not in its own way: the same call may get its place on the thread between two looks.
+func TestManyCallsWithOneKeyOnAThreadAreOneRequest(t *testing.T) {
+	t.Parallel()
+	b := start(t, withPolicies)
+	for _, agent := range []string{"demo", "queue", "interrupt"} {
+		for round := range 10 {
+			first, threadID := b.accepted(hello)
+			b.run(first, metadata(), done())
+			answers := make([]answer, 10)
+			var all sync.WaitGroup
+			for i := range answers {
+				all.Go(func() { answers[i] = b.send(agent, threadID, "Idempotency-Key", fmt.Sprint(agent, round)) })
+			}
+			all.Wait()
+			requestID := answers[0].header.Get("X-Request-Id")
+			for _, a := range answers {
+				if a.status != http.StatusAccepted || a.header.Get("X-Request-Id") != requestID {
+					t.Errorf("%s: got %d %s", agent, a.status, a.body)
+				}
+			}
+			if _, err := b.bus.Aborted(t.Context(), b.log(requestID)); !errors.Is(err, bus.ErrNotFound) {
+				t.Errorf("%s: the call has aborted itself: %v", agent, err)
+			}
+			if r := b.record(threadID); r.RequestID != requestID || r.Index != 1 {
+				t.Errorf("%s: the thread's newest record is %+v", agent, r)
+			}
+		}
 	}
 }
 

@@ -187,7 +187,7 @@ func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bo
 		}
 		behind, err := d.admit(ctx, c, thread, a)
 		if err != nil {
-			return a, again, err
+			return d.refuse(ctx, c, a, err)
 		}
 		if !accepted {
 			accepted = true
@@ -206,7 +206,28 @@ func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bo
 			return a, again, err
 		}
 	}
-	return a, again, fault.New(fault.ThreadBusy, "many requests come in on this thread at once; try again")
+	return d.refuse(ctx, c, a, fault.New(fault.ThreadBusy, "many requests come in on this thread at once; try again"))
+}
+
+// refuse says no to a, unless the same call has got its place on the thread meanwhile, by another gateway or by an attempt
+// whose answer was lost: then it is in nobody's way but its own.
+func (d *Desk) refuse(ctx context.Context, c Call, a command.Accepted, refusal error) (command.Accepted, bool, error) {
+	stored, found, err := d.earlier(ctx, a)
+	if err != nil {
+		return a, false, err
+	}
+	if !found {
+		return a, false, refusal
+	}
+	thread, err := d.thread(ctx, c.Principal, stored)
+	if err != nil {
+		return stored, true, err
+	}
+	placed, err := d.resume(ctx, thread, stored)
+	if err == nil && !placed {
+		err = refusal
+	}
+	return stored, true, err
 }
 
 // thread returns the newest record of a's thread: a zero one when a starts it.

@@ -13,6 +13,9 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 )
 
+// errPlaced says that a request stands on its thread already.
+var errPlaced = errors.New("the request has its place on the thread")
+
 // admit says whether a may become the next request behind thread: the streams have room, nothing runs there or a may
 // wait, and the actions that a brings results for are open. See command.Thread for behind.
 func (d *Desk) admit(ctx context.Context, c Call, thread bus.ThreadRecord, a command.Accepted) (behind int, err error) {
@@ -29,6 +32,9 @@ func (d *Desk) admit(ctx context.Context, c Call, thread bus.ThreadRecord, a com
 	line, err := d.line(ctx, a.Tenant, thread)
 	if err != nil {
 		return 0, err
+	}
+	if slices.ContainsFunc(line, func(p place) bool { return p.RequestID == a.RequestID }) {
+		return 0, errPlaced
 	}
 	if len(line) > 0 && c.OnBusy == config.OnBusyInterrupt && len(wanted) == 0 {
 		if err := d.interrupt(ctx, line, a); err != nil {
