@@ -37,18 +37,10 @@ const simPatience = 20 * time.Second
 
 // accept takes a call, which may have been taken before.
 func (g *simGateway) accept(ctx context.Context, c simCall) error {
-	a := command.Accepted{
-		Tenant: simTenant, RequestID: c.requestID, ThreadID: c.threadID, AgentID: "demo",
-		Owner: g.name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36),
-	}
-	if c.resolves != "" {
-		a.Request.Context.ActionResults = []event.ActionResult{{ActionID: c.resolves}}
-	}
-	_, err := g.bus.Accepted(ctx, LogID{simTenant, c.requestID})
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	accepted, err := g.known(ctx, c)
+	if err != nil {
 		return err
 	}
-	accepted := err == nil
 	for range 3 + c.queue {
 		thread, err := g.thread(ctx, c.threadID)
 		if err != nil {
@@ -60,35 +52,69 @@ func (g *simGateway) accept(ctx context.Context, c simCall) error {
 			}
 		}
 		behind, err := g.admit(ctx, thread, c)
-		if err != nil && !accepted {
-			// The same call may have come in by another gateway, after the first look: then it is in nobody's way but its own.
-			if _, lookErr := g.bus.Accepted(ctx, LogID{simTenant, c.requestID}); lookErr == nil {
-				accepted = true
-				continue
-			}
-		}
 		if err != nil {
-			return err
+			return g.refuse(ctx, c, err)
 		}
-		if !accepted {
-			accepted = true
-			again, err := g.write(ctx, a)
-			if err != nil {
-				return err
-			}
-			if again {
-				continue
-			}
-		}
-		mine, err := g.advance(ctx, thread, c, behind)
-		if err == nil {
-			return g.start(ctx, a, mine)
-		}
-		if !errors.Is(err, ErrConflict) {
+		if done, err := g.place(ctx, thread, c, behind, &accepted); done || err != nil {
 			return err
 		}
 	}
-	return errSimBusy
+	return g.refuse(ctx, c, errSimBusy)
+}
+
+// refuse says no to a call, unless the same call has got its place meanwhile.
+func (g *simGateway) refuse(ctx context.Context, c simCall, refusal error) error {
+	known, err := g.known(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return refusal
+	}
+	thread, err := g.thread(ctx, c.threadID)
+	if err != nil {
+		return err
+	}
+	placed, err := g.resume(ctx, thread, c)
+	if err == nil && !placed {
+		return refusal
+	}
+	return err
+}
+
+// known reports whether a call was accepted before.
+func (g *simGateway) known(ctx context.Context, c simCall) (bool, error) {
+	_, err := g.bus.Accepted(ctx, LogID{simTenant, c.requestID})
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// place writes a call down, if that has not been done, and makes it the next one on its thread. It has not done that when
+// somebody else was faster.
+func (g *simGateway) place(ctx context.Context, after ThreadRecord, c simCall, behind int, accepted *bool) (bool, error) {
+	a := command.Accepted{
+		Tenant: simTenant, RequestID: c.requestID, ThreadID: c.threadID, AgentID: "demo",
+		Owner: g.name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36),
+	}
+	if c.resolves != "" {
+		a.Request.Context.ActionResults = []event.ActionResult{{ActionID: c.resolves}}
+	}
+	if !*accepted {
+		*accepted = true
+		if again, err := g.write(ctx, a); err != nil || again {
+			return false, err
+		}
+	}
+	mine, err := g.advance(ctx, after, c, behind)
+	if errors.Is(err, ErrConflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, g.start(ctx, a, mine)
 }
 
 func (g *simGateway) write(ctx context.Context, a command.Accepted) (again bool, err error) {
@@ -236,7 +262,9 @@ func (c *simClient) ask(what string, do func(context.Context, *simGateway) error
 	for {
 		g := c.world.gateways[c.turn%len(c.world.gateways)]
 		c.turn++
+		c.world.cluster.tell(c.name, fmt.Sprintf("asks %s to %s", g.name, what))
 		err := do(context.WithValue(g.ctx, simCaller{}, c.name), g)
+		c.world.cluster.tell(c.name, fmt.Sprintf("hears of %s: %v", what, err))
 		for _, final := range []error{nil, errSimBusy, errSimResolved, ErrEnded} {
 			if errors.Is(err, final) {
 				return err
