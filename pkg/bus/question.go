@@ -122,6 +122,13 @@ func (b *Bus) Ask(ctx context.Context, service, verb string, question, answer an
 		return err
 	}
 	body, isFault, err := b.exchange(ctx, msg)
+	// A service that is being replaced is back soon.
+	for late := time.Now().Add(absence); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(late); {
+		if pause(ctx, absence/10) != nil {
+			break
+		}
+		body, isFault, err = b.exchange(ctx, msg)
+	}
 	if err != nil {
 		return fault.Wrap(err, fault.Unavailable, "the %s service does not answer; try again", service)
 	}
@@ -140,6 +147,9 @@ func (b *Bus) Ask(ctx context.Context, service, verb string, question, answer an
 	}
 	return nil
 }
+
+// absence is how long a question waits for a service that nobody serves.
+const absence = 500 * time.Millisecond
 
 // exchange sends a question and collects the parts of its answer.
 func (b *Bus) exchange(ctx context.Context, msg *nats.Msg) (body []byte, isFault bool, err error) {

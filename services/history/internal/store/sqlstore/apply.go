@@ -76,14 +76,19 @@ func (b batch) load(ctx context.Context, entries []store.Entry) (*fold, error) {
 	f := &fold{requests: map[Key]*request{}, threads: map[Key]*thread{}, inputs: map[Key]string{}}
 	f.stored = func(k Key, n uint64) (event.Frame, error) { return b.stored(ctx, k, n) }
 	requests, records := map[Key]bool{}, map[Key]bool{}
+	telling := map[Key]bool{} // the requests that have something to tell their threads: most frames have not
 	for _, e := range entries {
 		if e.RequestID != "" {
 			requests[Key{e.Tenant, e.RequestID}] = true
+		}
+		if e.Accepted != nil || e.Frame != nil && slices.ContainsFunc(e.Frame.Names, event.Name.IsTerminal) {
+			telling[Key{e.Tenant, e.RequestID}] = true
 		}
 		if e.Thread != nil {
 			records[Key{e.Tenant, e.ThreadID}] = true
 			if e.Thread.RequestID != "" {
 				requests[Key{e.Tenant, e.Thread.RequestID}] = true
+				telling[Key{e.Tenant, e.Thread.RequestID}] = true
 			}
 		}
 	}
@@ -100,7 +105,7 @@ func (b batch) load(ctx context.Context, entries []store.Entry) (*fold, error) {
 		}
 	}
 	for k, r := range f.requests {
-		if r.threadID != "" {
+		if r.threadID != "" && telling[k] {
 			threads[Key{k.Tenant, r.threadID}] = true
 		}
 	}
