@@ -128,7 +128,10 @@ func exchange[T any](
 			replies <- reply{value, err}
 		})
 	}
-	p.send(f, func() { serve(f, answer) }, func(err error) { answer(value, err) })
+	p.send(f, func() { serve(f, answer) }, func(err error) {
+		var nothing T
+		answer(nothing, err)
+	})
 	select {
 	case r := <-replies:
 		if p.ctx.Err() != nil {

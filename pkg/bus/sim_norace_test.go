@@ -1,0 +1,8 @@
+//go:build !race
+
+package bus
+
+const (
+	raceDetector = false
+	seedsEach    = 120
+)
