@@ -220,15 +220,19 @@ func neverRan(l *Log) bool {
 	return true
 }
 
-// aborts is I10. A runner looks for an abort just before it writes the end: one that comes while the end is on its way
-// is too late.
+// aborts is I10. A runner looks for an abort just before it writes the end: one that comes while the end is on its way,
+// for as long as that takes, is too late. So the end counts from when it was written, not from when it was stored.
 func (r *Run) aborts() []Violation {
 	found := r.each(func(id ID, l *Log) []Violation {
 		terminal := l.Terminal()
 		if l.Abort == nil || terminal == event.NameAborted || terminal == "" || l.Last().Sequence < l.AbortSeq {
 			return nil
 		}
-		if late := l.Last().Time.Sub(l.AbortAt); late > r.Limits.Decision {
+		events, err := l.Last().Events()
+		if err != nil || len(events) == 0 {
+			return nil // I2 tells of it
+		}
+		if late := events[len(events)-1].Time.Sub(l.AbortAt); late > r.Limits.Decision {
 			return []Violation{violation(id, "it ended with %s, %v after the record of its abort", terminal, late.Round(time.Millisecond))}
 		}
 		return nil

@@ -114,19 +114,9 @@ func measureService(ctx context.Context, n *cluster.Node) ([]held, error) {
 
 // measureNATS counts what stands on the servers for clients: consumers must be exactly those that were there before.
 func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
-	consumers, subscriptions := 0.0, 0.0
+	consumers := 0.0
+	connections, subscriptions := map[string]float64{}, map[string]float64{}
 	for _, n := range w.Cluster.Find(cluster.NATS) {
-		var clients struct {
-			Connections []struct {
-				Subscriptions float64 `json:"subscriptions"`
-			} `json:"connections"`
-		}
-		if err := getJSON(ctx, n.Admin+"/connz", &clients); err != nil {
-			return nil, err
-		}
-		for _, c := range clients.Connections {
-			subscriptions += c.Subscriptions
-		}
 		var js struct {
 			Consumers float64 `json:"consumers"`
 		}
@@ -134,11 +124,28 @@ func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 			return nil, err
 		}
 		consumers += js.Consumers
+		var clients struct {
+			Connections []struct {
+				Name          string  `json:"name"`
+				Subscriptions float64 `json:"subscriptions"`
+			} `json:"connections"`
+		}
+		if err := getJSON(ctx, n.Admin+"/connz", &clients); err != nil {
+			return nil, err
+		}
+		for _, c := range clients.Connections {
+			connections[c.Name]++
+			subscriptions[c.Name] += c.Subscriptions
+		}
 	}
-	return []held{
-		{"nats", "consumers", consumers, 0},
-		{"nats", "subscriptions of clients", subscriptions, 24},
-	}, nil
+	all := []held{{"nats", "consumers", consumers, 0}}
+	for _, kind := range cluster.Services() {
+		name := string(kind) // as it tells the server
+		all = append(all,
+			held{"nats, for " + name + ",", "connections", connections[name], 0},
+			held{"nats, for " + name + ",", "subscriptions", subscriptions[name], 16})
+	}
+	return all, nil
 }
 
 func getJSON(ctx context.Context, url string, into any) error {
