@@ -49,8 +49,9 @@ func (a *archive) page(question []byte) (any, error) {
 	return query.FramePage{}, nil
 }
 
-// keep puts a request into the archive that the bus does not have.
-func (a *archive) keep(requestID string, frames ...event.Frame) {
+// keep puts req_old into the archive, a request that the bus does not have.
+func (a *archive) keep(frames ...event.Frame) {
+	const requestID = "req_old"
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.requests = append(a.requests, query.Request{

@@ -12,14 +12,14 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
-// asks starts a thread of the caller with key and lets its first request end with an action that is open until expires.
-func (b *bench) asks(tenant, key, actionID string, expires time.Time) (threadID string) {
+// asks starts a thread of the caller with key, whose tenant is acme, and lets its first request end with an action that is open until expires.
+func (b *bench) asks(key, actionID string, expires time.Time) (threadID string) {
 	b.t.Helper()
 	made := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+key)
 	if made.status != http.StatusAccepted {
 		b.t.Fatalf("got %d %s", made.status, made.body)
 	}
-	log := bus.LogID{Tenant: tenant, RequestID: made.header.Get("X-Request-Id")}
+	log := bus.LogID{Tenant: "acme", RequestID: made.header.Get("X-Request-Id")}
 	w, _, err := b.bus.Claim(b.t.Context(), log, "bench", "test")
 	if err != nil {
 		b.t.Fatal(err)
@@ -40,12 +40,12 @@ func TestAttackApprovals(t *testing.T) {
 		return fmt.Sprintf(`{"messages":[],"threadId":%q,"context":{"actionResults":[{"actionId":%q,"status":"success"%s}]}}`, threadID, actionID, more)
 	}
 	open, elsewhere := id.New(id.Action), id.New(id.Action)
-	thread := b.asks("acme", alice, open, later)
-	b.asks("acme", alice, elsewhere, later)
+	thread := b.asks(alice, open, later)
+	b.asks(alice, elsewhere, later)
 	old := id.New(id.Action)
-	oldThread := b.asks("acme", alice, old, time.Now().Add(-time.Minute))
+	oldThread := b.asks(alice, old, time.Now().Add(-time.Minute))
 	bobs := id.New(id.Action)
-	bobsThread := b.asks("acme", bob, bobs, later)
+	bobsThread := b.asks(bob, bobs, later)
 	tests := []struct {
 		what, key, body string
 		status          int
@@ -96,7 +96,7 @@ func TestApprovedAndDeniedAtOnce(t *testing.T) {
 	key, _ := b.key("acme", "alice")
 	for range 10 {
 		action := id.New(id.Action)
-		thread := b.asks("acme", key, action, time.Now().Add(time.Hour))
+		thread := b.asks(key, action, time.Now().Add(time.Hour))
 		var clients sync.WaitGroup
 		answers := make([]answer, 6)
 		for i := range answers {

@@ -47,7 +47,7 @@ func TestMetrics(t *testing.T) {
 	if a := b.post("/v1/agents/demo/stream", hello); a.status != http.StatusOK {
 		t.Fatalf("got %d %s", a.status, a.body)
 	}
-	b.archive.keep("req_old", frame(t, 0, metadata(), done()))
+	b.archive.keep(frame(t, 0, metadata(), done()))
 	b.get("/v1/requests/req_old/stream")
 	var got metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &got); err != nil {

@@ -7,7 +7,7 @@ import (
 func TestALogWhoseEndWasLostIsNoWholeStream(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.archive.keep("req_old", frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("a"), delta("b")))
+	b.archive.keep(frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("a"), delta("b")))
 	const path = "/v1/requests/req_old/stream"
 	for _, cursor := range []string{"", "old1-1", "old1-3"} {
 		if a := b.get(path, "Last-Event-ID", cursor); a.err == nil {
@@ -19,7 +19,7 @@ func TestALogWhoseEndWasLostIsNoWholeStream(t *testing.T) {
 func TestARequestThatBeganAgainAfterTheStreamWasLostIsReadAnew(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.archive.keep("req_old", frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("lost"), delta("lost")))
+	b.archive.keep(frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("lost"), delta("lost")))
 	b.run("req_old", metadata(), delta("new"), done())
 	const path = "/v1/requests/req_old/stream"
 	for _, cursor := range []string{"", "old1-3", "old1-1"} {

@@ -152,7 +152,7 @@ func TestWhatTheBusHasForgottenComesFromHistory(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	frames := []event.Frame{frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("a"), delta("b")), frame(t, 4, done())}
-	b.archive.keep("req_old", frames...)
+	b.archive.keep(frames...)
 	path := "/v1/requests/req_old/stream"
 	if got := names(t, b.get(path).body); got != steps("metadata", "text", "text", "done") {
 		t.Errorf("got events %q", got)

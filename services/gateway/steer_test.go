@@ -233,7 +233,7 @@ func TestAFollowUpOfAnAgentThatIsGone(t *testing.T) {
 func TestWhatIsSaidToARequestThatOnlyHistoryKnows(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.archive.keep("req_old", frame(t, 0, metadata(), done()))
+	b.archive.keep(frame(t, 0, metadata(), done()))
 	if a := b.post("/v1/requests/req_old/steer", hello); a.status != http.StatusConflict || a.failure(t).Code != fault.RequestFinished {
 		t.Errorf("a steer: got %d %s", a.status, a.body)
 	}

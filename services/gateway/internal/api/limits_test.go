@@ -79,7 +79,7 @@ func TestAStreamThatHasCaughtUpTakesNoTurn(t *testing.T) {
 		var reading, atOnce atomic.Int32
 		paced := api.Replays(1)
 		live := make([]interface {
-			Next(context.Context, time.Duration) (event.Frame, error)
+			Next(ctx context.Context, wait time.Duration) (event.Frame, error)
 		}, 5)
 		for i := range live {
 			live[i] = paced(&archive{reading: &reading, atOnce: &atOnce})

@@ -170,9 +170,9 @@ func FuzzDecode(f *testing.F) {
 // hollow are bodies of half a megabyte, the limit by default, that are all structure and no content.
 func hollow() map[string][]byte {
 	const size = 512 << 10
-	fill := func(before, each, after string) []byte {
-		n := (size - len(before) - len(after)) / (len(each) + 1)
-		return []byte(before + strings.Repeat(each+",", n) + each + after)
+	fill := func(before, after string) []byte {
+		n := (size - len(before) - len(after)) / len("{},")
+		return []byte(before + strings.Repeat("{},", n) + "{}" + after)
 	}
 	names := func(before, after string) []byte {
 		var s strings.Builder
@@ -182,10 +182,10 @@ func hollow() map[string][]byte {
 		return []byte(before + s.String() + `"":0` + after)
 	}
 	return map[string][]byte{
-		"messages":      fill(`{"messages":[`, `{}`, `]}`),
-		"parts":         fill(`{"messages":[{"role":"user","content":[`, `{}`, `]}]}`),
-		"results":       fill(`{"messages":[],"threadId":"t","context":{"actionResults":[`, `{}`, `]}}`),
-		"context":       fill(`{"messages":[{"role":"user","content":"x"}],"context":{"a":[`, `{}`, `]}}`),
+		"messages":      fill(`{"messages":[`, `]}`),
+		"parts":         fill(`{"messages":[{"role":"user","content":[`, `]}]}`),
+		"results":       fill(`{"messages":[],"threadId":"t","context":{"actionResults":[`, `]}}`),
+		"context":       fill(`{"messages":[{"role":"user","content":"x"}],"context":{"a":[`, `]}}`),
 		"names":         names(`{"messages":[{"role":"user","content":"x"}],"context":{`, `}}`),
 		"unknown names": names(`{"messages":[{"role":"user","content":"x",`, `}]}`),
 		"brackets":      []byte(strings.Repeat("[", size)),
