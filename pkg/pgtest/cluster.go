@@ -115,16 +115,16 @@ func serve(programs, dir string, who *syscall.SysProcAttr) (cluster, error) {
 		return cluster{}, errors.Join(err, os.RemoveAll(dir))
 	}
 	address := fmt.Sprintf("postgres://%s@127.0.0.1:%d/postgres?sslmode=disable", superuser, port)
-	if err := Await(address); err != nil {
+	if err := Await(context.Background(), address); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return cluster{}, errors.Join(fmt.Errorf("%w: %s", err, log), life.Close(), watcher.Wait())
 	}
 	return cluster{address, life}, nil
 }
 
-// Await waits until the server answers.
-func Await(address string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// Await waits until the server answers, for some time at most.
+func Await(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, address)

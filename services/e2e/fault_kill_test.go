@@ -257,10 +257,10 @@ func redisDies(t *testing.T, l lab) {
 	if got := approved.results()["echo"]; got.Status != event.ToolSuccess {
 		t.Errorf("the approved tool ended with %q", got.Status)
 	}
-	l.refused(t, "/v1/agents/demo/stream", resolve(asks.ThreadID, success(actionID, "")), http.StatusBadRequest)
+	l.sends(t, "/v1/agents/demo/stream", resolve(asks.ThreadID, success(actionID, "")), http.StatusBadRequest)
 	stopped := l.post(t, 0, long)
 	stopped.until(t, 100)
-	l.refused(t, "/v1/requests/"+stopped.seen().RequestID+"/abort", "", http.StatusAccepted)
+	l.sends(t, "/v1/requests/"+stopped.seen().RequestID+"/abort", "", http.StatusAccepted)
 	only[event.Aborted](t, stopped.end(t, 20*time.Second))
 
 	l.finished(t, runs.end(t, time.Minute))
@@ -271,8 +271,8 @@ func redisDies(t *testing.T, l lab) {
 	l.finished(t, approved)
 }
 
-// refused posts to the first gateway and checks the status of the answer.
-func (l lab) refused(t *testing.T, path, body string, status int) *http.Response {
+// sends posts to the first gateway and checks the status of the answer.
+func (l lab) sends(t *testing.T, path, body string, status int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -282,11 +282,10 @@ func (l lab) refused(t *testing.T, path, body string, status int) *http.Response
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = response.Body.Close() })
+	defer response.Body.Close()
 	if response.StatusCode != status {
 		t.Fatalf("POST %s answers %s: %s; want %d", path, response.Status, readAll(t, response), status)
 	}
-	return response
 }
 
 func postgresDies(t *testing.T, l lab) {

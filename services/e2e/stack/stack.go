@@ -187,7 +187,8 @@ func (s *Stack) startRedis(ctx context.Context) error {
 		return err
 	}
 	s.Redis = "redis://" + addr + "/0"
-	_, err = s.Run(ctx, "redis-server", addr, nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.options.Dir)
+	_, err = s.Run(ctx, "redis-server", addr, nil,
+		"redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.options.Dir)
 	return err
 }
 
@@ -213,7 +214,7 @@ func (s *Stack) startPostgres(ctx context.Context) error {
 	if err := s.start(ctx, p); err != nil {
 		return err
 	}
-	return pgtest.Await(url)
+	return pgtest.Await(ctx, url)
 }
 
 // Stop ends all processes in order, the newest first.
