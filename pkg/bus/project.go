@@ -43,20 +43,16 @@ const (
 // takes its time gets larger batches, which cost the broker less than entries one by one.
 func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
-	if ctx.Err() != nil {
-		return nil // told to stop before there was anything to do
-	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // else it was told to stop before there was anything to do
 		return fmt.Errorf("open projection: %w", err)
 	}
-	beat := consumer.CachedInfo().Config.AckWait / 4
 	for ctx.Err() == nil {
 		batch, err := fetch(ctx, consumer)
 		if err != nil && pause(ctx, refill) != nil {
-			return nil
+			break
 		}
 		if len(batch) > 0 {
-			b.project(ctx, batch, beat, apply)
+			b.project(ctx, batch, consumer.CachedInfo().Config.AckWait/4, apply)
 		}
 	}
 	return nil

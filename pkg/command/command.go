@@ -30,7 +30,7 @@ type Thread struct {
 	AgentID   string    `json:"agentId"`
 	RequestID string    `json:"requestId"`          // who runs, or ran last
 	Index     int       `json:"index"`              // of that request on the thread, dense from 0
-	Behind    int       `json:"behind,omitzero"`    // how many records before this one the oldest request stands that had not ended; 0 = all had
+	Behind    int       `json:"behind,omitzero"`    // how many records ago the oldest request stands that had not ended; 0 = all had
 	Resolves  []string  `json:"resolves,omitempty"` // the actions which that request brings results for
 	Deleted   bool      `json:"deleted,omitzero"`   // the thread is gone
 	At        time.Time `json:"at"`

@@ -94,7 +94,8 @@ func frameRows(f *fold) [][]any {
 	for i, r := range f.rows {
 		rows[i] = []any{
 			r.key.Tenant, r.key.ID, int64(r.part.Next() - 1), int64(r.part.First), r.part.Incarnation,
-			event.PackNames(r.part.Names), r.beyond, r.part.Terminal(), r.earliest, r.latest, micros(r.part.Time), event.PackLines(nil, r.part.Lines),
+			event.PackNames(r.part.Names), r.beyond, r.part.Terminal(), r.earliest, r.latest, micros(r.part.Time),
+			event.PackLines(nil, r.part.Lines),
 		}
 	}
 	return rows
