@@ -20,6 +20,8 @@ const (
 	// lookWait bounds one look for what users ask: while the broker is away, the watch goes on and nothing can be written
 	// anyway.
 	lookWait = 2 * time.Second
+	// lookPause is the wait before it is tried again.
+	lookPause = 200 * time.Millisecond
 	// releaseWait bounds the note that a request is handed over.
 	releaseWait = 2 * time.Second
 )
@@ -214,16 +216,22 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	return loop.Run(ctx, *request)
 }
 
-// look tells what users have asked of the request.
+// look tells what users have asked of the request. A request that goes on asks until the broker answers: it must not end
+// as if nobody had aborted it.
 func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWait)
-	defer cancel()
-	more, err := c.runner.deps.Bus.Commands(ctx, c.log, c.asked.Sequence)
-	if err != nil {
+	more, err := c.lookOnce(ctx)
+	for err != nil && ctx.Err() == nil {
 		c.runner.deps.Log.WarnContext(ctx, "could not look for commands", "request", c.log.RequestID, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookPause):
+			more, err = c.lookOnce(ctx)
+		}
 	}
-	c.asked.Sequence = more.Sequence
-	c.asked.Steers = append(c.asked.Steers, more.Steers...)
+	if err == nil {
+		c.asked.Sequence = more.Sequence
+		c.asked.Steers = append(c.asked.Steers, more.Steers...)
+	}
 	if more.Abort != nil {
 		c.asked.Abort = more.Abort
 	}
@@ -235,6 +243,12 @@ func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
 		return nil, steers
 	}
 	return &loop.Abort{Reason: c.asked.Abort.Reason}, steers
+}
+
+func (c *claim) lookOnce(ctx context.Context) (bus.Commands, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWait)
+	defer cancel()
+	return c.runner.deps.Bus.Commands(ctx, c.log, c.asked.Sequence)
 }
 
 const handedOver = "handed_over"
