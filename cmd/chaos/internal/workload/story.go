@@ -23,9 +23,9 @@ func (u *user) tell(ctx context.Context) {
 		u.background(ctx)
 	case n < 62:
 		u.conversation(ctx)
-	case n < 74:
+	case n < 72:
 		u.crowded(ctx)
-	case n < 90:
+	case n < 86:
 		u.acting(ctx)
 	case n < 95:
 		u.waiting(ctx)
@@ -215,9 +215,14 @@ func (u *user) acting(ctx context.Context) {
 	both.Wait()
 }
 
-// waiting reads a stream in which nothing happens for a while.
+// waiting reads a stream in which nothing happens for a while, or one that takes many steps.
 func (u *user) waiting(ctx context.Context) {
-	got, _ := u.post(ctx, order{body: says("", "/sleep 6s\n/say awake"), key: u.label("key")})
+	script := "/sleep 6s\n/say awake"
+	if u.chance(70) {
+		step := fmt.Sprintf("/tool %s {\"delay\":\"1500ms\"}\n/say a step\n", journal.Idempotent)
+		script = strings.Repeat(step, 6) + "/say there"
+	}
+	got, _ := u.post(ctx, order{body: says("", script), key: u.label("key")})
 	if got.taken() {
 		u.follow(ctx, reader{session: u.label("read"), format: formatSSE}, got.request, &transcript{})
 	}
