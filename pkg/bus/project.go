@@ -48,8 +48,8 @@ func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	}
 	for ctx.Err() == nil {
 		batch, err := fetch(ctx, consumer)
-		if err != nil && pause(ctx, refill) != nil {
-			break
+		if err != nil {
+			_ = pause(ctx, refill) // the loop ends with ctx
 		}
 		if len(batch) > 0 {
 			b.project(ctx, batch, consumer.CachedInfo().Config.AckWait/4, apply)
