@@ -107,7 +107,7 @@ func (c *simCluster) publish(msg *nats.Msg, f fate, answer func(pubAck, error)) 
 	if c.replicas == 1 {
 		if seq, ok := s.unexpected(msg); ok {
 			c.saw("wrong last sequence")
-			answer(refusal(codeWrongLast, 400, seq))
+			answer(refusal(codeWrongLast, 400, seq), nil)
 			return
 		}
 		if seq := s.ids[msgID]; seq > 0 {
@@ -124,17 +124,17 @@ func (c *simCluster) publish(msg *nats.Msg, f fate, answer func(pubAck, error)) 
 		return
 	} else if ok {
 		c.saw("its id is in process")
-		answer(refusal(codeInProcess, 409, 0))
+		answer(refusal(codeInProcess, 409, 0), nil)
 		return
 	}
 	if msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "" && s.writing[msg.Subject] {
 		c.saw("its subject is in process")
-		answer(refusal(codeWrongLastR3, 400, 0))
+		answer(refusal(codeWrongLastR3, 400, 0), nil)
 		return
 	}
 	if seq, ok := s.unexpected(msg); ok {
 		c.saw("wrong last sequence")
-		answer(refusal(codeWrongLast, 400, seq))
+		answer(refusal(codeWrongLast, 400, seq), nil)
 		return
 	}
 	c.propose(s, msg, f, answer)
@@ -170,10 +170,10 @@ func (s *simStream) unexpected(msg *nats.Msg) (newest uint64, wrong bool) {
 	return m.Sequence, expected != strconv.FormatUint(m.Sequence, 10)
 }
 
-func refusal(code jetstream.ErrorCode, status int, newest uint64) (pubAck, error) {
+func refusal(code jetstream.ErrorCode, status int, newest uint64) pubAck {
 	return pubAck{Error: &jetstream.APIError{
 		Code: status, ErrorCode: code, Description: "wrong last sequence: " + strconv.FormatUint(newest, 10),
-	}}, nil
+	}}
 }
 
 // store appends a message and tells whoever listens. mu must be held.

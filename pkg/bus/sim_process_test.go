@@ -36,7 +36,7 @@ type simProcess struct {
 	bus     *Bus
 	cluster *simCluster
 	harms   []moment
-	ctx     context.Context // ends with the process
+	ctx     context.Context //nolint:containedctx // ends with the process, whoever calls it
 	die     context.CancelFunc
 
 	mu     sync.Mutex
@@ -181,10 +181,10 @@ func (p *simProcess) send(f fate, arrive func(), refuse func(error)) {
 
 func (p *simProcess) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	msg = fork(msg)
-	switch p.cluster.missing {
-	case noCompareAndSet:
+	if p.cluster.missing == noCompareAndSet {
 		delete(msg.Header, jetstream.ExpectedLastSubjSeqHeader)
-	case noMessageID:
+	}
+	if p.cluster.missing == noMessageID {
 		delete(msg.Header, jetstream.MsgIDHeader)
 	}
 	return exchange(ctx, p, "publish", msg.Subject, func(f fate, answer func(pubAck, error)) {

@@ -156,10 +156,10 @@ func (r *simRegister) linearizable(final string) bool {
 // final is what stands in a register in the end.
 func (w *simWorld) final(r *simRegister) string {
 	what, key, _ := strings.Cut(r.key, "/")
-	switch {
-	case r.kind == registerEnd:
+	if r.kind == registerEnd {
 		return w.ender(r.key)
-	case r.kind == registerSwap:
+	}
+	if r.kind == registerSwap {
 		_, m := newest[command.Thread](w, "EVENTS", kindThread, simTenant, key)
 		return strconv.FormatUint(m.Sequence, 10)
 	}

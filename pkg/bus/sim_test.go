@@ -3,7 +3,6 @@ package bus
 import (
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,7 +19,7 @@ var (
 func quiet(t *testing.T) {
 	t.Helper()
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { slog.SetDefault(before) })
 }
 

@@ -61,7 +61,7 @@ type simWorld struct {
 	runners   []*simRunner
 	gateways  []*simGateway
 	processes []*simProcess
-	ctx       context.Context // ends with the run
+	ctx       context.Context //nolint:containedctx // ends with the run, for all who take part
 	actors    sync.WaitGroup
 	clients   sync.WaitGroup
 }
@@ -161,7 +161,10 @@ func (w *simWorld) run(sc scenario) {
 	})
 	sc.play(w)
 	w.clients.Wait()
-	for !w.settled() && pause(w.ctx, time.Second) == nil {
+	for !w.settled() {
+		if pause(w.ctx, time.Second) != nil {
+			return
+		}
 	}
 }
 
