@@ -12,7 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
-// asks starts a thread of the caller with key, whose tenant is acme, and lets its first request end with an action that is open until expires.
+// asks starts a thread of the caller with key, whose tenant is acme, and lets its first request end with an action that
+// is open until expires.
 func (b *bench) asks(key, actionID string, expires time.Time) (threadID string) {
 	b.t.Helper()
 	made := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+key)
