@@ -99,6 +99,7 @@ func (f *figures) addEntries(entries []record.Entry) {
 			f.answers = append(f.answers, e.Took)
 		case record.Fault:
 			f.faults[e.Fault]++
+		case record.Post, record.Abort, record.Steer, record.Spy: // they have no figure
 		}
 	}
 	for _, e := range entries {
@@ -173,7 +174,8 @@ func (f *figures) markdown() string {
 	row("seeds", fmt.Sprintf("%d on one NATS node, %d on three", f.runs[1], f.runs[3]))
 	row("wall time", f.wall.Round(time.Second))
 	row("requests", f.requests)
-	row("of these done, error, aborted", fmt.Sprintf("%d, %d, %d", f.ends[event.NameDone], f.ends[event.NameError], f.ends[event.NameAborted]))
+	row("of these done, error, aborted",
+		fmt.Sprintf("%d, %d, %d", f.ends[event.NameDone], f.ends[event.NameError], f.ends[event.NameAborted]))
 	row("events", f.events)
 	row("connections that read a stream", f.reads)
 	row("executions of tools", f.executions)

@@ -159,7 +159,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	f := newFigures(o)
 	for i := range o.seeds {
-		s := session{options: o, seed: o.first + uint64(i), dir: dir, programs: programs} //nolint:gosec // it counts
+		s := session{options: o, seed: o.first + uint64(i), dir: dir, programs: programs}
 		if err := s.run(ctx, f); err != nil {
 			return fmt.Errorf("seed %d: %w (logs in %s)", s.seed, err, dir)
 		}
@@ -170,7 +170,9 @@ func run(ctx context.Context, args []string) error {
 // conclude prints the figures and says what they mean.
 func conclude(o options, f *figures, dir string) error {
 	text := f.markdown()
-	fmt.Println(text)
+	if _, err := fmt.Fprintln(os.Stdout, text); err != nil {
+		return err
+	}
 	if o.report != "" {
 		if err := os.WriteFile(o.report, []byte(text), 0o600); err != nil {
 			return err
@@ -178,10 +180,11 @@ func conclude(o options, f *figures, dir string) error {
 	}
 	if o.weaken != "" {
 		if f.violated() == 0 {
-			return fmt.Errorf("without its safeguard %s nothing was found: the checker is blind, or the run too short (logs in %s)", o.weaken, dir)
+			return fmt.Errorf("without its safeguard %s nothing was found: the checker is blind, or the run too short (logs in %s)",
+				o.weaken, dir)
 		}
-		fmt.Printf("found, as it must be: without %s these do not hold: %s\n", o.weaken, strings.Join(f.broken(), ", "))
-		return discard(o, dir)
+		_, err := fmt.Fprintf(os.Stdout, "found, as it must be: without %s these do not hold: %s\n", o.weaken, strings.Join(f.broken(), ", "))
+		return errors.Join(err, discard(o, dir))
 	}
 	if n := f.violated(); n > 0 {
 		return fmt.Errorf("%d violations (logs in %s)", n, dir)

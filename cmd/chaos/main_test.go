@@ -57,8 +57,8 @@ func TestEachWeakeningBringsFaults(t *testing.T) {
 func TestRecoveryIsOfTheSlowestThatAFaultMayHaveHeldUp(t *testing.T) {
 	t.Parallel()
 	fault := record.Entry{At: 10 * time.Second, Took: 2 * time.Second}
-	probe := func(at, took time.Duration) record.Entry {
-		return record.Entry{At: at * time.Second, Took: took * time.Second}
+	probe := func(at, took int) record.Entry { // in seconds
+		return record.Entry{At: time.Duration(at) * time.Second, Took: time.Duration(took) * time.Second}
 	}
 	tests := []struct {
 		what   string

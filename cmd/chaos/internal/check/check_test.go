@@ -201,6 +201,10 @@ func TestEachViolationIsFound(t *testing.T) {
 			cut(r, resolver, 2)
 			write(t, log(r, resolver), resolver, 1, 20, 11, event.Claim{Epoch: 1})
 		}},
+		{"an epoch that goes on after it was given out of hand", "I2", func(t *testing.T, r *Run) {
+			cut(r, resolver, 2)
+			write(t, log(r, resolver), resolver, 1, 20, 11, event.Claim{Epoch: 1, Released: true}, event.Done{ThreadID: "thr_a"})
+		}},
 		{"a writer that is fenced by its own message", "I2", func(_ *testing.T, r *Run) {
 			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 8, Epoch: 1})
 		}},
@@ -343,6 +347,14 @@ func TestWhatIsNoViolation(t *testing.T) {
 			waiting := accepted(r, "req_waits", "thr_a", 2, nil)
 			write(t, waiting, "req_waits", 1, 6, 3, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_a"}, event.Aborted{})
 			project(r, "req_waits")
+		}},
+		{"a log that is given out of hand", func(t *testing.T, r *Run) {
+			l := r.Logs[id(stopped)]
+			l.Frames = l.Frames[:1]
+			write(t, l, stopped, 1, 16, 5.1, event.Claim{Epoch: 1, Released: true})
+			write(t, l, stopped, 2, 17, 5.2, event.Claim{Epoch: 2})
+			write(t, l, stopped, 2, 18, 5.3, event.Aborted{ThreadID: "thr_b"})
+			project(r, stopped)
 		}},
 		{"a message of another epoch fences", func(_ *testing.T, r *Run) {
 			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 9, Epoch: 1})

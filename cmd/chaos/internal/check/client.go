@@ -188,7 +188,8 @@ func (r *Run) life() []Violation {
 			found = append(found, violation(id, "%s heard nothing over %s for %v", e.Session, e.Gateway, e.Silence.Round(time.Millisecond)))
 		}
 		if e.Partial > 0 && stopped && !killed && e.End == record.Cut {
-			found = append(found, violation(id, "%s was cut within an event, after %d bytes, by a gateway that was asked to stop", e.Session, e.Partial))
+			found = append(found, violation(id,
+				"%s was cut within an event, after %d bytes, by a gateway that was asked to stop", e.Session, e.Partial))
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,9 @@ func frameOrder(id ID, f event.Frame, before uint64) []Violation {
 		if e.ID != event.NewCursor(f.Incarnation, n) || e.RequestID != id.Name || e.Body.Name() != f.Names[i] {
 			found = append(found, violation(id, "event %d says that it is %s %s of %s", n, f.Names[i], e.ID, e.RequestID))
 		}
-		if claim, ok := e.Body.(event.Claim); ok {
+		if claim, ok := e.Body.(event.Claim); ok && claim.Released {
+			found = append(found, released(id, f, claim, i)...)
+		} else if ok {
 			claims++
 			if i > 0 || claim.Epoch != f.Epoch {
 				found = append(found, violation(id, "event %d claims epoch %d within a frame of epoch %d", n, claim.Epoch, f.Epoch))
@@ -87,6 +90,14 @@ func frameOrder(id ID, f event.Frame, before uint64) []Violation {
 		found = append(found, violation(id, "event %d claims epoch %d after %d", f.First, f.Epoch, before))
 	}
 	return found
+}
+
+// released checks the claim that gives a log out of hand: nothing of its epoch comes behind it.
+func released(id ID, f event.Frame, claim event.Claim, i int) []Violation {
+	if claim.Epoch == f.Epoch && i == len(f.Names)-1 {
+		return nil
+	}
+	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, f.First+uint64(i))}
 }
 
 // fences checks that whoever took itself for fenced was: behind the last message that it knew of stands another epoch's.
@@ -209,12 +220,10 @@ func neverRan(l *Log) bool {
 	if l.Terminal() != event.NameAborted {
 		return false
 	}
+	work := []event.Name{event.NameText, event.NameThinking, event.NameToolCall, event.NameToolResult}
 	for _, f := range l.Frames {
-		for _, name := range f.Names {
-			switch name {
-			case event.NameText, event.NameThinking, event.NameToolCall, event.NameToolResult:
-				return false
-			}
+		if slices.ContainsFunc(f.Names, func(n event.Name) bool { return slices.Contains(work, n) }) {
+			return false
 		}
 	}
 	return true

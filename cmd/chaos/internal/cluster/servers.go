@@ -114,13 +114,17 @@ func (c *Cluster) postgres(ctx context.Context) (*Node, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	who, err := servant(dir)
-	if err != nil {
-		return nil, err
+	var who *syscall.Credential // nil = whoever we are
+	if os.Geteuid() == 0 {
+		var err error
+		if who, err = servant(dir); err != nil {
+			return nil, err
+		}
 	}
 	data := filepath.Join(dir, "data")
+	//nolint:gosec // the path was found on this machine
 	initdb := exec.CommandContext(ctx, filepath.Join(programs, "initdb"), "-D", data, "-U", "agentbus", "-A", "trust",
-		"-E", "UTF8", "--no-sync", "--no-instructions") //nolint:gosec // the path was found on this machine
+		"-E", "UTF8", "--no-sync", "--no-instructions")
 	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
@@ -159,11 +163,8 @@ func postgresPrograms() (string, error) {
 	return filepath.Dir(packaged[len(packaged)-1]), nil
 }
 
-// servant is who runs PostgreSQL, which refuses root: nil for whoever we are, or else a user who then owns dir.
+// servant is who runs PostgreSQL in place of root, whom it refuses: a user who then owns dir.
 func servant(dir string) (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
 	account, err := user.Lookup("postgres")
 	if err != nil {
 		return nil, fmt.Errorf("find a user to run PostgreSQL as, since it refuses root: %w", err)

@@ -3,10 +3,10 @@
 package record
 
 import (
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -95,9 +95,9 @@ func SumOf(line []byte) Sum {
 	return Sum(h.Sum64())
 }
 
-// String is the sum in hexadecimal digits.
+// String is the lower half of the sum in hexadecimal digits.
 func (s Sum) String() string {
-	return hex.EncodeToString([]byte{byte(s >> 24), byte(s >> 16), byte(s >> 8), byte(s)})
+	return fmt.Sprintf("%08x", uint64(s&math.MaxUint32))
 }
 
 // Log keeps entries. It is safe for concurrent use.

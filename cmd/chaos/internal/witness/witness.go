@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"time"
@@ -138,8 +139,11 @@ func (w *Witness) readLog(n *cluster.Node, run *check.Run) error {
 				run.Told = append(run.Told, fmt.Sprintf("%s prints a secret: %.100s", n.Name(), line))
 			}
 		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			return nil //nolint:nilerr // the end of the file
+			return err
 		}
 	}
 }

@@ -29,7 +29,7 @@ type broken struct{ io.Reader }
 
 func (b broken) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if err == io.EOF { //nolint:errorlint // strings.Reader returns it as it is
+	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -109,7 +109,7 @@ func TestOneSeedTellsOneStory(t *testing.T) {
 		u := &user{name: "u1", tenant: "ash", rng: rand.New(rand.NewPCG(4, 2))}
 		return u.script()
 	}
-	if script() != script() {
+	if one, other := script(), script(); one != other {
 		t.Error("one seed has two scripts")
 	}
 	if !strings.Contains(script(), Canary("ash")) {

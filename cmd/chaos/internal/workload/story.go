@@ -238,7 +238,10 @@ func (c *crew) probe(ctx, load context.Context) {
 	defer probes.Wait()
 	places := make(chan struct{}, 64)
 	for n := 0; pause(load, probeGap); n++ {
-		u := &user{crew: c, name: fmt.Sprintf("p%d", n), tenant: c.Tenants[0], rng: rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(n)))}
+		u := &user{
+			crew: c, name: fmt.Sprintf("p%d", n), tenant: c.Tenants[0],
+			rng: rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(n))), //nolint:gosec // it must be repeatable
+		}
 		select {
 		case places <- struct{}{}:
 		default:
