@@ -169,7 +169,7 @@ func (f *figures) markdown() string {
 		b.WriteString("|\n")
 	}
 	fmt.Fprintf(&b, "`go run ./cmd/chaos %s`\n\n", f.options.command())
-	row("", "")
+	row("what", "")
 	row("---", "---:")
 	row("seeds", fmt.Sprintf("%d on one NATS node, %d on three", f.runs[1], f.runs[3]))
 	row("wall time", f.wall.Round(time.Second))

@@ -97,7 +97,7 @@ func released(id ID, f event.Frame, claim event.Claim, i int) []Violation {
 	if claim.Epoch == f.Epoch && i == len(f.Names)-1 {
 		return nil
 	}
-	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, f.First+uint64(i))}
+	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, f.First+uint64(i))} //nolint:gosec // an index
 }
 
 // fences checks that whoever took itself for fenced was: behind the last message that it knew of stands another epoch's.

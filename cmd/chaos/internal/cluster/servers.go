@@ -116,7 +116,6 @@ func (c *Cluster) postgres(ctx context.Context) (*Node, error) {
 	}
 	var who *syscall.Credential // nil = whoever we are
 	if os.Geteuid() == 0 {
-		var err error
 		if who, err = servant(dir); err != nil {
 			return nil, err
 		}
