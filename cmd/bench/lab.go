@@ -80,7 +80,6 @@ func (l *lab) close() {
 	if l.stack != nil {
 		l.stack.Stop()
 	}
-	//nolint:gosec // the folder is our own
 	_ = os.RemoveAll(l.dir) // the system clears what stays behind of a temporary folder
 }
 

@@ -91,8 +91,6 @@ func (s *Server) Stop() error {
 
 // install puts the packages of the lock file into the user's cache, once for each content of it, and returns the folder
 // node_modules.
-//
-//nolint:gosec // the paths are the user's own cache
 func install(ctx context.Context, folder string) (string, error) {
 	lock, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
 	if err != nil {
