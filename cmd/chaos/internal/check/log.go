@@ -75,7 +75,7 @@ func frameOrder(id ID, f event.Frame, before uint64) []Violation {
 			found = append(found, violation(id, "event %d says that it is %s %s of %s", n, f.Names[i], e.ID, e.RequestID))
 		}
 		if claim, ok := e.Body.(event.Claim); ok && claim.Released {
-			found = append(found, released(id, f, claim, i)...)
+			found = append(found, released(id, f, claim, n)...)
 		} else if ok {
 			claims++
 			if i > 0 || claim.Epoch != f.Epoch {
@@ -92,12 +92,12 @@ func frameOrder(id ID, f event.Frame, before uint64) []Violation {
 	return found
 }
 
-// released checks the claim that gives a log out of hand: nothing of its epoch comes behind it.
-func released(id ID, f event.Frame, claim event.Claim, i int) []Violation {
-	if claim.Epoch == f.Epoch && i == len(f.Names)-1 {
+// released checks event n, the claim that gives a log out of hand: nothing of its epoch comes behind it.
+func released(id ID, f event.Frame, claim event.Claim, n uint64) []Violation {
+	if claim.Epoch == f.Epoch && n+1 == f.Next() {
 		return nil
 	}
-	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, f.First+uint64(i))} //nolint:gosec // an index
+	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, n)}
 }
 
 // fences checks that whoever took itself for fenced was: behind the last message that it knew of stands another epoch's.
