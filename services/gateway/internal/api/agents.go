@@ -47,10 +47,8 @@ func (a *API) getAgents(c *gin.Context) error {
 }
 
 // postStream starts a request and streams it.
-func (a *API) postStream(c *gin.Context) (err error) {
-	var answer stream.Answer
-	var ticket accept.Ticket
-	aside(func() { answer, ticket, err = a.openNew(c) })
+func (a *API) postStream(c *gin.Context) error {
+	answer, ticket, err := a.openNew(c)
 	if err != nil {
 		return err
 	}

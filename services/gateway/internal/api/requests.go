@@ -115,9 +115,8 @@ func conclude(q *query.Request, last event.Frame) error {
 }
 
 // getRequestStream streams a request to whoever comes, or comes back.
-func (a *API) getRequestStream(c *gin.Context) (err error) {
-	var answer stream.Answer
-	aside(func() { answer, err = a.openRequest(c) })
+func (a *API) getRequestStream(c *gin.Context) error {
+	answer, err := a.openRequest(c)
 	if err != nil || answer.Frames == nil {
 		return err
 	}
