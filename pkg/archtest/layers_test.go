@@ -25,6 +25,7 @@ func layers() []layer {
 		{"pkg/fault", nil, nil, "everyone imports it"},
 		{"pkg/id", nil, nil, "everyone imports it"},
 		{"pkg/sse", nil, nil, "a wire format knows no one's events"},
+		{"pkg/eventstream", []string{"pkg/fault", "pkg/id"}, nil, "a stream within a program knows no log and no service"},
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
