@@ -391,3 +391,13 @@ func TestTheHistoryOfARequestTellsAllOfIt(t *testing.T) {
 		t.Errorf("the execution is missing in\n%s", b.String())
 	}
 }
+
+func TestAViolationNamesWhatIsNew(t *testing.T) {
+	t.Parallel()
+	r := good(t)
+	r.Resources = []Resource{{Of: "nats", Name: "consumers", Before: 3, After: 4, New: []string{"abc of KV_AGENTBUS_KEYS"}}}
+	want := "nats holds 4 consumers after the run, and held 3 before it; new: abc of KV_AGENTBUS_KEYS"
+	if found := r.Check(); len(found) != 1 || found[0].Text != want {
+		t.Errorf("got %v, want %q", found, want)
+	}
+}

@@ -93,10 +93,15 @@ func Takeovers(l *Log) int { return max(0, int(l.Last().Epoch)-1) } //nolint:gos
 func (r *Run) resources() []Violation {
 	var found []Violation
 	for _, held := range r.Resources {
-		if held.After > held.Before+held.Slack {
-			found = append(found, violation(ID{}, "%s holds %.0f %s after the run, and held %.0f before it",
-				held.Of, held.After, held.Name, held.Before))
+		if held.After <= held.Before+held.Slack {
+			continue
 		}
+		text := fmt.Sprintf("%s holds %.0f %s after the run, and held %.0f before it",
+			held.Of, held.After, held.Name, held.Before)
+		if len(held.New) > 0 {
+			text += "; new: " + strings.Join(held.New, ", ")
+		}
+		found = append(found, violation(ID{}, "%s", text))
 	}
 	for _, text := range r.Panics {
 		found = append(found, violation(ID{}, "%s", text))

@@ -97,7 +97,8 @@ type Mark struct {
 type Resource struct {
 	Of, Name      string // process and what it holds
 	Before, After float64
-	Slack         float64 // how much more is no leak
+	Slack         float64  // how much more is no leak
+	New           []string // which of them were not there before, where that is known
 }
 
 // Violation is an invariant that does not hold.

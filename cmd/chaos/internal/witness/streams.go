@@ -2,6 +2,7 @@ package witness
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,6 +22,9 @@ const (
 	eventsStream  = "AGENTBUS_EVENTS"
 	resultsStream = "AGENTBUS_RESULTS"
 )
+
+// ownConsumers is how the names of the consumers begin with which the witness reads: NATS drops them some time later.
+const ownConsumers = "witness"
 
 // readStreams reads every message of both.
 func readStreams(ctx context.Context, url string, run *check.Run) error {
@@ -51,7 +55,9 @@ func readStream(ctx context.Context, js jetstream.JetStream, name string, run *c
 	if left == 0 {
 		return nil
 	}
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{InactiveThreshold: 10 * time.Second})
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		NamePrefix: ownConsumers + rand.Text(), InactiveThreshold: 10 * time.Second,
+	})
 	if err != nil {
 		return err
 	}
