@@ -75,32 +75,42 @@ func (b *Bus) Keys(ctx context.Context) ([]KeyRecord, error) {
 	return all, err
 }
 
+// keysIdle is how long a watch waits for a change before it looks for one that it was not told of.
+const keysIdle = 30 * time.Second
+
 // WatchKeys calls changed with every key's record, then ready, then changed for every change, until ctx is done. All
-// calls come from this goroutine.
+// calls come from this goroutine. A watcher that dies leaves nothing on the broker.
 func (b *Bus) WatchKeys(ctx context.Context, changed func(KeyRecord), ready func()) error {
-	keys, err := b.keyBucket("any")
-	if err != nil {
-		return err
-	}
-	watcher, err := keys.WatchAll(ctx)
+	subject := b.keySubject()
+	records, err := b.tail(ctx, "KV_"+b.keysBucket(), subject.Source, subject.Destination, 0)
 	if err != nil {
 		return fmt.Errorf("watch keys: %w", err)
 	}
-	defer func() { _ = watcher.Stop() }() // fails only when the connection is gone
+	defer records.close()
+	wait := time.Duration(0) // for none, until every key that exists has been told
 	for {
-		select {
-		case entry := <-watcher.Updates():
-			if entry == nil { // every key that exists has been told
-				ready()
-				continue
-			}
-			if k, err := decodeKey(entry); err == nil {
+		m, err := records.next(ctx, wait)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrIdle) && wait == 0:
+			ready()
+			wait = keysIdle
+		case errors.Is(err, ErrIdle):
+		case err != nil:
+			return fmt.Errorf("watch keys: %w", err)
+		default:
+			var k KeyRecord
+			if m.decode(&k) == nil { // else somebody removed it by hand
 				changed(k)
 			}
-		case <-ctx.Done():
-			return nil
 		}
 	}
+}
+
+// keySubject is where keys are stored, and where a change is republished.
+func (b *Bus) keySubject() *jetstream.RePublish {
+	return &jetstream.RePublish{Source: "$KV." + b.keysBucket() + ".>", Destination: b.prefix + "." + kindLive + ".key.>"}
 }
 
 func decodeKey(entry jetstream.KeyValueEntry) (KeyRecord, error) {

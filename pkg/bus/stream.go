@@ -80,7 +80,7 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 		}
 	}
 	return b.weak.streams([]jetstream.StreamConfig{
-		journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindCommand),
+		journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindSession, kindCommand),
 		journal(b.resultsStream(), kindStarted, kindResult),
 		queue(b.requestsStream(), kindRequest),
 		queue(b.toolsStream(), kindTool),
@@ -101,7 +101,7 @@ func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 	return map[string]jetstream.ConsumerConfig{
 		b.requestsStream(): durable(runnerConsumer, 100_000, kindRequest),
 		b.toolsStream():    durable(executorConsumer, 100_000, kindTool),
-		b.eventsStream():   durable(historyConsumer, 8192, kindEvent, kindAccept, kindThread),
+		b.eventsStream():   durable(historyConsumer, 8192, kindEvent, kindAccept, kindThread, kindSession),
 	}
 }
 
@@ -129,7 +129,9 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	if s.Memory {
 		storage = jetstream.MemoryStorage
 	}
-	keys := jetstream.KeyValueConfig{Bucket: b.keysBucket(), Storage: storage, Replicas: max(s.Replicas, 1)}
+	keys := jetstream.KeyValueConfig{
+		Bucket: b.keysBucket(), Storage: storage, Replicas: max(s.Replicas, 1), RePublish: b.keySubject(),
+	}
 	if _, err := b.js.CreateOrUpdateKeyValue(ctx, keys); err != nil {
 		return fmt.Errorf("provision bucket %s: %w", keys.Bucket, err)
 	}
@@ -231,6 +233,15 @@ func (b *Bus) openBuckets(ctx context.Context) error {
 	keys, err := b.js.KeyValue(ctx, b.keysBucket())
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", b.keysBucket(), err)
+	}
+	// What the bucket republishes stands in its stream's configuration alone.
+	stream, err := b.streamInfo(ctx, "KV_"+b.keysBucket())
+	if err != nil {
+		return err
+	}
+	if want, have := b.keySubject(), stream.Config.RePublish; have == nil || *have != *want {
+		return fmt.Errorf("bucket %s: republish must be %s -> %s: start one service with NATS_PROVISION=create",
+			b.keysBucket(), want.Source, want.Destination)
 	}
 	objects, err := b.js.ObjectStore(ctx, b.objectsBucket())
 	if err != nil {

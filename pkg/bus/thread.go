@@ -2,14 +2,10 @@ package bus
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/nats-io/nats.go"
 )
 
 // ThreadRecord is a record of a thread with its place in the stream.
@@ -65,16 +61,7 @@ func (m stored) thread() (ThreadRecord, error) {
 }
 
 // ThreadFollower reads a thread's records, those stored and those to come, in order. It is for one goroutine.
-type ThreadFollower struct {
-	bus      *Bus
-	subject  string
-	stop     func()
-	messages chan *nats.Msg // says that something came; storage is read
-	after    uint64         // sequence of the newest record that was read
-	known    uint64         // sequence of the newest record that there is
-	ahead    []ThreadRecord
-	stale    bool
-}
+type ThreadFollower struct{ tail *tail }
 
 // FollowThread starts to follow a thread behind the record with sequence after. Close the follower.
 func (b *Bus) FollowThread(ctx context.Context, tenant, threadID string, after uint64) (*ThreadFollower, error) {
@@ -82,75 +69,21 @@ func (b *Bus) FollowThread(ctx context.Context, tenant, threadID string, after u
 	if err != nil {
 		return nil, err
 	}
-	messages := make(chan *nats.Msg, 1)
-	stop, err := b.subscribe(b.live(subject), messages)
+	records, err := b.tail(ctx, b.eventsStream(), subject, b.live(subject), after)
 	if err != nil {
-		return nil, fmt.Errorf("follow %s: %w", subject, err)
+		return nil, err
 	}
-	if err := b.flush(ctx); err != nil {
-		stop()
-		return nil, fmt.Errorf("follow %s: %w", subject, err)
-	}
-	f := &ThreadFollower{bus: b, subject: subject, stop: stop, messages: messages, after: after, stale: true}
-	newest, err := b.last(ctx, b.eventsStream(), subject)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		f.Close()
-		return nil, fmt.Errorf("follow %s: %w", subject, err)
-	}
-	f.known = newest.Sequence // a replica may not have it yet
-	return f, nil
+	return &ThreadFollower{records}, nil
 }
 
 // Next returns the next record; ErrIdle when none came for wait, ctx's error when that is done.
 func (f *ThreadFollower) Next(ctx context.Context, wait time.Duration) (ThreadRecord, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		if len(f.ahead) > 0 {
-			next := f.ahead[0]
-			f.ahead = f.ahead[1:]
-			return next, nil
-		}
-		if f.stale {
-			if err := f.fill(ctx); err != nil {
-				return ThreadRecord{}, err
-			}
-			continue
-		}
-		select {
-		case msg := <-f.messages:
-			f.stale = true
-			f.known, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64) // 0 would only mean to look less long
-		case <-ctx.Done():
-			return ThreadRecord{}, ctx.Err()
-		case <-timer.C:
-			f.stale = true // the one live message may have been lost: the next call looks into storage first
-			return ThreadRecord{}, ErrIdle
-		}
-	}
-}
-
-func (f *ThreadFollower) fill(ctx context.Context) error {
-	messages, more, err := f.bus.page(ctx, f.bus.eventsStream(), f.subject, f.after+1)
+	m, err := f.tail.next(ctx, wait)
 	if err != nil {
-		return err
+		return ThreadRecord{}, err
 	}
-	for _, m := range messages {
-		t, err := m.thread()
-		if err != nil {
-			return err
-		}
-		f.ahead = append(f.ahead, t)
-		f.after = m.Sequence
-	}
-	f.stale = more || f.after < f.known
-	if f.stale && len(messages) == 0 {
-		return pause(ctx, replicaPause)
-	}
-	return nil
+	return m.thread()
 }
 
 // Close ends the subscription. It may be called twice.
-func (f *ThreadFollower) Close() {
-	f.stop()
-}
+func (f *ThreadFollower) Close() { f.tail.close() }

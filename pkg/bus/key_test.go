@@ -1,0 +1,69 @@
+package bus
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestWhoWatchesKeysHasNoConsumer: a process that is killed could not take one away.
+func TestWhoWatchesKeysHasNoConsumer(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	if err := b.PutKey(t.Context(), KeyRecord{ID: "k1"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if err := b.WatchKeys(ctx, func(KeyRecord) {}, func() { close(ready) }); err != nil {
+			t.Error(err)
+		}
+	})
+	defer watch.Wait()
+	defer cancel()
+	<-ready
+	stream, err := b.js.Stream(t.Context(), "KV_"+b.keysBucket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := stream.CachedInfo(); info.State.Consumers != 0 {
+		t.Errorf("the bucket of keys has %d consumers, want none", info.State.Consumers)
+	}
+}
+
+func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for _, name := range []string{"k1", "k2"} {
+		if err := b.PutKey(t.Context(), KeyRecord{ID: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.keys.Delete(t.Context(), "k1"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := b.Keys(t.Context())
+	if err != nil || len(all) != 1 || all[0].ID != "k2" {
+		t.Errorf("got keys %v (%v), want k2 alone", all, err)
+	}
+}
+
+func TestABucketOfKeysThatTellsNobodyIsMended(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	old := jetstream.KeyValueConfig{Bucket: b.keysBucket(), Storage: jetstream.MemoryStorage}
+	if _, err := b.js.UpdateKeyValue(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "republish must be $KV.AGENTBUS_KEYS.>") {
+		t.Errorf("got %v, want to be told what is wrong", err)
+	}
+	if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
+		t.Errorf("got %v, want it mended", err)
+	}
+}
