@@ -156,6 +156,10 @@ func (c checker) gateway(g Gateway) {
 		}
 	}
 	atLeastZero(c, "gateway.maxBody", g.MaxBody)
+	atLeastZero(c, "gateway.sessions.maxBody", g.Sessions.MaxBody)
+	if name := g.Sessions.Agent; name != "" && !id.Valid(name) {
+		c.report("gateway.sessions.agent", "%q cannot be the name of an agent", name)
+	}
 	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
 	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
 	atLeastZero(c, "gateway.limits.connections", g.Limits.Connections)

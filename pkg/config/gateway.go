@@ -8,6 +8,18 @@ type Gateway struct {
 	Heartbeat     Duration `yaml:"heartbeat"`     // default 15s
 	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
 	Limits        Crowd    `yaml:"limits"`
+	Sessions      Sessions `yaml:"sessions"`
+}
+
+// DefaultAgent is the agent of sessions that name none.
+const DefaultAgent = "demo"
+
+// Sessions say what Tarko's clients get under /api/v1.
+type Sessions struct {
+	Agent     string `yaml:"agent"`     // of sessions that name none; default demo
+	Exclusive bool   `yaml:"exclusive"` // no new session while another one of the tenant runs
+	MaxBody   int64  `yaml:"maxBody"`   // bytes of a query, which may bring images; default: gateway.maxBody
+	Workspace string `yaml:"workspace"` // folder that people pick files from, by name; none = there is nothing to pick
 }
 
 // Rate is a number of requests in a time.
