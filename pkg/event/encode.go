@@ -74,7 +74,8 @@ func appendDelta(dst []byte, body Body) ([]byte, bool) {
 		}
 		b, delta = body.Block, body.Delta
 	case ToolCall:
-		if body.ToolCallID == "" || body.Tool != "" || body.Args != nil || body.Gate != "" || body.Extra != nil {
+		if body.ToolCallID == "" || body.Tool != "" || body.Args != nil || body.Gate != "" ||
+			body.Description != "" || body.Schema != nil || body.Extra != nil {
 			return dst, false
 		}
 		b, call, delta = body.Block, body.ToolCallID, body.Delta

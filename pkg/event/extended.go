@@ -23,12 +23,14 @@ type Claim struct {
 	Extra    jsontext.Value `json:",embed"`
 }
 
-// Plan is what the agent means to do (S4, plan_start, plan_update, plan_finish).
+// Plan is what the agent means to do (S4, plan_start, plan_update, plan_finish). It belongs to the thread: a later
+// request goes on with it.
 type Plan struct {
-	Stage   Stage          `json:"stage"`             // start, delta (an update), stop
-	Steps   []PlanStep     `json:"steps,omitempty"`   // with start and delta: the whole plan as it stands
-	Summary string         `json:"summary,omitempty"` // with stop
-	Extra   jsontext.Value `json:",embed"`
+	Stage      Stage          `json:"stage"`                // start, delta (an update), stop
+	Steps      []PlanStep     `json:"steps,omitempty"`      // with start and delta: the whole plan as it stands
+	Summary    string         `json:"summary,omitempty"`    // with stop
+	ToolCallID string         `json:"toolCallId,omitempty"` // the call that brought it about
+	Extra      jsontext.Value `json:",embed"`
 }
 
 // PlanStep is one line of a plan.
@@ -55,19 +57,48 @@ type FinalAnswer struct {
 	Extra   jsontext.Value `json:",embed"`
 }
 
-// UsageSoFar counts what the request has used until now. One follows each finished turn of the model.
+// UsageSoFar counts what the request has used until now. One follows each finished turn of the model; the members
+// behind Turns are about that turn.
 type UsageSoFar struct {
 	Usage
 	Turns        int            `json:"turns"`
-	FinishReason FinishReason   `json:"finishReason,omitempty"` // of the turn that just ended
+	FinishReason FinishReason   `json:"finishReason,omitempty"`
+	Model        string         `json:"model,omitempty"`    // that answered, as the provider names it
+	TTFTMS       int64          `json:"ttftMs,omitzero"`    // until it said the first thing
+	ElapsedMS    int64          `json:"elapsedMs,omitzero"` // until it had said all
 	Extra        jsontext.Value `json:",embed"`
 }
 
-// Custom is an event of an application. Type is its name, Data any JSON.
+// Custom is an event of an application (S0, Custom Events): Type is its name, Data any JSON. A tool or a backend emits
+// it; [NewCustom] says which ones.
 type Custom struct {
-	Type  string         `json:"type"`
-	Data  jsontext.Value `json:"data,omitzero"`
-	Extra jsontext.Value `json:",embed"`
+	Type       string         `json:"type"`
+	Data       jsontext.Value `json:"data,omitzero"`
+	ToolCallID string         `json:"toolCallId,omitempty"` // of the tool's call that emitted it
+	Extra      jsontext.Value `json:",embed"`
+}
+
+// ContextCompressed says that the model reads a summary in place of the thread's older part (S0, context_compressed).
+// The log stays whole. Lengths are estimates in tokens.
+type ContextCompressed struct {
+	OriginalLength   int64          `json:"originalLength"`
+	CompressedLength int64          `json:"compressedLength"`
+	CompressionRatio float64        `json:"compressionRatio"` // compressed by original
+	Strategy         string         `json:"strategy"`
+	Extra            jsontext.Value `json:",embed"`
+}
+
+// Summary stands for the older part of the thread: from here on, in this request and in later ones, the model reads it
+// in place of all contributions but the newest Kept ones. A contribution is a message of the user, or a turn of the
+// model with its results.
+type Summary struct {
+	Text             string         `json:"text"`
+	Kept             int            `json:"kept"`
+	Strategy         string         `json:"strategy"`
+	OriginalLength   int64          `json:"originalLength"`   // of the conversation before, in tokens
+	CompressedLength int64          `json:"compressedLength"` // of the summary and what is kept
+	Usage            Usage          `json:"usage"`            // of making it
+	Extra            jsontext.Value `json:",embed"`
 }
 
 // ToolOutput is what the model reads of a tool's result. Clients get [ToolResult] instead.
@@ -100,7 +131,10 @@ func (FinalAnswer) Name() Name { return NameFinalAnswer }
 func (UsageSoFar) Name() Name  { return NameUsage }
 func (Custom) Name() Name      { return NameCustom }
 func (ToolOutput) Name() Name  { return NameToolOutput }
+func (Summary) Name() Name     { return NameSummary }
 func (u Unknown) Name() Name   { return u.Event }
+
+func (ContextCompressed) Name() Name { return NameContextCompressed }
 
 func (Input) sealed()       {}
 func (Claim) sealed()       {}
@@ -110,4 +144,7 @@ func (FinalAnswer) sealed() {}
 func (UsageSoFar) sealed()  {}
 func (Custom) sealed()      {}
 func (ToolOutput) sealed()  {}
+func (Summary) sealed()     {}
 func (Unknown) sealed()     {}
+
+func (ContextCompressed) sealed() {}

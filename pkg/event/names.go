@@ -32,10 +32,15 @@ const (
 	NameFinalAnswer Name = "final_answer"
 	NameUsage       Name = "usage"
 	NameCustom      Name = "custom"
+
+	NameContextCompressed Name = "context_compressed"
 )
 
-// NameToolOutput carries what the model reads of a tool's result. It never leaves the services.
-const NameToolOutput Name = "tool_output"
+// What only models read. It never leaves the services.
+const (
+	NameToolOutput Name = "tool_output" // of a tool's result
+	NameSummary    Name = "summary"     // of what a conversation has outgrown
+)
 
 // decoders is the list of events: a new one is a struct, a name and a line here.
 var decoders = map[Name]func(jsontext.Value) (Body, error){
@@ -56,6 +61,9 @@ var decoders = map[Name]func(jsontext.Value) (Body, error){
 	NameUsage:        as[UsageSoFar],
 	NameCustom:       as[Custom],
 	NameToolOutput:   as[ToolOutput],
+	NameSummary:      as[Summary],
+
+	NameContextCompressed: as[ContextCompressed],
 }
 
 func as[B Body](rest jsontext.Value) (Body, error) {
@@ -85,7 +93,7 @@ func Native() []Name { return slices.Clone(native) }
 func (n Name) IsNative() bool { return slices.Contains(native, n) }
 
 // IsInternal reports whether the event must not leave the services, whatever a client asks for.
-func (n Name) IsInternal() bool { return n == NameToolOutput }
+func (n Name) IsInternal() bool { return n == NameToolOutput || n == NameSummary }
 
 // IsTerminal reports whether the event is the last of its request.
 func (n Name) IsTerminal() bool { return n == NameDone || n == NameError || n == NameAborted }

@@ -33,6 +33,8 @@ type Metadata struct {
 	ThreadID        string         `json:"threadId"`
 	AgentID         string         `json:"agentId"`
 	ProtocolVersion string         `json:"protocolVersion,omitempty"`
+	Provider        string         `json:"provider,omitempty"` // who is asked: openai, anthropic, scripted
+	Model           string         `json:"model,omitempty"`    // the model that is asked
 	Extra           jsontext.Value `json:",embed"`
 }
 
@@ -53,15 +55,18 @@ type Thinking struct {
 	Extra     jsontext.Value `json:",embed"`
 }
 
-// ToolCall is the model asking for a tool. The deltas concatenate to the JSON text of the arguments.
+// ToolCall is the model asking for a tool. The deltas concatenate to the JSON text of the arguments. The first stop of
+// each tool in a request says what the tool is.
 type ToolCall struct {
 	Block
-	ToolCallID string           `json:"toolCallId"`
-	Tool       string           `json:"name,omitempty"` // with start and stop
-	Delta      string           `json:"delta,omitempty"`
-	Args       jsontext.Value   `json:"args,omitzero"`  // with stop: an object
-	Gate       ContinuationKind `json:"gate,omitempty"` // with stop: what a client must do before the tool can have a result
-	Extra      jsontext.Value   `json:",embed"`
+	ToolCallID  string           `json:"toolCallId"`
+	Tool        string           `json:"name,omitempty"` // with start and stop
+	Delta       string           `json:"delta,omitempty"`
+	Args        jsontext.Value   `json:"args,omitzero"`  // with stop: an object
+	Gate        ContinuationKind `json:"gate,omitempty"` // with stop: what a client must do before the tool can have a result
+	Description string           `json:"description,omitempty"`
+	Schema      jsontext.Value   `json:"schema,omitzero"` // of the arguments
+	Extra       jsontext.Value   `json:",embed"`
 }
 
 // ToolStatus says how a tool call ended.

@@ -1,0 +1,35 @@
+package event
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxCustomBytes is the most that the data of a custom event may be.
+const MaxCustomBytes = 64 << 10
+
+var customType = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]{0,63}$`)
+
+// NewCustom returns the event of an application. It refuses a name that is not one of letters, digits and _.:- or that
+// an event of ours has, and data that is no JSON object or longer than [MaxCustomBytes]. No data is an empty object.
+func NewCustom(name string, data jsontext.Value) (Custom, error) {
+	if !customType.MatchString(name) {
+		return Custom{}, fmt.Errorf("custom event %.80q: its type must be 1 to 64 letters, digits and _.:- and begin with a letter", name)
+	}
+	if slices.Contains(Names(), Name(name)) {
+		return Custom{}, fmt.Errorf("custom event %q: an event of the protocol has this name; choose another", name)
+	}
+	if len(data) == 0 {
+		data = jsontext.Value("{}")
+	}
+	if len(data) > MaxCustomBytes {
+		return Custom{}, fmt.Errorf("custom event %q: its data has %d bytes; at most %d are allowed", name, len(data), MaxCustomBytes)
+	}
+	if !data.IsValid() || data.Kind() != '{' {
+		return Custom{}, fmt.Errorf("custom event %q: its data must be a JSON object", name)
+	}
+	return Custom{Type: name, Data: data}, nil
+}
