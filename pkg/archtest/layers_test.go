@@ -17,7 +17,9 @@ type layer struct {
 
 // layers is read from the top; the first row that matches a package decides.
 func layers() []layer {
-	vocabulary := []string{"pkg/event", "pkg/fault", "pkg/id", "pkg/command", "pkg/query", "pkg/tool", "pkg/backend"}
+	vocabulary := []string{
+		"pkg/event", "pkg/fault", "pkg/id", "pkg/media", "pkg/command", "pkg/query", "pkg/tool", "pkg/backend",
+	}
 	and := func(more ...string) []string { return append(slices.Clone(vocabulary), more...) }
 	implementations := []string{"services/*/internal/dialect/*", "services/*/internal/store/*"}
 	return []layer{
@@ -29,6 +31,7 @@ func layers() []layer {
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
+		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
 		{"pkg/command", []string{"pkg/event", "pkg/fault"}, nil, "records speak of events and nothing else"},
 		{"pkg/query", []string{"pkg/event", "pkg/fault"}, nil, "questions speak of events and nothing else"},
 

@@ -39,7 +39,7 @@ type InputMessage struct {
 // InputContent is a message's parts. In JSON it is a string, or an array of parts.
 type InputContent []InputPart
 
-// InputPart is a piece of a message: text, or an image or file by URL or inline data.
+// InputPart is a piece of a message, or of what a tool gave: text, or an image or file by URL, inline data or reference.
 type InputPart struct {
 	Type      string         `json:"type"` // text, image, file
 	Text      string         `json:"text,omitempty"`
@@ -47,12 +47,14 @@ type InputPart struct {
 	Data      []byte         `json:"data,omitempty"` // base64 in JSON
 	MediaType string         `json:"mediaType,omitempty"`
 	Name      string         `json:"name,omitempty"`
+	Ref       *ObjectRef     `json:"ref,omitempty"` // instead of data, when it is large
 	Extra     jsontext.Value `json:",embed"`
 }
 
 // isPlainText reports whether p is a text and nothing else.
 func (p InputPart) isPlainText() bool {
-	return p.Type == ContentText && p.URL == "" && len(p.Data) == 0 && p.MediaType == "" && p.Name == "" && len(p.Extra) == 0
+	return p.Type == ContentText && p.URL == "" && len(p.Data) == 0 && p.MediaType == "" && p.Name == "" && p.Ref == nil &&
+		len(p.Extra) == 0
 }
 
 // UserText is a message of one text.

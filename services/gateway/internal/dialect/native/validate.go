@@ -1,14 +1,14 @@
 package native
 
 import (
-	"net/url"
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/media"
 )
 
-// validate checks what the types cannot say.
+// validate checks what the types cannot say, and brings images and files into the form in which they are kept.
 func validate(r event.AgentRequest) error {
 	if r.Messages == nil {
 		return invalid("messages is missing; send [] when context.actionResults says it all, else something like %s", example)
@@ -32,42 +32,30 @@ func validateMessage(where string, m event.InputMessage) error {
 		return invalid("%s.content is missing or empty; send a string, or parts such as {\"type\":\"text\",\"text\":\"hi\"}", where)
 	}
 	for i, p := range m.Content {
-		if err := validatePart(where+".content["+strconv.Itoa(i)+"]", p); err != nil {
+		var err error
+		if m.Content[i], err = validatePart(where+".content["+strconv.Itoa(i)+"]", p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func validatePart(where string, p event.InputPart) error {
+// validatePart returns the part as it is to be kept.
+func validatePart(where string, p event.InputPart) (event.InputPart, error) {
 	switch p.Type {
-	case "text":
+	case event.ContentText:
 		if p.Text == "" {
-			return invalid("%s has no text; send {\"type\":\"text\",\"text\":\"hi\"} or a plain string", where)
+			return p, invalid("%s has no text; send {\"type\":\"text\",\"text\":\"hi\"} or a plain string", where)
 		}
-		return nil
-	case "image", "file":
-		return validateMedia(where, p)
+		if p.URL != "" || len(p.Data) > 0 || p.Ref != nil {
+			return p, invalid("%s is a text with a url or data beside it; send these in an image or a file", where)
+		}
+		return p, nil
+	case media.Image, media.File:
+		return media.Check(where, p)
 	default:
-		return invalid("%s.type is %.40q; use \"text\", \"image\" or \"file\"", where, p.Type)
+		return p, invalid("%s.type is %.40q; use \"text\", \"image\" or \"file\"", where, p.Type)
 	}
-}
-
-func validateMedia(where string, p event.InputPart) error {
-	if (p.URL == "") == (len(p.Data) == 0) {
-		return invalid("%s needs either a url or data, base64-encoded", where)
-	}
-	if len(p.Data) > 0 {
-		if p.MediaType == "" {
-			return invalid("%s.mediaType is missing; it says what data is, for example \"image/png\"", where)
-		}
-		return nil
-	}
-	u, err := url.Parse(p.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return invalid("%s.url must be an http or https URL", where)
-	}
-	return nil
 }
 
 func validateResults(r event.AgentRequest) error {
