@@ -11,11 +11,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The broker's answers to a compare-and-set that did not happen.
+// The broker's answers to a write that did not happen.
 const (
 	codeWrongLast   = 10071 // the subject has moved on, or, with one replica, this very message is stored already
 	codeWrongLastR3 = 10164 // an earlier write of the subject is still in process: try again
 	codeInProcess   = 10158 // this very message is, since an attempt that took too long: try again
+	codeNoRoom      = 10077 // the stream is full, or a queue has a message on the subject
 )
 
 // retryPause is the wait before an append is tried again.
@@ -81,8 +82,9 @@ func retryable(err error) bool {
 	return true
 }
 
-// send stores msg whatever else is on its subject, once within the duplicate window. It retries until ctx is done.
-func (b *Bus) send(ctx context.Context, msg *nats.Msg, msgID string) error {
+// send puts msg into a queue, unless the queue has one on its subject: each has room for one. It retries until ctx is
+// done.
+func (b *Bus) send(ctx context.Context, queue string, msg *nats.Msg, msgID string) error {
 	msg.Header.Set(jetstream.MsgIDHeader, msgID)
 	for {
 		ack, err := b.publish(ctx, msg)
@@ -92,8 +94,22 @@ func (b *Bus) send(ctx context.Context, msg *nats.Msg, msgID string) error {
 		if err == nil {
 			err = ack.Error
 		}
+		if ack.Error != nil && ack.Error.ErrorCode == codeNoRoom {
+			if has, _ := b.has(ctx, queue, msg.Subject); has { // who cannot tell tries again
+				return nil
+			}
+		}
 		if !retryable(err) || pause(ctx, retryPause) != nil {
 			return fmt.Errorf("send %s: %w", msg.Subject, err)
 		}
 	}
+}
+
+// has reports whether a stream holds a message on subject.
+func (b *Bus) has(ctx context.Context, stream, subject string) (bool, error) {
+	_, err := b.last(ctx, stream, subject)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -67,6 +67,20 @@ func saysWhetherPointed(t *testing.T, b *bus.Bus) {
 	pointed(true)
 }
 
+func keepsOnePointer(t *testing.T, b *bus.Bus) {
+	a := request()
+	if err := b.Start(t.Context(), a, 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 3 {
+		if held, err := b.StartLate(ctx, a); err != nil || held != 1 {
+			t.Fatalf("the queue holds %d pointers to one request, %v; want 1", held, err)
+		}
+	}
+}
+
 func sendsCallAgain(t *testing.T, b *bus.Bus) {
 	call := id.New(id.Call)
 	for _, requestID := range []string{"first_" + call, "first_" + call, "second_" + call} {

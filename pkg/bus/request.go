@@ -44,8 +44,8 @@ func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error)
 // maxCarried is the largest record that a pointer carries with it.
 const maxCarried = 32 << 10
 
-// Start sends the pointer to an accepted request, the index-th on its thread, to the runners. Within the duplicate window
-// a second pointer to the same request is dropped; later ones do no harm, since a claim decides.
+// Start sends the pointer to an accepted request, the index-th on its thread, to the runners. The queue has room for one
+// pointer to a request: while it is there, another is dropped, since it would have a living run taken over.
 func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
 	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
 	if err != nil {
 		return err
 	}
-	return b.send(ctx, msg, a.RequestID)
+	return b.send(ctx, b.requestsStream(), msg, a.RequestID)
 }
 
 // Pointed reports whether the queue holds a pointer to a request: one that waits, or that somebody works on.
@@ -71,11 +71,7 @@ func (b *Bus) Pointed(ctx context.Context, a command.Accepted) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = b.last(ctx, b.requestsStream(), subject)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return b.has(ctx, b.requestsStream(), subject)
 }
 
 // Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See

@@ -76,7 +76,7 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 		return jetstream.StreamConfig{
 			Name: name, Storage: storage, Replicas: max(s.Replicas, 1), Subjects: []string{b.wild(kind)},
 			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: s.MaxQueue,
-			Duplicates: duplicates, AllowDirect: true,
+			MaxMsgsPerSubject: 1, DiscardNewPerSubject: true, Duplicates: duplicates, AllowDirect: true,
 		}
 	}
 	return b.weak.streams([]jetstream.StreamConfig{
@@ -187,6 +187,9 @@ func checkStream(have, want jetstream.StreamConfig) error {
 		return fmt.Errorf("retention is %s, must be %s", have.Retention, want.Retention)
 	case have.Discard != want.Discard:
 		return errors.New("discard is old, must be new: with old it loses what was acknowledged")
+	case want.DiscardNewPerSubject && (!have.DiscardNewPerSubject || have.MaxMsgsPerSubject != want.MaxMsgsPerSubject):
+		return fmt.Errorf("it must take %d message a subject and discard the next one as new, or live work is done twice",
+			want.MaxMsgsPerSubject)
 	case !have.AllowDirect:
 		return errors.New("allow_direct is off, must be on")
 	case have.Duplicates < want.Duplicates:

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// CallTool sends a call to the executors of a toolset. Within the duplicate window a second copy is dropped, unless
-// another request asks for the call.
+// CallTool sends a call to the executors of a toolset. While it waits or runs, and within the duplicate window, a second
+// copy is dropped, unless another request asks for the call.
 func (b *Bus) CallTool(ctx context.Context, toolset string, c command.ToolCall) error {
 	subject, err := b.subject(kindTool, c.Tenant, toolset, c.RequestID, c.ToolCallID)
 	if err != nil {
@@ -20,7 +20,7 @@ func (b *Bus) CallTool(ctx context.Context, toolset string, c command.ToolCall) 
 	if err != nil {
 		return err
 	}
-	return b.send(ctx, msg, c.RequestID+"/"+c.ToolCallID)
+	return b.send(ctx, b.toolsStream(), msg, c.RequestID+"/"+c.ToolCallID)
 }
 
 // ToolCalls gives calls to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See

@@ -94,3 +94,33 @@ func TestALostStreamIsNoticed(t *testing.T) {
 		})
 	}
 }
+
+// TestQueuesOfAnOlderBuildAreMended: they took a second pointer once the duplicate window had passed.
+func TestQueuesOfAnOlderBuildAreMended(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	a := command.Accepted{Tenant: "t", AgentID: "a", RequestID: "r"}
+	stream, err := b.js.Stream(t.Context(), b.requestsStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := stream.CachedInfo().Config
+	old.MaxMsgsPerSubject, old.DiscardNewPerSubject = -1, false
+	if _, err := b.js.UpdateStream(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if held, err := b.StartLate(t.Context(), a); err != nil || held != i+1 {
+			t.Fatalf("an old queue holds %d pointers, %v; want %d", held, err, i+1)
+		}
+	}
+	if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "1 message a subject") {
+		t.Errorf("got %v, want to be told what is wrong", err)
+	}
+	if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := b.StartLate(t.Context(), a); err != nil || held != 1 {
+		t.Errorf("the queue holds %d pointers to one request, %v; want 1", held, err)
+	}
+}

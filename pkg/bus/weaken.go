@@ -40,7 +40,7 @@ func (w weakness) streams(all []jetstream.StreamConfig, events string) []jetstre
 		return all
 	}
 	for i := range all {
-		all[i].Discard = jetstream.DiscardOld
+		all[i].Discard, all[i].DiscardNewPerSubject = jetstream.DiscardOld, false
 		if all[i].Name == events {
 			all[i].MaxMsgsPerSubject = fewMessages
 		}
