@@ -24,6 +24,7 @@ func records() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"accepted":      reflect.TypeFor[command.Accepted](),
 		"thread":        reflect.TypeFor[command.Thread](),
+		"session":       reflect.TypeFor[command.Session](),
 		"start":         reflect.TypeFor[command.Start](),
 		"abort":         reflect.TypeFor[command.Abort](),
 		"steer":         reflect.TypeFor[command.Steer](),
@@ -82,7 +83,7 @@ func TestRecordTypesAgreeWithTheirSchemas(t *testing.T) {
 
 func TestEveryRecordHasASchemaAndAnExample(t *testing.T) {
 	t.Parallel()
-	var names []string
+	names := []string{"Model"} // a part of one
 	for _, typ := range records() {
 		names = append(names, typ.Name())
 	}

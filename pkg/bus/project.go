@@ -15,15 +15,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Entry is one message of the EVENTS stream, for whoever projects it. Exactly one of Accepted, Thread and Frame is set.
+// Entry is one message of the EVENTS stream, for whoever projects it. Exactly one of Accepted, Thread,
+// Session and Frame is set.
 type Entry struct {
 	Tenant    string
 	RequestID string // with Accepted and Frame
-	ThreadID  string // with Accepted and Thread
+	ThreadID  string // with Accepted, Thread and Session
 	Sequence  uint64
 	Time      time.Time // when it was stored, by the broker's clock
 	Accepted  *command.Accepted
 	Thread    *command.Thread
+	Session   *command.Session
 	Frame     *event.Frame
 }
 
@@ -139,6 +141,10 @@ func (b *Bus) entry(msg jetstream.Msg) (Entry, error) {
 		e.Thread = new(command.Thread)
 		e.ThreadID = tokens[1]
 		return e, json.Unmarshal(msg.Data(), e.Thread)
+	case kindSession:
+		e.Session = new(command.Session)
+		e.ThreadID = tokens[1]
+		return e, json.Unmarshal(msg.Data(), e.Session)
 	default:
 		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject())
 	}

@@ -246,19 +246,31 @@ func awaitsToolResult(t *testing.T, b *bus.Bus) {
 
 func keepsObjects(t *testing.T, b *bus.Bus) {
 	data := bytes.Repeat([]byte("large"), 1<<18)
-	ref, err := b.PutObject(t.Context(), data)
+	ref, err := b.PutObject(t.Context(), "t1", "thr_1", data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := b.Object(t.Context(), ref)
+	got, err := b.Object(t.Context(), "t1", "thr_1", ref)
 	if err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("got %d bytes (%v), want the %d that were stored", len(got), err, len(data))
 	}
+	again, err := b.PutObject(t.Context(), "t1", "thr_1", data)
+	if err != nil || again != ref {
+		t.Fatalf("the same data is %+v and %+v (%v), want one object", ref, again, err)
+	}
+	for who, at := range map[string][2]string{"another tenant": {"t2", "thr_1"}, "another thread": {"t1", "thr_2"}} {
+		if _, err := b.Object(t.Context(), at[0], at[1], ref); !errors.Is(err, bus.ErrNotFound) {
+			t.Errorf("%s: got %v, want ErrNotFound", who, err)
+		}
+	}
+	if _, err := b.Object(t.Context(), "t1", "thr_1", event.ObjectRef{Object: "t1.thr_1", SHA256: ref.SHA256}); err == nil {
+		t.Error("a name that is no identifier was looked up")
+	}
 	ref.SHA256 = strings.Repeat("0", 64)
-	if _, err := b.Object(t.Context(), ref); err == nil {
+	if _, err := b.Object(t.Context(), "t1", "thr_1", ref); err == nil {
 		t.Fatal("an object with another hash was returned")
 	}
-	if _, err := b.Object(t.Context(), event.ObjectRef{Object: "obj_none"}); !errors.Is(err, bus.ErrNotFound) {
+	if _, err := b.Object(t.Context(), "t1", "thr_1", event.ObjectRef{Object: "obj_none"}); !errors.Is(err, bus.ErrNotFound) {
 		t.Fatalf("got %v, want ErrNotFound", err)
 	}
 }
@@ -361,6 +373,9 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 	if _, err := b.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: "thr", RequestID: log.RequestID}, 0); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := b.SwapSession(t.Context(), "t", command.Session{ThreadID: "thr", Name: "new"}, bus.SessionRecord{}); err != nil {
+		t.Fatal(err)
+	}
 	emit(t, claim(t, b, log), delta("a"), event.Done{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -377,11 +392,13 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 				kinds = append(kinds, "accept "+e.ThreadID+" "+e.RequestID)
 			case e.Thread != nil:
 				kinds = append(kinds, "thread "+e.ThreadID)
+			case e.Session != nil:
+				kinds = append(kinds, "session "+e.ThreadID+" "+e.Session.Name)
 			case e.Frame.Terminal():
 				kinds = append(kinds, "end "+e.RequestID)
 			}
 		}
-		if len(kinds) == 3 {
+		if len(kinds) == 4 {
 			cancel()
 		}
 		return errs, nil
@@ -389,7 +406,7 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(kinds, "; "), fmt.Sprintf("accept thr %[1]s; end %[1]s; thread thr", log.RequestID); got != want {
+	if got, want := strings.Join(kinds, "; "), fmt.Sprintf("accept thr %[1]s; session thr new; end %[1]s; thread thr", log.RequestID); got != want {
 		t.Fatalf("got %q, want %q", got, want)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	kindEvent    = "event"
 	kindAccept   = "accept"
 	kindThread   = "thread"
+	kindSession  = "session"
 	kindCommand  = "command"
 	kindStarted  = "started"
 	kindResult   = "result"

@@ -28,12 +28,35 @@ type Thread struct {
 	ThreadID  string    `json:"threadId"`
 	Owner     string    `json:"owner"`
 	AgentID   string    `json:"agentId"`
-	RequestID string    `json:"requestId"`          // who runs, or ran last
-	Index     int       `json:"index"`              // of that request on the thread, dense from 0
-	Behind    int       `json:"behind,omitzero"`    // how many records ago the oldest request stands that had not ended; 0 = all had
-	Resolves  []string  `json:"resolves,omitempty"` // the actions which that request brings results for
-	Deleted   bool      `json:"deleted,omitzero"`   // the thread is gone
+	RequestID string    `json:"requestId,omitempty"` // who runs, or ran last; "" = nobody ever did, and the thread is deleted
+	Index     int       `json:"index"`               // of that request on the thread, dense from 0
+	Behind    int       `json:"behind,omitzero"`     // how many records ago the oldest request stands that had not ended; 0 = all had
+	Resolves  []string  `json:"resolves,omitempty"`  // the actions which that request brings results for
+	Deleted   bool      `json:"deleted,omitzero"`    // the thread is gone
 	At        time.Time `json:"at"`
+}
+
+// Session is the newest record on agentbus.session.<tenant>.<threadId>: what people and clients have noted on a thread,
+// which may be there before the thread has a request. Each change appends one by compare-and-set. A thread without such a
+// record is a session too, of which nothing is noted.
+type Session struct {
+	ThreadID        string         `json:"threadId"`
+	Owner           string         `json:"owner"`
+	AgentID         string         `json:"agentId"` // who answers requests that name no agent
+	Name            string         `json:"name,omitempty"`
+	Tags            []string       `json:"tags,omitempty"`
+	Metadata        jsontext.Value `json:"metadata,omitzero"`        // an object, the client's own
+	Model           *Model         `json:"model,omitempty"`          // nil = the agent's own
+	RuntimeSettings jsontext.Value `json:"runtimeSettings,omitzero"` // an object, as the agent's schema has it
+	CreatedAt       time.Time      `json:"createdAt"`
+	UpdatedAt       time.Time      `json:"updatedAt"`        // later than that of the record before it, whatever the clocks say
+	Deleted         bool           `json:"deleted,omitzero"` // the session is gone, and its thread with it
+}
+
+// Model names a model: the choice of a [Session].
+type Model struct {
+	Provider string `json:"provider"`
+	ID       string `json:"id"`
 }
 
 // Start points a runner at an accepted request: agentbus.request.<tenant>.<agent>.<requestId>, a work queue.
