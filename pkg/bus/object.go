@@ -10,51 +10,81 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// replicaPatience is how long an object that cannot be read is tried again.
-const replicaPatience = time.Second
+const (
+	// replicaPatience is how long an object that cannot be read is tried again.
+	replicaPatience = time.Second
+	// objectFresh is how long an object counts as just stored. One that is older is stored anew, so that it lasts as long
+	// as the event that names it now.
+	objectFresh = time.Hour
+)
 
-// PutObject stores a payload that is too large for an event. It is kept as long as the stream keeps events.
-func (b *Bus) PutObject(ctx context.Context, data []byte) (event.ObjectRef, error) {
+// PutObject stores a payload that is too large for an event of the thread. It is kept as long as the stream keeps events.
+// The same data on the same thread is one object, however often it is stored.
+func (b *Bus) PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error) {
 	objects, err := b.objectStore()
 	if err != nil {
 		return event.ObjectRef{}, err
 	}
 	sum := sha256.Sum256(data)
-	ref := event.ObjectRef{Object: id.New("obj"), Size: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
-	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: ref.Object}, bytes.NewReader(data)); err != nil {
+	hash := hex.EncodeToString(sum[:])
+	ref := event.ObjectRef{Object: hash, Size: int64(len(data)), SHA256: hash}
+	name, err := objectName(tenant, threadID, ref)
+	if err != nil {
+		return event.ObjectRef{}, err
+	}
+	info, err := objects.GetInfo(ctx, name)
+	if err == nil && time.Since(info.ModTime) < objectFresh {
+		return ref, nil
+	}
+	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(data)); err != nil {
 		return event.ObjectRef{}, fmt.Errorf("store object of %d bytes: %w", len(data), err)
 	}
 	return ref, nil
 }
 
-// Object returns the payload that ref names, or ErrNotFound. A payload that is not the one that was stored is an error.
-func (b *Bus) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
+// Object returns the payload of the thread that ref names, or ErrNotFound. A payload that is not the one that was stored
+// is an error.
+func (b *Bus) Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error) {
 	objects, err := b.objectStore()
 	if err != nil {
 		return nil, err
 	}
-	data, err := objects.GetBytes(ctx, ref.Object)
-	// A reference is made after its object, so what is missing or incomplete may only lag on the replica that answers.
+	name, err := objectName(tenant, threadID, ref)
+	if err != nil {
+		return nil, err
+	}
+	data, err := objects.GetBytes(ctx, name)
+	// A reference is made after its object, so what is missing or incomplete may only lag on the replica that answers, or
+	// just be stored anew.
 	for begun := time.Now(); err != nil && time.Since(begun) < replicaPatience; {
 		if err := pause(ctx, replicaPause); err != nil {
-			return nil, fmt.Errorf("read object %.64q: %w", ref.Object, err)
+			return nil, fmt.Errorf("read object %s: %w", name, err)
 		}
-		data, err = objects.GetBytes(ctx, ref.Object)
+		data, err = objects.GetBytes(ctx, name)
 	}
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read object %.64q: %w", ref.Object, err)
+		return nil, fmt.Errorf("read object %s: %w", name, err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != ref.SHA256 {
-		return nil, fmt.Errorf("object %.64q is not what was stored: its SHA-256 differs", ref.Object)
+		return nil, fmt.Errorf("object %s is not what was stored: its SHA-256 differs", name)
 	}
 	return data, nil
+}
+
+// objectName keeps the objects of threads apart: whoever may not read a thread cannot name what belongs to it.
+func objectName(tenant, threadID string, ref event.ObjectRef) (string, error) {
+	for _, token := range []string{tenant, threadID, ref.Object} {
+		if err := checkToken(token); err != nil {
+			return "", err
+		}
+	}
+	return tenant + "." + threadID + "." + ref.Object, nil
 }
 
 func (b *Bus) objectStore() (jetstream.ObjectStore, error) {

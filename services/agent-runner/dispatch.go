@@ -91,7 +91,7 @@ func (d dispatcher) output(ctx context.Context, r command.ToolResult) (loop.Outp
 	if r.Ref == nil {
 		return output, nil
 	}
-	data, err := objects{d.claim.runner.deps.Bus}.Object(ctx, *r.Ref)
+	data, err := d.claim.objects().Object(ctx, *r.Ref)
 	if err != nil {
 		return loop.Output{}, fault.Wrap(err, fault.Unavailable, "the result of a tool could not be read; try again")
 	}

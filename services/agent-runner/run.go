@@ -204,13 +204,13 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	thread.Fold(earlier...)
 	c.forget(ctx, thread.Actions())
 	thread.Fold(c.own...)
-	if err := thread.Load(ctx, objects{r.deps.Bus}); err != nil {
+	if err := thread.Load(ctx, c.objects()); err != nil {
 		return refuse(fault.Wrap(err, fault.Unavailable, "the thread's tool results could not be read; try again"))
 	}
 	request.State = thread
 	request.Backend = agent.backend
 	request.Tools = c.dispatcher(request.Agent)
-	request.Objects = r.deps.Bus
+	request.Objects = c.objects()
 	request.Actions = actions{c}
 	request.Price = r.price(request.Agent)
 	return loop.Run(ctx, *request)

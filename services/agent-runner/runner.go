@@ -41,8 +41,8 @@ type Bus interface {
 	WatchAbort(ctx context.Context, log bus.LogID, found func(command.Abort)) (stop func(), err error)
 	CallTool(ctx context.Context, toolset string, c command.ToolCall) error
 	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
-	PutObject(ctx context.Context, data []byte) (event.ObjectRef, error)
-	Object(ctx context.Context, ref event.ObjectRef) ([]byte, error)
+	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
+	Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error)
 }
 
 // History knows the requests of a thread, and those that are open. A query.Client is one.

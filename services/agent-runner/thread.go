@@ -97,15 +97,3 @@ func (c *claim) logOf(ctx context.Context, request string) ([]event.Event, error
 	}
 	return events, nil
 }
-
-// objects reads large tool outputs. One that is no longer stored is no reason to lose the thread.
-type objects struct{ bus Bus }
-
-// Object implements transcript.Objects.
-func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
-	data, err := o.bus.Object(ctx, ref)
-	if errors.Is(err, bus.ErrNotFound) {
-		return []byte("this output is no longer stored"), nil
-	}
-	return data, err
-}

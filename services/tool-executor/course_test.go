@@ -230,7 +230,7 @@ func TestLargeContentGoesToTheObjectStore(t *testing.T) {
 			}
 			content := result.Content
 			if test.ref {
-				data, err := b.Object(t.Context(), *result.Ref)
+				data, err := b.Object(t.Context(), c.Tenant, c.ThreadID, *result.Ref)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -36,7 +36,7 @@ type Records interface {
 	PutToolStarted(ctx context.Context, log bus.LogID, s command.ToolStarted) (command.ToolStarted, bool, error)
 	ToolResult(ctx context.Context, log bus.LogID, toolCallID string) (command.ToolResult, error)
 	PutToolResult(ctx context.Context, log bus.LogID, r command.ToolResult) (command.ToolResult, bool, error)
-	PutObject(ctx context.Context, data []byte) (event.ObjectRef, error)
+	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 }
 
 // Listeners hear from running calls, and are heard.

@@ -50,11 +50,11 @@ func (b lossy) PutToolResult(ctx context.Context, log bus.LogID, r command.ToolR
 	return stored, first, err
 }
 
-func (b lossy) PutObject(ctx context.Context, data []byte) (event.ObjectRef, error) {
+func (b lossy) PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error) {
 	if b.objects.Add(1) == 1 {
 		return event.ObjectRef{}, errLost
 	}
-	return b.Bus.PutObject(ctx, data)
+	return b.Bus.PutObject(ctx, tenant, threadID, data)
 }
 
 func TestOfTwoExecutorsAtOnceOneRunsAnUnsafeCall(t *testing.T) {

@@ -43,7 +43,7 @@ func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Durat
 		result.Summary = output.Summary(result.Content)
 	}
 	err = retry(ctx, func(ctx context.Context) error {
-		if err := e.moveOut(ctx, &result); err != nil {
+		if err := e.moveOut(ctx, j, &result); err != nil {
 			return err
 		}
 		stored, won, err := e.deps.Bus.PutToolResult(ctx, j.log, result)
@@ -65,7 +65,7 @@ func same(a, b command.ToolResult) bool {
 }
 
 // moveOut puts content that is too large for a record into the object store.
-func (e *Executor) moveOut(ctx context.Context, r *command.ToolResult) error {
+func (e *Executor) moveOut(ctx context.Context, j job, r *command.ToolResult) error {
 	quoted, err := jsontext.AppendQuote(nil, r.Content) // control characters take six bytes each
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (e *Executor) moveOut(ctx context.Context, r *command.ToolResult) error {
 	if len(quoted) <= maxInline {
 		return nil
 	}
-	ref, err := e.deps.Bus.PutObject(ctx, []byte(r.Content))
+	ref, err := e.deps.Bus.PutObject(ctx, j.Tenant, j.ThreadID, []byte(r.Content))
 	if err != nil {
 		return err
 	}

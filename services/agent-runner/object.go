@@ -1,0 +1,33 @@
+package agentrunner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// objects are the large payloads of a thread.
+type objects struct {
+	bus              Bus
+	tenant, threadID string
+}
+
+func (c *claim) objects() objects {
+	return objects{c.runner.deps.Bus, c.log.Tenant, c.accepted.ThreadID}
+}
+
+// PutObject implements loop.Objects.
+func (o objects) PutObject(ctx context.Context, data []byte) (event.ObjectRef, error) {
+	return o.bus.PutObject(ctx, o.tenant, o.threadID, data)
+}
+
+// Object implements transcript.Objects. An output that is no longer stored is no reason to lose the thread.
+func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
+	data, err := o.bus.Object(ctx, o.tenant, o.threadID, ref)
+	if errors.Is(err, bus.ErrNotFound) {
+		return []byte("this output is no longer stored"), nil
+	}
+	return data, err
+}
