@@ -97,6 +97,8 @@ func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
+func all(l net.Listener) net.Listener { return l }
+
 func TestServeLetsGoOfStreamsBeforeItWaits(t *testing.T) {
 	t.Parallel()
 	drained := make(chan struct{})
@@ -109,7 +111,7 @@ func TestServeLetsGoOfStreamsBeforeItWaits(t *testing.T) {
 			<-drained // a stream that would never end by itself
 		}),
 	}
-	actor, addr, err := app.Serve(t.Context(), server, func() { close(drained) })
+	actor, addr, err := app.Serve(t.Context(), server, all, func() { close(drained) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func TestServeLetsGoOfStreamsBeforeItWaits(t *testing.T) {
 
 func TestServeSaysAtOnceThatItCannotListen(t *testing.T) {
 	t.Parallel()
-	_, _, err := app.Serve(t.Context(), &http.Server{Addr: "127.0.0.1:-1", ReadHeaderTimeout: time.Second}, nil)
+	_, _, err := app.Serve(t.Context(), &http.Server{Addr: "127.0.0.1:-1", ReadHeaderTimeout: time.Second}, all, nil)
 	if err == nil || !strings.Contains(err.Error(), "open the HTTP server") {
 		t.Errorf("got %v", err)
 	}

@@ -16,13 +16,18 @@ import (
 const closeTime = 10 * time.Second
 
 // Serve returns the actor of an HTTP server. It listens before it returns, so that an address in use is an error at the
-// start. When the actor stops it calls drain, which ends what would never end by itself, and waits for the rest.
-func Serve(ctx context.Context, server *http.Server, drain func()) (service.Actor, net.Addr, error) {
+// start. It accepts what limit lets through. When the actor stops it calls drain, which ends what would never end by
+// itself, and waits for the rest.
+func Serve(
+	ctx context.Context, server *http.Server, limit func(net.Listener) net.Listener, drain func(),
+) (service.Actor, net.Addr, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", server.Addr)
 	if err != nil {
 		return service.Actor{}, nil, fmt.Errorf("open the HTTP server: %w", err)
 	}
+	addr := listener.Addr()
+	listener = limit(listener)
 	run := func(ctx context.Context) error {
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(listener) }() // ends with Shutdown or Close
@@ -43,5 +48,5 @@ func Serve(ctx context.Context, server *http.Server, drain func()) (service.Acto
 		}
 		return err
 	}
-	return service.Actor{Name: "http", Run: run}, listener.Addr(), nil
+	return service.Actor{Name: "http", Run: run}, addr, nil
 }

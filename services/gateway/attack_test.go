@@ -94,7 +94,7 @@ func (b *bench) listen() string {
 		b.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go func() { ended <- server.Serve(b.gateway.Limit(listener)) }()
 	b.t.Cleanup(func() {
 		_ = server.Close()
 		<-ended

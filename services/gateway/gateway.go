@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -106,23 +107,27 @@ func (g *Gateway) Handler() http.Handler { return g.api }
 // connections is how many connections an address may have that is not private.
 const connections = 1000
 
-// Server returns an HTTP server for addr with the limits that an edge needs. It speaks HTTP/1.1. Neither bodies nor
-// responses have a common time limit here, since streams last: the handler sets one for each.
+// Server returns an HTTP server for addr with the limits that an edge needs; those of connections are [Gateway.Limit]'s. It
+// speaks HTTP/1.1. Neither bodies nor responses have a common time limit here, since streams last: the handler sets one
+// for each.
 func (g *Gateway) Server(addr string) *http.Server {
-	server := &http.Server{
+	return &http.Server{
 		Addr:              addr,
 		Handler:           g.api,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ConnContext:       crowd.Mark,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
-	count := crowd.NewConnections(connections, false)
+}
+
+// Limit returns a listener for the server that counts the connections of each address.
+func (g *Gateway) Limit(l net.Listener) net.Listener {
 	if n := g.limits.Connections; n > 0 {
-		count = crowd.NewConnections(n, true)
+		return crowd.NewConnections(n, true).Listen(l)
 	}
-	count.Limit(server)
-	return server
+	return crowd.NewConnections(connections, false).Listen(l)
 }
 
 // Run keeps the API keys, and what is known of the streams, up to date until ctx is done. Until it has read all keys,

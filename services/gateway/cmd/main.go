@@ -34,7 +34,7 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	if err != nil {
 		return service.Parts{}, err
 	}
-	http, _, err := app.Serve(ctx, g.Server(e.HTTPAddr), g.Drain)
+	http, _, err := app.Serve(ctx, g.Server(e.HTTPAddr), g.Limit, g.Drain)
 	keys := service.Actor{Name: "keys", Run: g.Run}
 	return service.Parts{Actors: []service.Actor{keys, http}, Close: func() { _ = store.Close() }}, err
 }

@@ -215,7 +215,7 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	if !s.options.Auth {
 		server.Handler = private(server.Handler)
 	}
-	edge, addr, err := app.Serve(ctx, server, g.Drain)
+	edge, addr, err := app.Serve(ctx, server, g.Limit, g.Drain)
 	if err != nil {
 		return nil, err
 	}

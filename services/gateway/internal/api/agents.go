@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -52,11 +53,13 @@ func (a *API) postStream(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	err = a.Streamer.Serve(c.Writer, c.Request, answer)
-	if errors.Is(err, stream.ErrLeft) && a.Config.Agents[ticket.AgentID].OnDisconnect == "abort" {
-		a.abandon(c, ticket.RequestID)
+	p := principal(c)
+	answer.Ended = func(err error) {
+		if errors.Is(err, stream.ErrLeft) && a.Config.Agents[ticket.AgentID].OnDisconnect == "abort" {
+			a.abandon(p, ticket.RequestID)
+		}
 	}
-	return err
+	return a.serve(c, answer)
 }
 
 // openNew takes the request of the body and opens its log. The status waits for the first event, so that a request that
@@ -77,11 +80,11 @@ func (a *API) openNew(c *gin.Context) (stream.Answer, accept.Ticket, error) {
 }
 
 // abandon aborts a request whose client has left.
-func (a *API) abandon(c *gin.Context, requestID string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), 5*time.Second)
+func (a *API) abandon(p auth.Principal, requestID string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	err := a.Desk.Abort(ctx, principal(c).Tenant, command.Abort{
-		RequestID: requestID, By: principal(c).Subject, Reason: "the client disconnected", At: time.Now().UTC(),
+	err := a.Desk.Abort(ctx, p.Tenant, command.Abort{
+		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: time.Now().UTC(),
 	})
 	if err != nil {
 		a.Log.ErrorContext(ctx, "could not abort the request of a client that left", "request", requestID, "error", err)

@@ -36,6 +36,7 @@ func (a *API) readBody(c *gin.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body came in part only; send all of it")
 	}
+	r.Body = http.NoBody                                                    // nothing of it is left to come
 	err = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}) // else it would end the stream that may follow
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err

@@ -57,13 +57,7 @@ func statusOf(code fault.Code) int {
 // would look like success.
 func (a *API) fail(c *gin.Context, err error) {
 	ctx := c.Request.Context()
-	if errors.Is(err, stream.ErrCut) {
-		if !errors.Is(err, stream.ErrLeft) {
-			a.Log.InfoContext(ctx, "stream cut", "route", c.FullPath(), "error", err)
-		}
-		panic(http.ErrAbortHandler)
-	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
+	if errors.Is(err, stream.ErrCut) || errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
 		panic(http.ErrAbortHandler)
 	}
 	f := fault.From(err)

@@ -103,7 +103,17 @@ func (a *API) admit(c *gin.Context) {
 	a.fail(c, f)
 }
 
-// oneStream holds one of the principal's places for streams while the handlers behind it run.
+// keyPlace is where a handler finds the place that its stream takes.
+const keyPlace = "place"
+
+// place is one of a principal's places for streams. Whoever has taken it leaves it.
+type place struct {
+	leave func()
+	taken bool
+}
+
+// oneStream holds one of the principal's places for streams, until the handlers behind it are done or, when one of them
+// has begun a stream, until that has ended.
 func (a *API) oneStream(c *gin.Context) {
 	p := principal(c)
 	leave, ok := a.streams.Enter(p.Tenant + "/" + p.Subject)
@@ -113,8 +123,31 @@ func (a *API) oneStream(c *gin.Context) {
 		a.fail(c, f)
 		return
 	}
-	defer leave()
+	held := &place{leave: leave}
+	c.Set(keyPlace, held)
+	defer func() {
+		if !held.taken {
+			leave()
+		}
+	}()
 	c.Next()
+}
+
+// serve streams an answer, on a route behind oneStream. The stream may go on after it has returned.
+func (a *API) serve(c *gin.Context, answer stream.Answer) error {
+	held, _ := c.MustGet(keyPlace).(*place)
+	route, ended := c.FullPath(), answer.Ended // not c, which serves another request by then
+	answer.Ended = func(err error) {
+		held.leave()
+		if errors.Is(err, stream.ErrCut) && !errors.Is(err, stream.ErrLeft) {
+			a.Log.Info("stream cut", "route", route, "error", err)
+		}
+		if ended != nil {
+			ended(err)
+		}
+	}
+	held.taken = true
+	return a.Streamer.Serve(c.Writer, c.Request, answer)
 }
 
 // paced bounds how many streams read storage at one time, so that clients who all come back at once do not push aside

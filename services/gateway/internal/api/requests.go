@@ -120,7 +120,7 @@ func (a *API) getRequestStream(c *gin.Context) error {
 	if err != nil || answer.Frames == nil {
 		return err
 	}
-	return a.Streamer.Serve(c.Writer, c.Request, answer)
+	return a.serve(c, answer)
 }
 
 // openRequest finds where the client stands and opens the log there. No frames mean that it has seen everything.

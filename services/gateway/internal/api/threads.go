@@ -118,7 +118,7 @@ func (a *API) getThreadStream(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Streamer.Serve(c.Writer, c.Request, answer)
+	return a.serve(c, answer)
 }
 
 // openThread finds where the client stands in a thread. Other screens need to see what was said, so input events are

@@ -3,13 +3,11 @@ package crowd
 import (
 	"context"
 	"net"
-	"net/http"
 	"net/netip"
 	"sync"
 )
 
-// Connections counts the connections of each address, as hooks of an [http.Server]. The zero value counts nothing. It
-// is safe for concurrent use.
+// Connections counts the connections of each address. It is safe for concurrent use.
 //
 // A connection over the limit is served, so that its client can be told why it gets nothing else (see [Over]); one over
 // twice the limit is closed, since not even that is owed to somebody who only ever connects.
@@ -17,63 +15,76 @@ type Connections struct {
 	limit   int
 	private bool
 	quota   *Quota
-
-	mu   sync.Mutex
-	open map[net.Conn]string // by address
 }
 
 // NewConnections returns the count of connections for a server that allows an address limit of them. Addresses of
 // private networks and of this machine count only when private says so: behind one there is a proxy as a rule, and all
 // of its clients.
 func NewConnections(limit int, private bool) *Connections {
-	return &Connections{limit: limit, private: private, quota: NewQuota(limit), open: map[net.Conn]string{}}
+	return &Connections{limit: limit, private: private, quota: NewQuota(limit)}
 }
 
-// Limit has server count its connections.
-func (c *Connections) Limit(server *http.Server) {
-	server.ConnContext = c.enter
-	server.ConnState = c.changed
+// Listen returns a listener that counts what it accepts from l, each until it is closed, whoever has it by then.
+func (c *Connections) Listen(l net.Listener) net.Listener { return &listener{l, c} }
+
+type listener struct {
+	net.Listener
+	count *Connections
 }
 
-type overKey struct{}
-
-// Over reports whether a request came on a connection that is one too many.
-func Over(ctx context.Context) bool {
-	over, _ := ctx.Value(overKey{}).(bool)
-	return over
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if counted := l.count.enter(conn); counted != nil {
+			return counted, nil
+		}
+		_ = conn.Close() // it has been told nothing, and hears no more
+	}
 }
 
-func (c *Connections) enter(ctx context.Context, conn net.Conn) context.Context {
+// connection is a connection that counts.
+type connection struct {
+	net.Conn
+	over  bool
+	leave func() // counts once
+}
+
+func (c *connection) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// enter returns nil for a connection that is too many to be told so.
+func (c *Connections) enter(conn net.Conn) net.Conn {
 	addr := addressOf(conn.RemoteAddr().String())
 	if c.limit == 0 || !addr.IsValid() || isPrivate(addr) && !c.private {
-		return ctx
+		return conn
 	}
 	key := network(addr)
 	n := c.quota.add(key, 2*c.limit)
 	if n > 2*c.limit {
-		_ = conn.Close() // the server finds out when it reads
-		return ctx
+		return nil
 	}
-	c.mu.Lock()
-	c.open[conn] = key
-	c.mu.Unlock()
-	if n > c.limit {
+	return &connection{Conn: conn, over: n > c.limit, leave: sync.OnceFunc(func() { c.quota.leave(key) })}
+}
+
+type overKey struct{}
+
+// Mark is the ConnContext of a server whose connections are counted: [Over] needs it.
+func Mark(ctx context.Context, conn net.Conn) context.Context {
+	if c, ok := conn.(*connection); ok && c.over {
 		return context.WithValue(ctx, overKey{}, true)
 	}
 	return ctx
 }
 
-func (c *Connections) changed(conn net.Conn, state http.ConnState) {
-	if state != http.StateClosed && state != http.StateHijacked {
-		return
-	}
-	c.mu.Lock()
-	key, counted := c.open[conn]
-	delete(c.open, conn)
-	c.mu.Unlock()
-	if counted {
-		c.quota.leave(key)
-	}
+// Over reports whether a request came on a connection that is one too many.
+func Over(ctx context.Context) bool {
+	over, _ := ctx.Value(overKey{}).(bool)
+	return over
 }
 
 // Network is what an address ("host:port") counts as: itself, or with IPv6 its /64, which one machine has to itself.

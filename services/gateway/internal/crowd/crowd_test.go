@@ -106,7 +106,8 @@ func served(t *testing.T, limit int, private bool) (addr string) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}))
-	crowd.NewConnections(limit, private).Limit(server.Config)
+	server.Config.ConnContext = crowd.Mark
+	server.Listener = crowd.NewConnections(limit, private).Listen(server.Listener)
 	server.Start()
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()

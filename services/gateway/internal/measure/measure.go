@@ -47,11 +47,11 @@ func (i *Instruments) Answered(ctx context.Context, route string, status int) {
 	i.requests.Add(ctx, 1, metric.WithAttributes(attribute.String("route", route), attribute.Int("status", status)))
 }
 
-// Opened counts a stream until the returned function is called.
-func (i *Instruments) Opened(ctx context.Context) (closed func()) {
-	i.streams.Add(ctx, 1)
-	return func() { i.streams.Add(context.WithoutCancel(ctx), -1) }
-}
+// Opened counts a stream until Closed is called.
+func (i *Instruments) Opened(ctx context.Context) { i.streams.Add(ctx, 1) }
+
+// Closed says that a stream has ended.
+func (i *Instruments) Closed() { i.streams.Add(context.Background(), -1) }
 
 // Sent counts events.
 func (i *Instruments) Sent(ctx context.Context, events int) { i.events.Add(ctx, int64(events)) }

@@ -18,13 +18,14 @@ const (
 	flushAt   = 16 << 10         // bytes that are written even though more events are ready
 	patience  = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
 	renewal   = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
+	lastWord  = 5 * time.Second  // the same when the gateway is about to end
 	reconnect = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
 )
 
 // connection is one response.
 type connection struct {
-	w       http.ResponseWriter
-	flush   *http.ResponseController
+	status  http.ResponseWriter // nil once the stream is parked
+	out     outlet
 	enc     dialect.Encoder
 	meter   *measure.Instruments
 	began   time.Time
@@ -33,6 +34,7 @@ type connection struct {
 	buffer  []byte
 	open    bool // the status is written
 	first   bool // so is an event
+	stays   bool // the stream is parked already, or cannot be
 }
 
 // start writes the status, and what tells the client how to come back.
@@ -41,11 +43,11 @@ func (c *connection) start() {
 		return
 	}
 	c.open = true
-	h := c.w.Header()
+	h := c.status.Header()
 	h.Set("Content-Type", c.enc.ContentType())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
-	c.w.WriteHeader(http.StatusOK)
+	c.status.WriteHeader(http.StatusOK)
 	c.buffer = append(c.enc.Note(nil, dialect.Note{Retry: jitter(reconnect, reconnect/3)}), c.buffer...)
 }
 
@@ -82,19 +84,26 @@ func (c *connection) write() error {
 	}
 	c.start()
 	if now := time.Now(); now.Sub(c.renewed) > renewal {
-		c.renewed = now
-		if err := ignoreUnsupported(c.flush.SetWriteDeadline(now.Add(patience))); err != nil {
-			return errors.Join(errGone, err)
+		if err := c.renew(now, patience); err != nil {
+			return err
 		}
 	}
-	if _, err := c.w.Write(c.buffer); err != nil {
+	if err := c.out.write(c.buffer); err != nil {
 		return writeError(err)
 	}
-	c.buffer = c.buffer[:0]
-	if err := ignoreUnsupported(c.flush.Flush()); err != nil {
-		return writeError(err)
+	if c.buffer = c.buffer[:0]; cap(c.buffer) > keepChunk {
+		c.buffer = nil
 	}
 	c.wrote = time.Now()
+	return nil
+}
+
+// renew gives the client until so long after now to take what is written.
+func (c *connection) renew(now time.Time, limit time.Duration) error {
+	c.renewed = now
+	if err := c.out.patience(now.Add(limit)); err != nil {
+		return errors.Join(errGone, err)
+	}
 	return nil
 }
 
@@ -104,13 +113,6 @@ func writeError(err error) error {
 		return fmt.Errorf("the client took nothing for %v: %w", patience, err)
 	}
 	return errors.Join(errGone, err)
-}
-
-func ignoreUnsupported(err error) error {
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
 }
 
 // jitter returns base and up to spread more, so that clients who were cut together do not come back together.

@@ -26,6 +26,7 @@ var (
 	errTimeout  = errors.New("the stream lasted too long")
 	errDraining = errors.New("the gateway is draining")
 	errRevoked  = errors.New("the API key was revoked")
+	errPanicked = errors.New("panic")
 )
 
 // Streamer writes streams, and knows which are open. It is safe for concurrent use.
@@ -34,8 +35,10 @@ type Streamer struct {
 	timeout   time.Duration
 	meter     *measure.Instruments
 
+	parked sync.WaitGroup
+
 	mu       sync.Mutex
-	draining bool
+	draining bool // nothing is parked any more
 	open     map[*entry]struct{}
 }
 
@@ -43,6 +46,7 @@ type Streamer struct {
 type entry struct {
 	keyID string
 	end   context.CancelCauseFunc
+	timer *time.Timer
 }
 
 // NewStreamer returns a streamer that sends a heartbeat into streams that are quiet for so long, and ends those that
@@ -54,45 +58,75 @@ func NewStreamer(heartbeat, timeout time.Duration, meter *measure.Instruments) *
 // Answer is what a client is to read.
 type Answer struct {
 	Encoder dialect.Encoder
-	Frames  Frames // closed by Serve
+	Frames  Frames // closed when the stream has ended
 	Hold    bool   // write the status with the first event, or at the latest with the first heartbeat
 	KeyID   string // the key that opened the stream
+	// Ended is called once, when the stream has ended: with what Serve returns, or what it would have returned had it
+	// not returned before. nil = nobody wants to know.
+	Ended func(error)
 }
 
 // Serve writes the answer until its frames end. An error that is no [ErrCut] means that nothing was written: it is for
-// the client, as a status and a body.
-func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) error {
-	defer a.Frames.Close()
-	ctx, leave := s.enter(r.Context(), a.KeyID)
-	defer leave()
-	defer s.meter.Opened(r.Context())()
-	now := time.Now()
-	c := &connection{
-		w: w, flush: http.NewResponseController(w), enc: a.Encoder, meter: s.meter, began: now, wrote: now,
-	}
+// the client, as a status and a body. Serve may return nil before the stream has ended: one that waits is parked (see
+// park), and needs neither w nor r from then on.
+func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err error) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "keep-alive") // as S2 shows it
 	}
-	err := s.pump(ctx, c, a)
+	now := time.Now()
+	c := &connection{status: w, out: newResponse(w), enc: a.Encoder, meter: s.meter, began: now, wrote: now}
+	s.meter.Opened(r.Context())
+	ctx, e := s.enter(r.Context(), a.KeyID, s.timeout)
+	parked := false
+	defer func() {
+		s.forget(e)
+		if !parked {
+			s.ended(a, err)
+		}
+	}()
+	if !a.Hold {
+		c.start()
+		err = c.write()
+	}
+	if err == nil {
+		err = s.pump(ctx, c, a.Frames)
+	}
+	if errors.Is(err, errQuiet) {
+		if parked = s.park(w, r, c, a); parked {
+			return nil
+		}
+		c.stays = true
+		err = s.pump(ctx, c, a.Frames)
+	}
 	if err == nil {
 		return nil
 	}
 	return s.cut(ctx, c, err)
 }
 
-// pump moves frames to the connection until they end.
-func (s *Streamer) pump(ctx context.Context, c *connection, a Answer) error {
-	if !a.Hold {
-		c.start()
-		if err := c.write(); err != nil {
-			return err
-		}
+// ended lets go of what a stream held.
+func (s *Streamer) ended(a Answer, err error) {
+	a.Frames.Close()
+	s.meter.Closed()
+	if a.Ended != nil {
+		a.Ended(err)
 	}
+}
+
+// pump moves frames to the connection until they end, or until the stream may be parked (errQuiet).
+func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error {
 	for {
-		f, err := a.Frames.Next(ctx, max(s.heartbeat-time.Since(c.wrote), time.Millisecond))
+		wait := max(s.heartbeat-time.Since(c.wrote), time.Millisecond)
+		parkable := c.open && !c.stays
+		if parkable {
+			wait = min(wait, parkAfter)
+		}
+		f, err := frames.Next(ctx, wait)
 		switch {
 		case err == nil:
-			err = c.add(ctx, f, a.Frames.Ready())
+			err = c.add(ctx, f, frames.Ready())
+		case errors.Is(err, bus.ErrIdle) && parkable:
+			return errQuiet
 		case errors.Is(err, bus.ErrIdle):
 			if time.Since(c.wrote) < s.heartbeat {
 				continue
@@ -116,7 +150,7 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 		return errors.Join(ErrCut, err)
 	case errors.Is(cause, errDraining) && c.open:
 		c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
-		return errors.Join(ErrCut, errDraining, c.write())
+		return errors.Join(ErrCut, errDraining, c.renew(time.Now(), lastWord), c.write())
 	case errors.Is(cause, errDraining):
 		return fault.New(fault.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
 	case errors.Is(cause, errTimeout) && !c.open:
@@ -135,35 +169,38 @@ func isOurs(cause error) bool {
 	return errors.Is(cause, errDraining) || errors.Is(cause, errTimeout) || errors.Is(cause, errRevoked)
 }
 
-// enter registers a stream. Its context ends when the client leaves, when the stream has lasted long enough, and when
-// Drain or Revoke says so.
-func (s *Streamer) enter(ctx context.Context, keyID string) (context.Context, func()) {
-	ctx, stop := context.WithTimeoutCause(ctx, s.timeout, errTimeout)
+// enter registers a stream that may last so long. Its context ends when the client leaves, when it has lasted that long,
+// and when Drain or Revoke says so. Forget it at its end.
+func (s *Streamer) enter(ctx context.Context, keyID string, limit time.Duration) (context.Context, *entry) {
 	ctx, end := context.WithCancelCause(ctx)
-	e := &entry{keyID: keyID, end: end}
+	e := &entry{keyID: keyID, end: end, timer: time.AfterFunc(limit, func() { end(errTimeout) })}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[e] = struct{}{}
 	if s.draining {
 		end(errDraining)
 	}
-	return ctx, func() {
-		s.mu.Lock()
-		delete(s.open, e)
-		s.mu.Unlock()
-		end(nil)
-		stop()
-	}
+	return ctx, e
 }
 
-// Drain ends every stream, those to come included, so that clients go elsewhere.
+func (s *Streamer) forget(e *entry) {
+	s.mu.Lock()
+	delete(s.open, e)
+	s.mu.Unlock()
+	e.timer.Stop()
+	e.end(nil)
+}
+
+// Drain ends every stream, those to come included, so that clients go elsewhere. It waits for those that are parked:
+// nobody else does.
 func (s *Streamer) Drain() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.draining = true
 	for e := range s.open {
 		e.end(errDraining)
 	}
+	s.mu.Unlock()
+	s.parked.Wait()
 }
 
 // Draining reports whether Drain was called.
