@@ -36,7 +36,8 @@ func dependencies() []dependency {
 		{"github.com/go-json-experiment/json", everywhere, "strict JSON: case-sensitive, no duplicate names, unknown members kept"},
 		{"github.com/goccy/go-yaml", []string{"pkg/config/..."}, "the configuration file, with line and column of every mistake"},
 		{"github.com/caarlos0/env/v11", []string{"pkg/config/..."}, "the environment as a struct"},
-		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/..."}, "JSON Schema 2020-12: arguments of tools, and the contract's tests"},
+		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/...", "pkg/eventstream"},
+			"JSON Schema 2020-12: arguments of tools, types of events, and the contract's tests"},
 		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
 
 		{"github.com/klauspost/compress", []string{"pkg/event"}, "S2: frames shrink to a tenth, at a gigabyte a second"},

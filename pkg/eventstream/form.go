@@ -1,0 +1,67 @@
+package eventstream
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Form is one of the two ways to write an event.
+type Form int
+
+// The forms.
+const (
+	Flat   Form = iota // of S4: see [Event.AppendFlat]
+	Nested             // of S0: see [Event.AppendNested]
+)
+
+// Append appends e in the form f.
+func (f Form) Append(dst []byte, e Event) ([]byte, error) {
+	if f == Nested {
+		return e.AppendNested(dst)
+	}
+	return e.AppendFlat(dst)
+}
+
+// Decode reads an event in the form f.
+func (f Form) Decode(line []byte) (Event, error) {
+	if f == Nested {
+		return DecodeNested(line)
+	}
+	return DecodeFlat(line)
+}
+
+// Export writes the kept events that are meant as a JSON array for people to read (S0, getEventHistory).
+func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
+	array := []jsontext.Value{}
+	for _, e := range p.Events(f) {
+		line, err := form.Append(nil, e)
+		if err != nil {
+			return err
+		}
+		array = append(array, line)
+	}
+	if err := json.MarshalWrite(w, array, jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("export %d events: %w", len(array), err)
+	}
+	return nil
+}
+
+// Import reads what [Processor.Export] wrote, for [Options.InitialEvents].
+func Import(r io.Reader, form Form) ([]Event, error) {
+	var array []jsontext.Value
+	if err := json.UnmarshalRead(r, &array); err != nil {
+		return nil, fmt.Errorf("import events: %w", err)
+	}
+	events := make([]Event, 0, len(array))
+	for i, line := range array {
+		e, err := form.Decode(line)
+		if err != nil {
+			return nil, fmt.Errorf("import event %d of %d: %w", i+1, len(array), err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
