@@ -1,0 +1,155 @@
+package tarko
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Content is the parts of a message. In JSON it is a string, or an array of parts (S4, ChatCompletionContentPart[]).
+type Content []Part
+
+// The types of parts.
+const (
+	PartText  = "text"
+	PartImage = "image_url"
+	PartFile  = "file"
+)
+
+// Part is a piece of a message, in the form that OpenAI's chat completions gave it.
+type Part struct {
+	Type  string    `json:"type"`
+	Text  string    `json:"text,omitempty"`
+	Image *ImageURL `json:"image_url,omitempty"`
+	File  *FileData `json:"file,omitempty"`
+}
+
+// ImageURL is an image by URL; data is a data URL.
+type ImageURL struct {
+	URL    string `json:"url"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// FileData is a file: its bytes as a data URL, or, beyond what OpenAI has, the URL where they are.
+type FileData struct {
+	Name string `json:"filename,omitempty"`
+	Data string `json:"file_data,omitempty"`
+	URL  string `json:"url,omitempty"`
+}
+
+// TextContent is a content of one text.
+func TextContent(text string) Content { return Content{{Type: PartText, Text: text}} }
+
+// MarshalJSONTo writes a lone text as a string, and anything else as an array of parts.
+func (c Content) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if len(c) == 0 {
+		return enc.WriteToken(jsontext.String(""))
+	}
+	if len(c) == 1 && c[0].Type == PartText {
+		return enc.WriteToken(jsontext.String(c[0].Text))
+	}
+	return json.MarshalEncode(enc, []Part(c))
+}
+
+// UnmarshalJSONFrom reads a string or an array of parts.
+func (c *Content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	switch dec.PeekKind() {
+	case jsontext.KindString:
+		var text string
+		if err := json.UnmarshalDecode(dec, &text); err != nil {
+			return err
+		}
+		*c = TextContent(text)
+		return nil
+	case jsontext.KindBeginArray:
+		return json.UnmarshalDecode(dec, (*[]Part)(c))
+	default:
+		return fmt.Errorf("it must be a string, or an array of parts such as {\"type\":\"text\",\"text\":\"hi\"}")
+	}
+}
+
+// contentOf is what a user said, for clients. What the server keeps of it comes by URL.
+func contentOf(parts event.InputContent, threadID string) Content {
+	content := make(Content, 0, len(parts))
+	for _, p := range parts {
+		content = append(content, partOf(p, threadID))
+	}
+	return content
+}
+
+func partOf(p event.InputPart, threadID string) Part {
+	switch p.Type {
+	case event.ContentText:
+		return Part{Type: PartText, Text: p.Text}
+	case media.Image:
+		return Part{Type: PartImage, Image: &ImageURL{URL: urlOf(p, threadID)}}
+	default:
+		if p.Ref == nil && len(p.Data) > 0 {
+			return Part{Type: PartFile, File: &FileData{Name: p.Name, Data: dataURL(p)}}
+		}
+		return Part{Type: PartFile, File: &FileData{Name: p.Name, URL: urlOf(p, threadID)}}
+	}
+}
+
+func urlOf(p event.InputPart, threadID string) string {
+	switch {
+	case p.Ref != nil:
+		return objectPath(threadID, *p.Ref)
+	case len(p.Data) > 0:
+		return dataURL(p)
+	default:
+		return p.URL
+	}
+}
+
+func dataURL(p event.InputPart) string {
+	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
+}
+
+// objectPath is where the gateway gives out what a thread refers to.
+func objectPath(threadID string, ref event.ObjectRef) string {
+	return "/v1/threads/" + threadID + "/objects/" + ref.SHA256
+}
+
+// Input is c as a request brings it. What is wrong with a part is a *fault.Error that begins with where.
+func (c Content) Input(where string) (event.InputContent, error) {
+	input := make(event.InputContent, 0, len(c))
+	for i, p := range c {
+		at := where
+		if len(c) > 1 || p.Type != PartText {
+			at += "[" + strconv.Itoa(i) + "]"
+		}
+		part, err := p.input(at)
+		if err != nil {
+			return nil, err
+		}
+		input = append(input, part)
+	}
+	return input, nil
+}
+
+func (p Part) input(where string) (event.InputPart, error) {
+	switch {
+	case p.Type == PartText && p.Text != "":
+		return event.InputPart{Type: event.ContentText, Text: p.Text}, nil
+	case p.Type == PartText:
+		return event.InputPart{}, invalid("%s is empty; send some text", where)
+	case p.Type == PartImage && p.Image != nil:
+		return media.Check(where+".image_url", event.InputPart{Type: media.Image, URL: p.Image.URL})
+	case p.Type == PartFile && p.File != nil && (p.File.Data == "" || p.File.URL == ""):
+		return media.Check(where+".file", event.InputPart{Type: media.File, URL: p.File.Data + p.File.URL, Name: p.File.Name})
+	default:
+		return event.InputPart{}, invalid("%s must be {\"type\":\"text\",\"text\":…}, {\"type\":\"image_url\",\"image_url\":{\"url\":…}} or "+
+			"{\"type\":\"file\",\"file\":{\"filename\":…,\"file_data\":\"data:…\"}}", where)
+	}
+}
+
+func invalid(format string, args ...any) error {
+	return fault.New(fault.InvalidMessageFormat, format, args...)
+}
