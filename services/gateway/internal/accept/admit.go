@@ -23,7 +23,7 @@ func (d *Desk) admit(ctx context.Context, c Call, thread bus.ThreadRecord, a com
 		return 0, err
 	}
 	wanted := actionIDs(a.Request)
-	if thread.ThreadID == "" {
+	if thread.RequestID == "" { // the thread begins, or is a session that nobody has asked anything yet
 		if len(wanted) > 0 {
 			return 0, fault.New(fault.InvalidActionID, "a new thread has no actions; send the threadId that asked for %s", wanted[0])
 		}
@@ -85,7 +85,7 @@ func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecor
 		return busy(line, "request %s runs on this thread; wait for it to end, or abort it", line[0].RequestID)
 	}
 	gone := thread.Thread
-	gone.Deleted, gone.Resolves, gone.Behind = true, nil, 0
+	gone.Deleted, gone.Resolves, gone.Behind, gone.Index = true, nil, 0, max(gone.Index, 0)
 	_, err = d.bus.AdvanceThread(ctx, tenant, gone, thread.Sequence)
 	if errors.Is(err, bus.ErrConflict) {
 		return fault.New(fault.ThreadBusy, "a request came in on this thread just now; wait for it to end, or abort it")

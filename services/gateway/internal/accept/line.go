@@ -22,7 +22,7 @@ type place struct {
 // the others wait for it.
 func (d *Desk) line(ctx context.Context, tenant string, newest bus.ThreadRecord) ([]place, error) {
 	switch {
-	case newest.ThreadID == "":
+	case newest.RequestID == "":
 		return nil, nil
 	case newest.Behind == 0:
 		return d.join(ctx, nil, tenant, newest)

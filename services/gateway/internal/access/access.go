@@ -34,7 +34,7 @@ type Request struct {
 func (r Request) Log() bus.LogID { return bus.LogID{Tenant: r.Tenant, RequestID: r.RequestID} }
 
 // Thread returns the newest record of a thread, or fault.ThreadNotFound, or fault.ThreadAccessDenied. A record that
-// only history knows has sequence 0.
+// only history knows has sequence 0; one of a session without requests has index -1 beside that, and no request.
 func (g *Guard) Thread(ctx context.Context, p auth.Principal, threadID string) (bus.ThreadRecord, error) {
 	if !id.Valid(threadID) {
 		return bus.ThreadRecord{}, noThread()
