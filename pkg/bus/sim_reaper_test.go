@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
@@ -11,7 +12,7 @@ import (
 
 // The reaper's times.
 const (
-	simAbortPause = time.Second      // what a runner gets to begin an aborted request
+	simAbortPause = time.Second      // what a runner gets to begin an aborted request; it is a little longer for some
 	simAbortWait  = 30 * time.Second // and to end one
 	simSweep      = 15 * time.Second // between two sweeps
 	simQuiet      = 2 * simSweep     // how long nothing must have come of a request
@@ -20,7 +21,8 @@ const (
 // heard is told of all aborts.
 func (r *simRunner) heard(_ string, a command.Abort) {
 	r.world.actors.Go(func() {
-		if pause(r.ctx, simAbortPause) != nil {
+		luck := r.cluster.dice.at("heard", r.name)
+		if pause(r.ctx, spell(luck, simAbortPause, 2*simAbortPause)) != nil {
 			return
 		}
 		_, err := r.bus.Last(r.ctx, LogID{simTenant, a.RequestID})
@@ -67,11 +69,16 @@ func (r *simRunner) visit(ctx context.Context, requestID string) error {
 	case !begun:
 		return r.next(ctx, a.ThreadID, -1)
 	}
+	return r.point(ctx, a)
+}
+
+// point sends the pointer to a request, if it lacks one.
+func (r *simRunner) point(ctx context.Context, a command.Accepted) error {
 	for record, err := range r.bus.ThreadRecords(ctx, simTenant, a.ThreadID, 0) {
 		if err != nil {
 			return err
 		}
-		if record.RequestID == requestID {
+		if record.RequestID == a.RequestID {
 			return r.world.point(ctx, r.bus, record)
 		}
 	}
@@ -83,6 +90,11 @@ func (r *simRunner) conclude(ctx context.Context, requestID string) error {
 	a, err := r.bus.Accepted(ctx, LogID{simTenant, requestID})
 	if err != nil {
 		return err
+	}
+	if r.cluster.missing != noAbortPointer {
+		if err := r.point(ctx, a); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,4 +108,66 @@ func (r *simRunner) conclude(ctx context.Context, requestID string) error {
 		return err
 	}
 	return r.next(ctx, a.ThreadID, -1)
+}
+
+// TestAnAbortOfARequestThatWaitsOutlivesWhoeverServesIt lets runners die at each of their calls. What one had begun must
+// not have to wait for a sweep.
+func TestAnAbortOfARequestThatWaitsOutlivesWhoeverServesIt(t *testing.T) {
+	quiet(t)
+	for _, replicas := range []int{1, 3} {
+		n, runs := lateAborts(t, simConfig{replicas: replicas})
+		if n > 0 {
+			t.Errorf("R%d: in %d of %d runs the request waited for a sweep", replicas, n, runs)
+		}
+		n, runs = lateAborts(t, simConfig{replicas: replicas, missing: noAbortPointer})
+		if n == 0 {
+			t.Errorf("R%d: without a pointer the request waited in none of %d runs: the test shows nothing", replicas, runs)
+		}
+	}
+}
+
+// lateAborts counts the runs in which an aborted request waited for a sweep.
+func lateAborts(t *testing.T, cfg simConfig) (late, runs int) {
+	t.Helper()
+	sc := scenario{
+		name: "abort of a request that waits", runners: 3, gateways: 1,
+		plans: map[string]simPlan{"r1": {steps: 4, think: 30 * time.Second}, "r2": {steps: 1}}, play: playWaitAndAbort,
+	}
+	for cfg.seed = 1; cfg.seed <= 3; cfg.seed++ {
+		cfg.harms = nil
+		for _, m := range moments(sc, simulate(t, sc, cfg)) {
+			if m.harm == freezes {
+				continue
+			}
+			cfg.harms = []moment{m}
+			w := simulate(t, sc, cfg)
+			if len(w.violations) > 0 {
+				t.Fatalf("seed %d, %v: %v", cfg.seed, m, w.violations)
+			}
+			log := w.log("r2")
+			runs++
+			if log[len(log)-1].Time.Sub(w.aborts["r2"]) >= simQuiet {
+				late++
+			}
+		}
+	}
+	return late, runs
+}
+
+// playWaitAndAbort aborts a request that waits behind one that runs for a minute.
+func playWaitAndAbort(w *simWorld) {
+	w.client("a", func(c *simClient) error {
+		if err := c.post(first("r1")); err != nil {
+			return err
+		}
+		call := first("r2")
+		call.queue = 1
+		if err := c.post(call); err != nil {
+			return err
+		}
+		if err := c.abort("r2"); err != nil {
+			return err
+		}
+		return c.watch("r2")
+	})
 }

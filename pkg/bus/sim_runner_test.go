@@ -136,14 +136,9 @@ func (r *simRun) fold(body event.Body) {
 	}
 }
 
-// work does what the log lacks, step by step.
+// work does what the log lacks, step by step. Before each it looks for what users ask.
 func (r *simRun) work(ctx context.Context) error {
 	for {
-		if r.steps < r.plan.steps {
-			if err := r.step(ctx); err != nil {
-				return err
-			}
-		}
 		select {
 		case <-r.aborted:
 			return r.end(ctx, event.Aborted{})
@@ -156,16 +151,18 @@ func (r *simRun) work(ctx context.Context) error {
 		if r.stop {
 			return r.end(ctx, event.Aborted{})
 		}
-		if more || r.steps < r.plan.steps {
-			continue
+		switch {
+		case r.steps < r.plan.steps:
+			err = r.step(ctx)
+		case more:
+		case r.plan.tool != "" && !r.tools[r.plan.tool]:
+			err = r.call(ctx, r.plan.tool)
+		default:
+			return r.end(ctx, event.Done{})
 		}
-		if r.plan.tool != "" && !r.tools[r.plan.tool] {
-			if err := r.call(ctx, r.plan.tool); err != nil {
-				return err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		return r.end(ctx, event.Done{})
 	}
 }
 

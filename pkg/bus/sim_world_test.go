@@ -32,6 +32,7 @@ const (
 	noLeaderRead    safeguard = "what decides is read from the leader"
 	noGapFill       safeguard = "a follower fills gaps from storage"
 	noLateAck       safeguard = "a pointer is acknowledged after the terminal event is stored"
+	noAbortPointer  safeguard = "whoever ends an aborted request sees first that it has a pointer"
 )
 
 // simConfig is one run of a scenario.

@@ -39,7 +39,7 @@ type Requests interface {
 	Conclude(ctx context.Context, a command.Accepted, cause error) error
 	// Next points the runners at the request of a thread whose turn has come, if it has not begun and lacks its pointer.
 	Next(ctx context.Context, tenant, threadID string) (sent bool, err error)
-	// Point points the runners at a request that has begun, if it lacks its pointer.
+	// Point points the runners at a request that has begun, or was aborted, if it lacks its pointer.
 	Point(ctx context.Context, a command.Accepted) (sent bool, err error)
 	// Time is how long a request of an agent may take.
 	Time(agentID string) time.Duration
@@ -164,7 +164,16 @@ func (r *Reaper) unbegun(ctx context.Context, h heard) error {
 	if err != nil {
 		return err
 	}
-	return r.conclude(ctx, Aborted, accepted, &loop.Abort{Reason: h.abort.Reason})
+	return r.abort(ctx, accepted, h.abort)
+}
+
+// abort ends a request that was aborted. First it sees to it that there is a pointer: should this process die between its
+// claim and the end, a runner gets to hear of the request at once, and ends it.
+func (r *Reaper) abort(ctx context.Context, a command.Accepted, asked command.Abort) error {
+	if _, err := r.deps.Requests.Point(ctx, a); err != nil {
+		return err
+	}
+	return r.conclude(ctx, Aborted, a, &loop.Abort{Reason: asked.Reason})
 }
 
 func (r *Reaper) conclude(ctx context.Context, what string, a command.Accepted, cause error) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
 )
 
 // quiet is how long nothing must have come of a request before it is looked at, and what it gets beyond its time.
@@ -64,7 +63,7 @@ func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
 	abort, err := r.deps.Bus.Aborted(ctx, log)
 	switch {
 	case err == nil && (!begun || time.Since(abort.At) > patience):
-		return r.conclude(ctx, Aborted, accepted, &loop.Abort{Reason: abort.Reason})
+		return r.abort(ctx, accepted, abort)
 	case err != nil && !errors.Is(err, bus.ErrNotFound):
 		return err
 	case !begun:
