@@ -75,8 +75,8 @@ func (Call) part()     {}
 func (Result) part()   {}
 func (Media) part()    {}
 
-// Chunk is something that the model just produced: TextDelta, ThinkingDelta, Signature, CallStart, CallDelta, Warning.
-// Chunks of one kind belong to one block until a chunk of another kind (or another CallStart) comes.
+// Chunk is something that the model just produced: TextDelta, ThinkingDelta, Signature, CallStart, CallDelta, Custom,
+// Warning. Chunks of one kind belong to one block until a chunk of another kind (or another CallStart) comes.
 type Chunk interface{ chunk() }
 
 // TextDelta adds to the text.
@@ -101,6 +101,12 @@ type CallDelta struct {
 	Args  string
 }
 
+// Custom is an event of an application, as [event.NewCustom] has it.
+type Custom struct {
+	Type string
+	Data jsontext.Value // an object; empty = {}
+}
+
 // Warning is something an operator or reader should know and the answer does not say.
 type Warning string
 
@@ -110,6 +116,7 @@ func (Signature) chunk()     {}
 func (CallStart) chunk()     {}
 func (CallDelta) chunk()     {}
 func (Warning) chunk()       {}
+func (Custom) chunk()        {}
 
 // Gate says who must act before a call has its result.
 type Gate string

@@ -62,6 +62,11 @@ func (a *Answer) add(c backend.Chunk) error {
 		return a.start(c)
 	case backend.CallDelta:
 		return a.extend(c)
+	case backend.Custom:
+		if _, err := event.NewCustom(c.Type, c.Data); err != nil {
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		return nil
 	case backend.Warning:
 		a.Warnings = append(a.Warnings, string(c))
 		return whole("warning", string(c))

@@ -72,6 +72,10 @@ func (p *player) do(ctx context.Context, c Command) error {
 		return p.stream(ctx, c)
 	case Use:
 		return p.use(ctx, c)
+	case Report:
+		return p.use(ctx, Use{Calls: []Call{{Name: FinalAnswer, Args: c.Args}}})
+	case Emit:
+		return p.emit(backend.Custom{Type: c.Event.Type, Data: c.Event.Data})
 	case Sleep:
 		return wait(ctx, c.For)
 	case Fail:

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Command is one line of a script: Say, Think, Stream, Use, Sleep, Fail or Count.
+// Command is one line of a script: Say, Think, Stream, Use, Report, Emit, Sleep, Fail or Count.
 type Command interface{ command() }
 
 // Say streams a text word by word.
@@ -43,6 +43,12 @@ type Call struct {
 	Args jsontext.Value // an object
 }
 
+// Report streams a final answer.
+type Report struct{ Args jsontext.Value } // of the call of FinalAnswer
+
+// Emit emits an event of an application.
+type Emit struct{ Event event.Custom }
+
 // Sleep waits.
 type Sleep struct{ For time.Duration }
 
@@ -60,12 +66,18 @@ func (Say) command()    {}
 func (Think) command()  {}
 func (Stream) command() {}
 func (Use) command()    {}
+func (Report) command() {}
+func (Emit) command()   {}
 func (Sleep) command()  {}
 func (Fail) command()   {}
 func (Count) command()  {}
 
-// AskUser is the name of the call that /ask makes.
-const AskUser = "ask_user"
+// The names of the calls that /ask, /plan and /answer make.
+const (
+	AskUser     = "ask_user"
+	Planning    = "plan"
+	FinalAnswer = "final_answer"
+)
 
 // The bounds of a script.
 const (
@@ -96,6 +108,11 @@ func forms() []form {
 		{"client-tool", "/client-tool NAME {json}", `/client-tool pick_color {}`, parseClientTool},
 		{"approve", "/approve NAME {json}", `/approve http_get {"url":"https://example.com"}`, parseApprove},
 		{"ask", "/ask QUESTION", "/ask Which city?", parseAsk},
+		{"plan", "/plan STEP; STEP", "/plan look it up; answer", parsePlan},
+		{"plan-done", "/plan-done N", "/plan-done 1", parsePlanDone},
+		{"plan-finish", "/plan-finish SUMMARY", "/plan-finish all is done", parsePlanFinish},
+		{"answer", "/answer TITLE | TEXT", "/answer Weather | It is sunny.", parseAnswer},
+		{"custom", "/custom TYPE {json}", `/custom metric {"value":42}`, parseCustom},
 		{"sleep", "/sleep DURATION", "/sleep 1.5s", parseSleep},
 		{"fail", "/fail CODE [retryable]", "/fail agent_error retryable", parseFail},
 		{"usage", "/usage IN OUT", "/usage 120 30", parseUsage},
@@ -112,6 +129,7 @@ func IsScript(prompt string) bool {
 // shows how it should look.
 func Parse(script string) ([]Command, error) {
 	var commands []Command
+	var plan plan
 	line := 0
 	for text := range strings.Lines(script) {
 		line++
@@ -122,6 +140,9 @@ func Parse(script string) ([]Command, error) {
 		c, err := parseLine(text, line)
 		if err != nil {
 			return nil, err
+		}
+		if c, err = plan.resolve(c); err != nil {
+			return nil, fault.New(fault.AgentError, "script line %d: %v", line, err)
 		}
 		commands = append(commands, c)
 	}
@@ -250,6 +271,32 @@ func parseAsk(rest string, _ int) (Command, error) {
 		return nil, fmt.Errorf("the question is no text: %w", err)
 	}
 	return Use{Calls: []Call{{Name: AskUser, Args: args}}, Gate: backend.GateInput}, nil
+}
+
+func parseAnswer(rest string, _ int) (Command, error) {
+	title, text, titled := strings.Cut(rest, "|")
+	if !titled {
+		title, text = "", rest
+	}
+	title, text = strings.TrimSpace(title), strings.TrimSpace(text)
+	if text == "" {
+		return nil, fmt.Errorf("the text of the answer is missing")
+	}
+	args, err := json.Marshal(struct {
+		Title   string `json:"title,omitempty"`
+		Format  string `json:"format"`
+		Content string `json:"content"`
+	}{title, "markdown", text})
+	if err != nil {
+		return nil, fmt.Errorf("the answer is no text: %w", err)
+	}
+	return Report{Args: args}, nil
+}
+
+func parseCustom(rest string, _ int) (Command, error) {
+	name, data, _ := strings.Cut(rest, " ")
+	custom, err := event.NewCustom(name, jsontext.Value(strings.TrimSpace(data)))
+	return Emit{Event: custom}, err
 }
 
 func parseSleep(rest string, _ int) (Command, error) {

@@ -34,6 +34,11 @@ func TestParse(t *testing.T) {
 		{`/client-tool pick {"n":1}`, Use{Calls: []Call{call("pick", `{"n":1}`)}, Gate: backend.GateClient}},
 		{`/approve pay {"eur":7}`, Use{Calls: []Call{call("pay", `{"eur":7}`)}, Gate: backend.GateApproval}},
 		{`/ask Is "x" < y?`, Use{Calls: []Call{call("ask_user", `{"question":"Is \"x\" < y?"}`)}, Gate: backend.GateInput}},
+		{"/plan a ; b;", Use{Calls: []Call{call("plan", `{"steps":[{"content":"a","done":false},{"content":"b","done":false}]}`)}}},
+		{"/answer T | some | text", Report{Args: jsontext.Value(`{"title":"T","format":"markdown","content":"some | text"}`)}},
+		{"/answer text", Report{Args: jsontext.Value(`{"format":"markdown","content":"text"}`)}},
+		{`/custom my.metric {"value":1}`, Emit{Event: event.Custom{Type: "my.metric", Data: jsontext.Value(`{"value":1}`)}}},
+		{"/custom ping", Emit{Event: event.Custom{Type: "ping", Data: jsontext.Value("{}")}}},
 		{"/sleep 1.5s", Sleep{For: 1500 * time.Millisecond}},
 		{"/fail agent_error", Fail{Code: fault.AgentError, Line: 1}},
 		{"/fail agent_error retryable", Fail{Code: fault.AgentError, Retryable: true, Line: 1}},
@@ -58,6 +63,16 @@ func TestParseNamesTheLineAndTheCure(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ line, want string }{
 		{"/sya hello", `"/sya" is no command`},
+		{"/plan ; ;", "there is no step"},
+		{"/plan " + strings.Repeat("a;", 101), "at most 100"},
+		{"/plan-done 1", "write /plan STEP; STEP first"},
+		{"/plan-finish well", "write /plan STEP; STEP first"},
+		{"/plan-finish", "the summary is missing"},
+		{"/plan-done x", "no number from 1 to 100"},
+		{"/answer T |", "the text of the answer is missing"},
+		{"/custom done {}", "choose another"},
+		{"/custom 1x {}", "begin with a letter"},
+		{"/custom x [1]", "must be a JSON object"},
 		{"hello", `"hello" is no command; there are /say TEXT`},
 		{"/say", "there is nothing to say; write /say TEXT"},
 		{"/think", "there is nothing to think"},
@@ -102,10 +117,24 @@ func TestParseNamesTheLineAndTheCure(t *testing.T) {
 	}
 }
 
+func TestALineMustFitThePlanBeforeIt(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"/plan a\n/plan-done 2":                  "script line 2: there is no step 2; the plan has 1",
+		"/plan a\n/plan-finish b\n/plan-done 1":  "script line 3: there is no plan yet",
+		"/plan a\n/plan b; c\n/plan-done 3":      "script line 3: there is no step 3; the plan has 2",
+		"/plan a; b\n/plan-done 1\n/plan-done 1": "",
+	} {
+		if _, err := Parse(script); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", script, err, want)
+		}
+	}
+}
+
 func TestEveryExampleParses(t *testing.T) {
 	t.Parallel()
 	for _, f := range forms() {
-		if _, err := Parse(f.example); err != nil {
+		if _, err := Parse("/plan first\n" + f.example); err != nil {
 			t.Errorf("example of %s: %v", f.name, err)
 		}
 		if !strings.HasPrefix(f.syntax, "/"+f.name+" ") {

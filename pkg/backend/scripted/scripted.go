@@ -11,12 +11,17 @@
 //	/client-tool NAME {json}          lets the client run it
 //	/approve NAME {json}              calls it once a person allows it
 //	/ask QUESTION                     asks the user
+//	/plan STEP; STEP                  says what the script means to do
+//	/plan-done N                      step N of the plan is done
+//	/plan-finish SUMMARY              the plan is done
+//	/answer TITLE | TEXT              streams a final answer
+//	/custom TYPE {json}               emits an event of an application
 //	/sleep DURATION                   waits
 //	/fail CODE [retryable]            ends with this error
 //	/usage IN OUT                     counts these tokens, in place of words
 //
-// Any other prompt gets a short answer that uses the clock or the calculator. Read script.go for the language, run.go
-// for what it does, demo.go for the short answer.
+// Any other prompt gets a short answer that uses the clock or the calculator. Read script.go for the language, plan.go
+// for its plans, run.go for what it does, demo.go for the short answer.
 package scripted
 
 import (
