@@ -112,6 +112,9 @@ func (c checker) clientTool(path string, t ClientTool, a Agent) {
 	if slices.Contains(a.Tools, t.Name) {
 		c.report(join(path, "name"), "%q is a server tool of this agent too; give one another name", t.Name)
 	}
+	if own := map[string]bool{"ask_user": a.AskUser, "plan": a.Planning, "final_answer": a.FinalAnswer}; own[t.Name] {
+		c.report(join(path, "name"), "%q is a tool that this agent has anyway; give yours another name", t.Name)
+	}
 	if kind, ok := t.Schema["type"]; t.Schema != nil && (!ok || kind != "object") {
 		c.report(join(path, "schema"), "must be a JSON Schema of an object; start it with type: object")
 	}

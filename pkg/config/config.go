@@ -27,6 +27,8 @@ type Agent struct {
 	Tools        []string     `yaml:"tools"`       // names of server tools that the model may call
 	ClientTools  []ClientTool `yaml:"clientTools"` // tools that the client runs
 	AskUser      bool         `yaml:"askUser"`     // lets the model ask the user a question
+	Planning     bool         `yaml:"planning"`    // lets the model keep a plan that clients see
+	FinalAnswer  bool         `yaml:"finalAnswer"` // lets the model conclude with a report
 	Thinking     int          `yaml:"thinking"`    // budget of thinking tokens; 0 = off
 	MaxTokens    int          `yaml:"maxTokens"`   // of one answer
 	Limits       Limits       `yaml:"limits"`

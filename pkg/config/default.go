@@ -15,6 +15,8 @@ func Default(getenv func(string) string) Config {
 			Description: "an offline stand-in that runs the script in its prompt; no model",
 			Backend:     "scripted",
 			Tools:       tools,
+			Planning:    true,
+			FinalAnswer: true,
 		}},
 		Models: wellKnownPrices(),
 	}

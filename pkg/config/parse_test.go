@@ -33,6 +33,8 @@ agents:
         description: where the user is
         schema: {type: object, properties: {precision: {type: integer, minimum: 1}}, required: [precision]}
     askUser: true
+    planning: true
+    finalAnswer: true
     thinking: 1024
     limits: {turns: 5, tokens: 100000, time: 2m30s}
     onDisconnect: abort
@@ -67,7 +69,7 @@ gateway:
 					"required":   []any{"precision"},
 				},
 			}},
-			AskUser: true, Thinking: 1024,
+			AskUser: true, Planning: true, FinalAnswer: true, Thinking: 1024,
 			Limits:       config.Limits{Turns: 5, Tokens: 100000, Time: config.Duration(150 * time.Second)},
 			OnDisconnect: "abort", OnBusy: "queue", Queue: 3, OnCrash: "error", OnUnknown: "ask", ActionTTL: config.Duration(time.Hour),
 			BaseURL: "http://127.0.0.1:11434/v1", APIKeyEnv: "LOCAL_KEY",
@@ -222,6 +224,10 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"a client tool with the name of a server tool": {
 			"agents:\n  a: {backend: openai, tools: [clock], clientTools: [{name: clock}]}\n",
 			`2:55: agents.a.clientTools[0].name: "clock" is a server tool of this agent too; give one another name`,
+		},
+		"a client tool with the name of one that the agent has anyway": {
+			"agents:\n  a: {backend: openai, planning: true, clientTools: [{name: plan}]}\n",
+			`2:55: agents.a.clientTools[0].name: "plan" is a tool that this agent has anyway; give yours another name`,
 		},
 		"a client tool whose schema is no object": {
 			"agents:\n  a: {backend: openai, clientTools: [{name: x, schema: {type: string}}]}\n",

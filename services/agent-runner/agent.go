@@ -52,7 +52,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 
 // tools gives the specs of everything that the agent's model may call.
 func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
-	tools := make([]tool.Spec, 0, len(c.Tools)+len(c.ClientTools)+1)
+	tools := make([]tool.Spec, 0, len(c.Tools)+len(c.ClientTools)+3)
 	for _, name := range c.Tools {
 		spec, ok := r.deps.Specs[name]
 		if !ok {
@@ -73,6 +73,12 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 	}
 	if c.AskUser {
 		tools = append(tools, loop.AskUser())
+	}
+	if c.Planning {
+		tools = append(tools, loop.Planning())
+	}
+	if c.FinalAnswer {
+		tools = append(tools, loop.FinalAnswer())
 	}
 	return tools, nil
 }

@@ -118,17 +118,24 @@ func (r *run) perform(ctx context.Context, jobs []*job) error {
 	return r.collect(ctx, cancel, ends, len(jobs))
 }
 
-// begin starts the blocks of all results, finishes those whose output is known, and returns the jobs that must run.
+// begin starts the blocks of all results, finishes those whose output is known or the loop's own to make, and returns the
+// jobs that must run.
 func (r *run) begin(ctx context.Context, jobs []*job) (rest []*job, err error) {
 	for _, j := range jobs {
 		if err := j.start(); err != nil {
 			return nil, err
 		}
-		if j.ruling.output == nil {
+		output := j.ruling.output
+		if output == nil {
+			if output, err = r.own(ctx, j.call.Call); err != nil {
+				return nil, err
+			}
+		}
+		if output == nil {
 			rest = append(rest, j)
 			continue
 		}
-		if err := j.finish(ctx, *j.ruling.output); err != nil {
+		if err := j.finish(ctx, *output); err != nil {
 			return nil, err
 		}
 	}
@@ -233,8 +240,11 @@ func (j *job) ask() error {
 	}, reasonUnknown)
 }
 
-// result writes the output of a call, for the model, and the end of its block, for clients.
+// result writes what a call has emitted, its output, for the model, and the end of its block, for clients.
 func (j *journal) result(callID, name, blockID string, output Output, ref *event.ObjectRef) error {
+	if err := j.customs(callID, output.Events); err != nil {
+		return err
+	}
 	body := event.ToolOutput{ToolCallID: callID, Status: output.Status, Content: clean(output.Content)}
 	if ref != nil {
 		body.Content, body.Ref = "", ref

@@ -155,6 +155,8 @@ func (j *journal) closeBlock(b transcript.Block, reason string) error {
 		return j.emit(event.ToolResult{
 			Block: stop, ToolCallID: b.CallID, Tool: b.Tool, Status: event.ToolAborted, Summary: text,
 		})
+	case event.NameFinalAnswer:
+		return j.emit(event.FinalAnswer{Block: stop, Content: b.Text, Title: b.Title, Format: b.Format})
 	default:
 		return j.emit(event.Text{Block: stop, Text: b.Text})
 	}

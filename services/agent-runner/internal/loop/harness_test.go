@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // thread is a conversation under test: the requests that it gets, and the log that each leaves.
@@ -40,6 +41,7 @@ func newThread(t *testing.T) *thread {
 			Tools: []tool.Spec{
 				{Name: "calculator"}, {Name: "slow"}, {Name: "broken"}, {Name: "stubborn"}, {Name: "long"},
 				{Name: "delete_file", Approval: tool.ApprovalAlways}, {Name: "pick_file", Client: true}, AskUser(),
+				{Name: "metered"}, Planning(), FinalAnswer(),
 			},
 		},
 		tools: tools{
@@ -62,6 +64,11 @@ func newThread(t *testing.T) *thread {
 			},
 			"long": func(context.Context, backend.Call, func(string)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: strings.Repeat("long ", maxOutputBytes), Summary: "long"}, nil
+			},
+			"metered": func(context.Context, backend.Call, func(string)) (Output, error) {
+				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
+					{Type: "metric", Data: jsontext.Value(`{"n":1}`)}, {Type: "done"}, {Type: "metric", Data: jsontext.Value(`{"n":2}`)},
+				}}, nil
 			},
 			"delete_file": func(context.Context, backend.Call, func(string)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "deleted", Summary: "deleted"}, nil

@@ -44,6 +44,7 @@ type Output struct {
 	Ref     *event.ObjectRef // where Content is stored already, if it is
 	Summary string           // what clients see
 	Elapsed time.Duration
+	Events  []event.Custom // what the tool has emitted
 }
 
 // Objects stores payloads that are too large for the log.
@@ -76,7 +77,7 @@ type Agent struct {
 	Name      string
 	Model     string
 	System    string
-	Tools     []tool.Spec // of servers and clients, and AskUser where the agent may ask
+	Tools     []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer where the agent may use them
 	MaxTokens int
 	Thinking  int
 	Options   jsontext.Value

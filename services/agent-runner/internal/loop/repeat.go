@@ -29,6 +29,8 @@ func (s *speech) start(d *draft) (err error) {
 			return event.Thinking{Block: b}
 		case event.NameToolCall:
 			return event.ToolCall{Block: b, ToolCallID: d.callID, Tool: d.tool}
+		case event.NameFinalAnswer:
+			return event.FinalAnswer{Block: b, Title: d.report.title, Format: d.report.format}
 		default:
 			return event.Text{Block: b}
 		}
@@ -59,6 +61,8 @@ func (s *speech) write(d *draft, text string) error {
 		return j.emit(event.Thinking{Block: at, Delta: text})
 	case event.NameToolCall:
 		return j.emit(event.ToolCall{Block: at, ToolCallID: d.callID, Delta: text})
+	case event.NameFinalAnswer:
+		return j.emit(event.FinalAnswer{Block: at, Delta: text})
 	default:
 		return j.emit(event.Text{Block: at, Delta: text})
 	}
@@ -136,6 +140,8 @@ func (j *journal) discard(b transcript.Block, reason string) error {
 		return j.emit(event.ToolCall{Block: stop, ToolCallID: b.CallID, Tool: b.Tool})
 	case event.NameToolResult:
 		return j.emit(event.ToolResult{Block: stop, ToolCallID: b.CallID, Tool: b.Tool})
+	case event.NameFinalAnswer:
+		return j.emit(event.FinalAnswer{Block: stop})
 	default:
 		return j.emit(event.Text{Block: stop})
 	}

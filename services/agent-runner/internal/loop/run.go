@@ -198,6 +198,7 @@ func (r *run) check(ctx context.Context) error {
 func (r *run) turn(ctx context.Context) error {
 	r.looked = false
 	s := newSpeech(r)
+	started := time.Now()
 	outcome, err := r.speak(ctx, s)
 	usage := outcome.Usage
 	if usage.CostUSD == 0 {
@@ -211,9 +212,14 @@ func (r *run) turn(ctx context.Context) error {
 		r.unfinished = usage
 		return err
 	}
-	if err := r.journal.emit(event.UsageSoFar{
+	end := event.UsageSoFar{
 		Usage: r.State.Usage().Add(usage), Turns: r.State.Turns() + 1, FinishReason: outcome.Finish,
-	}); err != nil {
+		Model: clean(outcome.Model), TTFTMS: s.ttft(started), ElapsedMS: time.Since(started).Milliseconds(),
+	}
+	if end.FinishReason == event.FinishToolCalls && s.answers() {
+		end.FinishReason = event.FinishStop
+	}
+	if err := r.journal.emit(end); err != nil {
 		return err
 	}
 	if len(r.State.Waiting()) == 0 {

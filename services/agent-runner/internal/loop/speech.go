@@ -3,9 +3,11 @@ package loop
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -39,6 +41,9 @@ type speech struct {
 	prose  *draft   // the open text or thinking
 	calls  []*draft // open until the turn ends, for their deltas may interleave
 	repeat []transcript.Block
+
+	customs []event.Custom // that a dead runner's turn has emitted
+	first   time.Time      // when it said the first thing
 }
 
 // draft is a block that is being written.
@@ -56,9 +61,12 @@ type draft struct {
 	tool   string
 	gate   event.ContinuationKind
 	args   []byte
+	report *report // of a final answer
 }
 
-func newSpeech(r *run) *speech { return &speech{run: r, repeat: r.State.Unfinished()} }
+func newSpeech(r *run) *speech {
+	return &speech{run: r, repeat: r.State.Unfinished(), customs: r.State.Emitted()}
+}
 
 // chunk is the backend.Emit of the turn.
 func (s *speech) chunk(c backend.Chunk) error {
@@ -66,6 +74,9 @@ func (s *speech) chunk(c backend.Chunk) error {
 	defer s.mu.Unlock()
 	if s.over {
 		return errCut
+	}
+	if s.first.IsZero() {
+		s.first = time.Now()
 	}
 	switch c := c.(type) {
 	case backend.TextDelta:
@@ -80,6 +91,8 @@ func (s *speech) chunk(c backend.Chunk) error {
 		return s.argue(c)
 	case backend.Warning:
 		return s.run.journal.emit(event.Notice{Level: "warning", Message: clean(string(c))})
+	case backend.Custom:
+		return s.custom(c)
 	default:
 		return fmt.Errorf("the backend emitted a chunk of unknown type %T", c)
 	}
@@ -100,7 +113,11 @@ func (s *speech) finish() error {
 		return err
 	}
 	for _, d := range s.calls {
-		if err := s.endCall(d); err != nil {
+		end := s.endCall
+		if d.report != nil {
+			end = s.endReport
+		}
+		if err := end(d); err != nil {
 			return err
 		}
 	}
@@ -172,13 +189,21 @@ func (s *speech) call(c backend.CallStart) error {
 	if len(s.calls) == maxCalls {
 		return fault.New(fault.AgentError, "the model made more than %d tool calls in one turn", maxCalls)
 	}
+	if s.run.reports(c) {
+		s.calls = append(s.calls, &draft{kind: event.NameFinalAnswer, index: c.Index, report: new(report)})
+		return nil
+	}
+	d := s.newCall(c)
+	s.calls = append(s.calls, d)
+	return s.begin(d)
+}
+
+func (s *speech) newCall(c backend.CallStart) *draft {
 	r := s.run
-	d := &draft{
+	return &draft{
 		kind: event.NameToolCall, index: c.Index, tool: clean(c.Name), gate: r.gate(c.Name, c.Gate),
 		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(r.State.Turns()+1), strconv.Itoa(c.Index)),
 	}
-	s.calls = append(s.calls, d)
-	return s.begin(d)
 }
 
 func (s *speech) find(index int) *draft {
@@ -199,7 +224,10 @@ func (s *speech) argue(c backend.CallDelta) error {
 		return fault.New(fault.AgentError, "the arguments of tool %.64q are longer than %d bytes", d.tool, maxArgsBytes)
 	}
 	d.args = append(d.args, c.Args...)
-	return s.add(d, strings.ToValidUTF8(c.Args, "\uFFFD"))
+	if d.report != nil {
+		return s.reportDelta(d, c.Args)
+	}
+	return s.add(d, clean(c.Args))
 }
 
 func (s *speech) endProse() error {
@@ -245,5 +273,24 @@ func (s *speech) endCall(d *draft) error {
 	}
 	stop := s.run.journal.stop(d.blockID)
 	stop.Reason = reason
-	return s.run.journal.emit(event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate})
+	body := event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate}
+	if spec, known := s.run.spec(d.tool); known && !s.run.State.Described(d.tool) {
+		body.Description, body.Schema = spec.Description, spec.Schema
+	}
+	return s.run.journal.emit(body)
+}
+
+// answers reports whether the model has called no tool that must run.
+func (s *speech) answers() bool {
+	return !slices.ContainsFunc(s.calls, func(d *draft) bool { return d.kind == event.NameToolCall })
+}
+
+// ttft is how long the model took to say the first thing, in milliseconds; 0 when it said nothing.
+func (s *speech) ttft(started time.Time) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first.IsZero() {
+		return 0
+	}
+	return s.first.Sub(started).Milliseconds()
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +20,9 @@ func TestTakeoverAnywhere(t *testing.T) {
 	scripts := map[string]string{
 		"text, thought and tools": "/think hm\n/say hello world\n/tools calculator {}; calculator {\"expression\":\"6*7\"}\n/think well\n/say done",
 		"an action":               "/say first\n/tools calculator {}; pick_file {}\n/say done",
+		"a plan":                  "/plan a; b\n/plan-done 1\n/plan-finish ok\n/plan c\n/say done",
+		"a final answer":          "/think hm\n/say so\n/answer Report | all of it is well\n/say bye",
+		"custom events":           "/say a\n/custom x {\"n\":1}\n/custom x {\"n\":2}\n/tools metered {}; metered {}\n/custom y\n/say b",
 		"a failure":               "/say first\n/tool calculator {}\n/fail tool_error",
 	}
 	for name, script := range scripts {
@@ -75,6 +79,9 @@ func sameEnd(t *testing.T, n int, whole, got []event.Event) {
 	if open := unstopped(got); len(open) > 0 {
 		t.Errorf("after %d events blocks %v have no stop:\n%s", n, open, lines(got))
 	}
+	if want, got := beside(whole), beside(got); !slices.Equal(want, got) {
+		t.Errorf("after %d events there stands beside the answer\n%q\nwant\n%q", n, got, want)
+	}
 	if actions := actionIDs(got); !slices.Equal(actionIDs(whole), actions) {
 		t.Errorf("after %d events the actions are %v", n, actions)
 	}
@@ -102,6 +109,24 @@ func ending(events []event.Event) any {
 	default:
 		return b
 	}
+}
+
+// beside is what counts of a log and is no part of done.content, in the order of its text: calls run side by side.
+func beside(events []event.Event) (lines []string) {
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case event.Plan:
+			lines = append(lines, fmt.Sprintf("plan %s %v %s %s", b.Stage, b.Steps, b.Summary, b.ToolCallID))
+		case event.Custom:
+			lines = append(lines, fmt.Sprintf("custom %s %s %s", b.Type, b.Data, b.ToolCallID))
+		case event.FinalAnswer:
+			if b.Stage == event.Stop && !b.Discarded {
+				lines = append(lines, fmt.Sprintf("final answer %s %s %s", b.Title, b.Format, b.Content))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 func actionIDs(events []event.Event) (ids []string) {
@@ -137,6 +162,8 @@ func block(body event.Body) event.Block {
 	case event.ToolCall:
 		return b.Block
 	case event.ToolResult:
+		return b.Block
+	case event.FinalAnswer:
 		return b.Block
 	default:
 		return event.Block{}

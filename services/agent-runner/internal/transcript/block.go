@@ -17,11 +17,13 @@ const ReasonInvalid = "invalid_arguments"
 type Block struct {
 	ID     string
 	Index  int
-	Kind   event.Name // text, thinking, tool_call or tool_result
+	Kind   event.Name // text, thinking, final_answer, tool_call or tool_result
 	Reason string     // why it was cut
 
-	Text      string // of text and thinking
+	Text      string // of text, thinking and final answers
 	Signature string // of thinking
+	Title     string // of final answers
+	Format    string
 
 	CallID string // of calls and results
 	Tool   string
@@ -70,7 +72,7 @@ func (s *State) finish(b Block, discarded bool) {
 		r.turn = slices.DeleteFunc(r.turn, same)
 		return
 	}
-	if b.Text+b.Signature == "" && (b.Kind == event.NameText || b.Kind == event.NameThinking) {
+	if b.Text+b.Signature == "" && b.Kind != event.NameToolCall && b.Kind != event.NameToolResult {
 		return
 	}
 	r.blocks = insert(r.blocks, b)

@@ -32,7 +32,7 @@ func (s *State) Messages() []backend.Message {
 func (s *State) turn(blocks []Block) (said, results []backend.Part) {
 	for _, b := range blocks {
 		switch b.Kind {
-		case event.NameText:
+		case event.NameText, event.NameFinalAnswer:
 			said = append(said, backend.Text{Text: b.Text})
 		case event.NameThinking:
 			said = append(said, backend.Thinking{Text: b.Text, Signature: b.Signature})

@@ -21,9 +21,11 @@ type request struct {
 	nextBlock int
 	open      []Block // started, not stopped
 	turn      []Block // finished blocks of the turn that has not ended yet
-	blocks    []Block // finished blocks that count, results among them
-	turns     int     // ended ones
-	calls     int     // of the turn that ended last
+	customs   []event.Custom
+	described []string // tools that the log describes
+	blocks    []Block  // finished blocks that count, results among them
+	turns     int      // ended ones
+	calls     int      // of the turn that ended last
 	finish    event.FinishReason
 	usage     event.Usage
 	terminal  event.Name

@@ -17,6 +17,8 @@ type State struct {
 	entries []entry
 	outputs map[string]event.ToolOutput // by tool call
 	actions []Action                    // those without an output, in the order of their first announcement
+	customs map[string]int              // custom events of calls without an output
+	plan    event.Plan                  // the newest event of the thread's plan
 	request request                     // the newest one
 }
 
@@ -53,13 +55,14 @@ func (s *State) fold(e event.Event) {
 	case event.Text:
 		s.block(b.Block, Block{Kind: event.NameText, Text: b.Text}, b.Delta)
 	case event.FinalAnswer:
-		s.block(b.Block, Block{Kind: event.NameText, Text: b.Content}, b.Delta)
+		s.block(b.Block, Block{Kind: event.NameFinalAnswer, Text: b.Content, Title: b.Title, Format: b.Format}, b.Delta)
 	case event.Thinking:
 		s.block(b.Block, Block{Kind: event.NameThinking, Text: b.Thinking, Signature: b.Signature}, b.Delta)
 	case event.ToolCall:
 		s.block(b.Block, Block{
 			Kind: event.NameToolCall, CallID: b.ToolCallID, Tool: b.Tool, Args: b.Args, Gate: b.Gate,
 		}, b.Delta)
+		s.describe(b)
 	case event.ToolResult:
 		if b.Stage != event.Delta {
 			s.endTurn()
@@ -84,20 +87,30 @@ func (s *State) progress(body event.Body) {
 		r.claim(b)
 	case event.Input:
 		s.input(b)
+	case event.Plan:
+		s.plan = b
+	case event.Custom:
+		s.custom(b)
 	case event.UsageSoFar:
-		r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
-		r.calls = 0
-		for _, block := range r.turn {
-			if block.Kind == event.NameToolCall {
-				r.calls++
-			}
-		}
-		s.endTurn()
+		s.counted(b)
 	case event.Done, event.Error, event.Aborted:
 		r.terminal = body.Name()
 		s.endTurn()
 		s.dropAnswered()
 	}
+}
+
+// counted folds the end of a turn.
+func (s *State) counted(b event.UsageSoFar) {
+	r := &s.request
+	r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
+	r.calls = 0
+	for _, block := range r.turn {
+		if block.Kind == event.NameToolCall {
+			r.calls++
+		}
+	}
+	s.endTurn()
 }
 
 // input folds what a user said: at the start of the request, or as a steer in the midst of it.
@@ -126,6 +139,7 @@ func (s *State) output(b event.ToolOutput) {
 		s.outputs = make(map[string]event.ToolOutput)
 	}
 	s.outputs[b.ToolCallID] = b
+	delete(s.customs, b.ToolCallID)
 	s.actions = slices.DeleteFunc(s.actions, func(a Action) bool { return a.Payload.ToolCallID == b.ToolCallID })
 }
 
@@ -148,7 +162,7 @@ func (s *State) endTurn() {
 	if len(s.request.turn) > 0 {
 		s.entries = append(s.entries, entry{requestID: s.request.id, blocks: s.request.turn})
 	}
-	s.request.turn = nil
+	s.request.turn, s.request.customs = nil, nil
 }
 
 // dropAnswered forgets actions whose request ended between the client's decision and its effect: a decision counts once.

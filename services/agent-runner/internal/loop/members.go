@@ -1,0 +1,137 @@
+package loop
+
+import (
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// members reads the JSON text of an object while it comes, for the sake of its member "content". It believes what it
+// reads: whether the text is JSON shows when it is complete.
+type members struct {
+	depth   int
+	named   bool   // what comes next at depth 1 is a value, not a name
+	name    string // of the member
+	values  map[string]string
+	broken  bool   // a string that is none
+	quoted  bool   // within a string
+	text    []byte // of that string, from its quote on
+	escaped bool   // behind its backslash
+	hex     int    // digits that its \u wants
+	whole   int    // how much of it ends with a whole character
+	given   int    // how much of it has been given out
+}
+
+// read returns what piece adds to the content.
+func (m *members) read(piece []byte) string {
+	var content []byte
+	for _, b := range piece {
+		if m.broken {
+			break
+		}
+		if !m.quoted {
+			m.outside(b)
+			continue
+		}
+		m.text = append(m.text, b)
+		if m.closes(b) {
+			content = m.give(content)
+			m.close()
+		}
+	}
+	return string(m.give(content))
+}
+
+// value is a string member that has come whole; "" when there is none.
+func (m *members) value(name string) string { return m.values[name] }
+
+func (m *members) outside(b byte) {
+	switch b {
+	case '"':
+		m.quoted, m.text = true, append(m.text[:0], b)
+		m.whole, m.given = 1, 1
+	case '{', '[':
+		m.depth++
+	case '}', ']':
+		m.depth--
+	case ',':
+		m.named = m.named && m.depth != 1
+	case ':':
+		m.named = m.named || m.depth == 1
+	}
+}
+
+// closes reports whether b ends the string, and notes where its whole characters end.
+func (m *members) closes(b byte) bool {
+	switch {
+	case m.hex > 0:
+		m.hex--
+		if m.hex == 0 && !m.half() {
+			m.whole = len(m.text)
+		}
+	case m.escaped && b == 'u':
+		m.escaped, m.hex = false, 4
+	case m.escaped:
+		m.escaped, m.whole = false, len(m.text)
+	case b == '\\':
+		m.escaped = true
+	case b == '"':
+		return true
+	case b < utf8.RuneSelf || utf8.FullRune(lastRune(m.text)):
+		m.whole = len(m.text)
+	}
+	return false
+}
+
+// half reports whether the text ends with the escape of the first half of a character.
+func (m *members) half() bool {
+	code, err := strconv.ParseUint(string(m.text[len(m.text)-4:]), 16, 16)
+	return err == nil && utf16.IsSurrogate(rune(code)) && code < 0xDC00
+}
+
+// lastRune is the end of text from the start of its last character on.
+func lastRune(text []byte) []byte {
+	start := len(text) - 1
+	for start > max(0, len(text)-utf8.UTFMax) && !utf8.RuneStart(text[start]) {
+		start--
+	}
+	return text[start:]
+}
+
+// give appends what is new and whole of the content.
+func (m *members) give(content []byte) []byte {
+	if !m.quoted || m.broken || m.depth != 1 || !m.named || m.name != "content" || m.given == m.whole {
+		return content
+	}
+	content = append(content, m.unquote(m.text[m.given:m.whole])...)
+	m.given = m.whole
+	return content
+}
+
+func (m *members) close() {
+	m.quoted = false
+	if m.depth != 1 {
+		return
+	}
+	text := m.unquote(m.text[1 : len(m.text)-1])
+	if !m.named {
+		m.name = text
+		return
+	}
+	if m.values == nil {
+		m.values = make(map[string]string)
+	}
+	m.values[m.name] = text
+}
+
+func (m *members) unquote(text []byte) string {
+	quoted := append(append([]byte{'"'}, text...), '"')
+	plain, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		m.broken = true
+		return ""
+	}
+	return string(plain)
+}

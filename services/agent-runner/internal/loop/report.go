@@ -1,0 +1,130 @@
+package loop
+
+import (
+	"context"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// FinalAnswer is the tool by which a model gives a report that concludes its work. It never runs: its arguments are the
+// report, which clients see while it is written, and which ends the work as any answer does.
+func FinalAnswer() tool.Spec {
+	return tool.Spec{
+		Name:        "final_answer",
+		Description: "Gives the user the report that concludes your work. It ends the work: call it last, and alone.",
+		Schema: jsontext.Value(`{"type":"object","properties":{` +
+			`"title":{"type":"string","maxLength":200},` +
+			`"format":{"type":"string","enum":["markdown","text","html"],"description":"How the content is written."},` +
+			`"content":{"type":"string","minLength":1}},` +
+			`"required":["content"],"additionalProperties":false}`),
+		Effect:   tool.EffectNone,
+		Approval: tool.ApprovalNever,
+	}
+}
+
+// conclude refuses what does not become a report while it is written.
+func conclude(context.Context, reportArgs, tool.Call) (tool.Result, error) {
+	return tool.Result{}, fault.New(fault.ToolError, "call final_answer with its content")
+}
+
+type reportArgs struct {
+	Title   string `json:"title,omitempty"`
+	Format  string `json:"format,omitempty"`
+	Content string `json:"content"`
+}
+
+// report is a final answer on its way.
+type report struct {
+	members members // of the arguments
+	begun   bool
+	title   string
+	format  string
+}
+
+// reports reports whether a call is a final answer.
+func (r *run) reports(c backend.CallStart) bool {
+	_, known := r.spec(c.Name)
+	return known && c.Name == FinalAnswer().Name && c.Gate != backend.GateClient && c.Gate != backend.GateInput
+}
+
+// reportDelta writes what args add to the content of a report.
+func (s *speech) reportDelta(d *draft, args string) error {
+	text := clean(d.report.members.read([]byte(args)))
+	if text == "" {
+		return nil
+	}
+	if err := s.beginReport(d); err != nil {
+		return err
+	}
+	for text != "" {
+		piece := head(text, maxDeltaBytes)
+		text = text[len(piece):]
+		if err := s.add(d, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *speech) beginReport(d *draft) error {
+	r := d.report
+	if r.begun {
+		return nil
+	}
+	r.begun, r.title, r.format = true, clean(r.members.value("title")), clean(r.members.value("format"))
+	return s.begin(d)
+}
+
+// endReport stops a report, or lets the model know that it was none.
+func (s *speech) endReport(d *draft) error {
+	var in reportArgs
+	if err := json.Unmarshal(d.args, &in); err != nil || in.Content == "" {
+		return s.retract(d)
+	}
+	if err := s.beginReport(d); err != nil {
+		return err
+	}
+	d.report.title, d.report.format = in.Title, in.Format
+	if d.repeats != nil {
+		if old := d.repeats; old.Text == in.Content && old.Title == in.Title && old.Format == in.Format {
+			return nil
+		}
+		if err := s.differ(d); err != nil {
+			return err
+		}
+	}
+	stop := s.run.journal.stop(d.blockID)
+	return s.run.journal.emit(event.FinalAnswer{Block: stop, Content: in.Content, Title: in.Title, Format: in.Format})
+}
+
+// retract gives up a report and writes the call as one of any other tool: its result says what was wrong.
+func (s *speech) retract(d *draft) error {
+	if d.repeats != nil {
+		if err := s.run.journal.discard(*d.repeats, transcript.ReasonInvalid); err != nil {
+			return err
+		}
+	} else if d.report.begun {
+		given := transcript.Block{ID: d.blockID, Kind: d.kind}
+		if err := s.run.journal.discard(given, transcript.ReasonInvalid); err != nil {
+			return err
+		}
+	}
+	args := d.args
+	*d = *s.newCall(backend.CallStart{Index: d.index, Name: FinalAnswer().Name})
+	d.args = args
+	if err := s.begin(d); err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		if err := s.add(d, clean(string(args))); err != nil {
+			return err
+		}
+	}
+	return s.endCall(d)
+}
