@@ -49,34 +49,41 @@ func (a *API) getAgents(c *gin.Context) error {
 
 // postStream starts a request and streams it.
 func (a *API) postStream(c *gin.Context) error {
-	answer, ticket, err := a.openNew(c)
+	answer, err := a.openNew(c)
 	if err != nil {
 		return err
-	}
-	p := principal(c)
-	answer.Ended = func(err error) {
-		if errors.Is(err, stream.ErrLeft) && a.Config.Agents[ticket.AgentID].OnDisconnect == "abort" {
-			a.abandon(p, ticket.RequestID)
-		}
 	}
 	return a.serve(c, answer)
 }
 
-// openNew takes the request of the body and opens its log. The status waits for the first event, so that a request that
-// nobody begins to run can still be answered with an error.
-func (a *API) openNew(c *gin.Context) (stream.Answer, accept.Ticket, error) {
+// openNew takes the request of the body and opens its log.
+func (a *API) openNew(c *gin.Context) (answer stream.Answer, err error) {
 	enc, err := a.encoder(c, dialect.Options{})
 	if err != nil {
-		return stream.Answer{}, accept.Ticket{}, err
+		return answer, err
 	}
 	ticket, err := a.accept(c)
 	if err != nil {
-		return stream.Answer{}, ticket, err
+		return answer, err
 	}
 	defer a.hurry(c)()
-	request := access.Request{Accepted: command.Accepted{Tenant: principal(c).Tenant, RequestID: ticket.RequestID}}
-	frames, err := a.Logs.Open(c.Request.Context(), request, enc.Start())
-	return stream.Answer{Encoder: enc, Frames: frames, Hold: true, KeyID: principal(c).KeyID}, ticket, err
+	answer, err = a.began(c, ticket)
+	answer.Encoder = enc
+	return answer, err
+}
+
+// began opens the log of a request that this call has begun, from its first event on. The status waits for that, so that
+// a request that nobody begins to run can still be answered with an error. A client that leaves before the end aborts
+// the request, where its agent says so.
+func (a *API) began(c *gin.Context, t accept.Ticket) (stream.Answer, error) {
+	p := principal(c)
+	request := access.Request{Accepted: command.Accepted{Tenant: p.Tenant, RequestID: t.RequestID}}
+	frames, err := a.Logs.Open(c.Request.Context(), request, 0)
+	return stream.Answer{Frames: frames, Hold: true, KeyID: p.KeyID, Ended: func(err error) {
+		if errors.Is(err, stream.ErrLeft) && a.Config.Agents[t.AgentID].OnDisconnect == config.OnDisconnectAbort {
+			a.abandon(p, t.RequestID)
+		}
+	}}, err
 }
 
 // abandon aborts a request whose client has left.

@@ -23,12 +23,13 @@ func (a *API) readBody(c *gin.Context) ([]byte, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, fault.Wrap(errEncoding, fault.InvalidMessageFormat, "Content-Encoding %.40q is not taken; send plain JSON", encoding)
 	}
-	if r.ContentLength > a.limits.body {
-		return nil, a.tooLarge()
+	most := a.maxBody(c)
+	if r.ContentLength > most {
+		return nil, tooLarge(most)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, r.Body, a.limits.body))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, a.tooLarge()
+		return nil, tooLarge(most)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body did not come within %v", a.limits.bodyTime)
@@ -54,8 +55,16 @@ func (a *API) drop(c *gin.Context) {
 	}
 }
 
-func (a *API) tooLarge() error {
-	return fault.New(fault.MessageTooLarge, "the body is larger than %d bytes; send large files by url", a.limits.body)
+// maxBody is the size of the largest body that the route takes.
+func (a *API) maxBody(c *gin.Context) int64 {
+	if most := c.GetInt64(keyMaxBody); most > 0 {
+		return most
+	}
+	return a.limits.body
+}
+
+func tooLarge(most int64) error {
+	return fault.New(fault.MessageTooLarge, "the body is larger than %d bytes; send large files by url", most)
 }
 
 // reply answers with a value as JSON.

@@ -17,6 +17,7 @@ import (
 const (
 	keyPrincipal = "principal"
 	keyDialect   = "dialect"
+	keyMaxBody   = "maxBody" // bytes; not set = as everywhere
 )
 
 // observe names the trace and counts the answer.

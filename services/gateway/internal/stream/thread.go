@@ -108,6 +108,13 @@ func (t *Thread) afterFinished(ctx context.Context, newest bus.ThreadRecord) (ui
 	return newest.Sequence, err
 }
 
+// Rewind makes the first request come whole, for an encoder that needs to know what came before, and returns n of the
+// first event of it that the client has not seen. It is for before the first Next.
+func (t *Thread) Rewind() (from uint64) {
+	from, t.from = t.from, 0
+	return from
+}
+
 // Place appends the thread's cursor of event n of the request that Next gave last.
 func (t *Thread) Place(dst []byte, incarnation string, n uint64) []byte {
 	dst = append(append(dst, incarnation...), '-')
