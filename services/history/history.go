@@ -25,6 +25,7 @@ import (
 type Bus interface {
 	answer.Bus
 	record.Log
+	record.Stream
 	Project(ctx context.Context, apply bus.Apply) error
 	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
 	Ready(ctx context.Context) error
@@ -42,6 +43,7 @@ type History struct {
 	bus      Bus
 	store    store.Store
 	recorder *record.Recorder
+	closer   *record.Closer
 	answerer *answer.Answerer
 }
 
@@ -59,7 +61,8 @@ func New(ctx context.Context, d Deps) (*History, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return &History{
-		bus: d.Bus, store: s, recorder: recorder, answerer: answer.New(s, d.Bus, recorder),
+		bus: d.Bus, store: s, recorder: recorder, closer: record.NewCloser(s, d.Bus, recorder, d.Log),
+		answerer: answer.New(s, d.Bus, recorder),
 	}, nil
 }
 
@@ -80,6 +83,10 @@ func open(ctx context.Context, url string) (store.Store, error) {
 // Run projects and answers until ctx is done, and then closes the database.
 func (h *History) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		h.closer.Run(ctx)
+		return nil
+	})
 	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Apply) })
 	group.Go(func() error { return h.bus.Serve(ctx, query.Service, h.answerer.Verbs()) })
 	return errors.Join(group.Wait(), h.store.Close())
