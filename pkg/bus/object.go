@@ -59,7 +59,7 @@ func (b *Bus) Object(ctx context.Context, tenant, threadID string, ref event.Obj
 	data, err := objects.GetBytes(ctx, name)
 	// A reference is made after its object, so what is missing or incomplete may only lag on the replica that answers, or
 	// just be stored anew.
-	for begun := time.Now(); err != nil && time.Since(begun) < replicaPatience; {
+	for begun := time.Now(); b.mayLag(err) && time.Since(begun) < replicaPatience; {
 		if err := pause(ctx, replicaPause); err != nil {
 			return nil, fmt.Errorf("read object %s: %w", name, err)
 		}
@@ -75,6 +75,11 @@ func (b *Bus) Object(ctx context.Context, tenant, threadID string, ref event.Obj
 		return nil, fmt.Errorf("object %s is not what was stored: its SHA-256 differs", name)
 	}
 	return data, nil
+}
+
+// mayLag reports whether an object that could not be read may soon be: on one server what is not there is not there.
+func (b *Bus) mayLag(err error) bool {
+	return err != nil && (b.replicated() || !errors.Is(err, jetstream.ErrObjectNotFound))
 }
 
 // objectName keeps the objects of threads apart: whoever may not read a thread cannot name what belongs to it.

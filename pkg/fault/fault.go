@@ -32,6 +32,7 @@ const (
 const (
 	AgentNotFound       Code = "agent_not_found"
 	RequestNotFound     Code = "request_not_found"
+	ObjectNotFound      Code = "object_not_found"
 	RouteNotFound       Code = "route_not_found"
 	ThreadBusy          Code = "thread_busy"          // another request runs on the thread
 	RequestFinished     Code = "request_finished"     // an abort came after the terminal event
@@ -44,7 +45,8 @@ func Codes() []Code {
 	return []Code{
 		AuthFailed, ThreadNotFound, ThreadAccessDenied, InvalidMessageFormat, MessageTooLarge, RateLimitExceeded,
 		StreamTimeout, AgentError, ToolError, Internal, InvalidActionID,
-		AgentNotFound, RequestNotFound, RouteNotFound, ThreadBusy, RequestFinished, IdempotencyMismatch, Unavailable,
+		AgentNotFound, RequestNotFound, ObjectNotFound, RouteNotFound, ThreadBusy, RequestFinished, IdempotencyMismatch,
+		Unavailable,
 	}
 }
 

@@ -52,7 +52,7 @@ type target struct{ agent, requestID, threadID string }
 
 // at is the path of the route for the target.
 func (r route) at(to target) string {
-	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID).Replace(r.path)
+	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none").Replace(r.path)
 }
 
 // running starts a request that never ends, and has said something.

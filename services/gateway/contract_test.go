@@ -28,7 +28,7 @@ func TestEveryDocumentedRouteIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := start(t, func(d *gateway.Deps) { d.Metrics = http.NotFoundHandler() })
-	ids := strings.NewReplacer("{agentName}", "demo", "{requestId}", "req_none", "{threadId}", "thr_none")
+	ids := strings.NewReplacer("{agentName}", "demo", "{requestId}", "req_none", "{threadId}", "thr_none", "{objectId}", "obj_none")
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
 			a := b.do(b.request(method, ids.Replace(path), ""))

@@ -35,6 +35,8 @@ func TestWhatIsNotThere(t *testing.T) {
 		{"GET", "/v1/threads/thr_none/messages", 404, fault.ThreadNotFound},
 		{"GET", "/v1/threads/thr_none/events", 404, fault.ThreadNotFound},
 		{"GET", "/v1/threads/thr_none/stream", 404, fault.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/objects/obj_none", 404, fault.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/objects/no.object", 404, fault.ObjectNotFound},
 		{"GET", "/v1/threads?limit=0", 400, fault.InvalidMessageFormat},
 		{"GET", "/v1/threads?limit=201", 400, fault.InvalidMessageFormat},
 		{"GET", "/v1/threads?limit=ten", 400, fault.InvalidMessageFormat},

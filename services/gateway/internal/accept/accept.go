@@ -110,7 +110,11 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 // begin takes a request that starts a thread and has no key. Nobody else can know its ids, so nothing needs to be looked
 // up, and its two records may be written side by side.
 func (d *Desk) begin(ctx context.Context, a command.Accepted) error {
-	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, a); err != nil {
+	_, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, a)
+	if err != nil {
+		return err
+	}
+	if a.Request.Messages, err = d.shelve(ctx, a.Tenant, a.ThreadID, a.Request.Messages); err != nil {
 		return err
 	}
 	first := next(bus.ThreadRecord{}, a, 0)
@@ -245,8 +249,14 @@ func (d *Desk) thread(ctx context.Context, p auth.Principal, a command.Accepted)
 	return t, err
 }
 
-// write puts down what was accepted. Of two calls with one key the first wins, and the other becomes its retry.
+// write puts down what was accepted, and before it the data that is too large for the record. Of two calls with one key
+// the first wins, and the other becomes its retry.
 func (d *Desk) write(ctx context.Context, a command.Accepted, keyed bool) (command.Accepted, bool, error) {
+	messages, err := d.shelve(ctx, a.Tenant, a.ThreadID, a.Request.Messages)
+	if err != nil {
+		return a, false, err
+	}
+	a.Request.Messages = messages
 	stored, first, err := d.bus.Accept(ctx, a)
 	if err != nil {
 		return a, false, err

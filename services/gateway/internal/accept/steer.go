@@ -18,6 +18,9 @@ func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (re
 	if r.Past {
 		return false, finished()
 	}
+	if s.Messages, err = d.shelve(ctx, r.Tenant, r.ThreadID, s.Messages); err != nil {
+		return false, access.Unavailable(err)
+	}
 	last, err := d.bus.Last(ctx, r.Log())
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return false, access.Unavailable(err)

@@ -123,6 +123,7 @@ func (a *API) routes(engine *gin.Engine) {
 	read.GET("/threads/:threadId", a.quick(a.getThread))
 	read.GET("/threads/:threadId/messages", a.quick(a.getMessages))
 	read.GET("/threads/:threadId/events", a.quick(a.getEvents))
+	read.GET("/threads/:threadId/objects/:objectId", a.oneStream, a.quick(a.getObject))
 }
 
 // answerWithin is how long the bus and history may take for one answer, or before a stream.

@@ -34,7 +34,7 @@ func statusOf(code fault.Code) int {
 		return http.StatusUnauthorized
 	case fault.ThreadAccessDenied:
 		return http.StatusForbidden
-	case fault.ThreadNotFound, fault.AgentNotFound, fault.RequestNotFound, fault.RouteNotFound:
+	case fault.ThreadNotFound, fault.AgentNotFound, fault.RequestNotFound, fault.ObjectNotFound, fault.RouteNotFound:
 		return http.StatusNotFound
 	case fault.ThreadBusy, fault.RequestFinished:
 		return http.StatusConflict

@@ -1,0 +1,75 @@
+package accept
+
+import (
+	"context"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"golang.org/x/sync/errgroup"
+)
+
+// The bounds of the images and files that a request brings with their data.
+const (
+	maxMedia    = 50       // of one request
+	inlineMedia = 64 << 10 // bytes, of all of them together, that stay in the request's record
+	uploads     = 4        // to the object store at a time
+)
+
+// shelve returns messages as they are recorded on the thread: data that is too large for a record goes to the object
+// store, and a reference stands in its place. The same messages always become the same record.
+func (d *Desk) shelve(ctx context.Context, tenant, threadID string, messages []event.InputMessage) ([]event.InputMessage, error) {
+	if !slices.ContainsFunc(messages, bringsMedia) {
+		return messages, nil
+	}
+	messages, large, err := split(messages)
+	if err != nil || len(large) == 0 {
+		return messages, err
+	}
+	puts, ctx := errgroup.WithContext(ctx)
+	puts.SetLimit(uploads)
+	for _, p := range large {
+		puts.Go(func() error {
+			ref, err := d.bus.PutObject(ctx, tenant, threadID, p.Data)
+			if err == nil {
+				p.Data, p.Ref = nil, &ref
+			}
+			return err
+		})
+	}
+	return messages, puts.Wait()
+}
+
+func bringsMedia(m event.InputMessage) bool {
+	return slices.ContainsFunc(m.Content, func(p event.InputPart) bool { return len(p.Data) > 0 || p.Ref != nil })
+}
+
+// split copies messages, and finds the parts of the copy that are too large to stay in it. A reference
+// from outside is refused: whoever could name an object could read it.
+func split(messages []event.InputMessage) (own []event.InputMessage, large []*event.InputPart, err error) {
+	own = slices.Clone(messages)
+	room, count := inlineMedia, 0
+	for i := range own {
+		own[i].Content = slices.Clone(own[i].Content)
+		for k := range own[i].Content {
+			p := &own[i].Content[k]
+			if p.Ref != nil {
+				return nil, nil, fault.New(fault.InvalidMessageFormat,
+					"messages[%d].content[%d].ref is the server's word for data that it keeps; send the data itself", i, k)
+			}
+			if len(p.Data) == 0 {
+				continue
+			}
+			if count++; count > maxMedia {
+				return nil, nil, fault.New(fault.MessageTooLarge,
+					"there are more than %d images and files with data; send the others in another request, or by url", maxMedia)
+			}
+			if len(p.Data) > room {
+				large = append(large, p)
+				continue
+			}
+			room -= len(p.Data)
+		}
+	}
+	return own, large, nil
+}
