@@ -1,8 +1,8 @@
 // Package sse writes and reads server-sent events, as the HTML standard defines them. The gateway writes, clients read;
 // what must not become a line of its own is refused here and nowhere else.
 //
-// A server appends to a buffer with [Append], [AppendComment] and [AppendRetry]; a client reads with a [Reader], or
-// feeds a [Parser] chunk by chunk.
+// A server appends to a buffer with [Append], [AppendID], [AppendComment] and [AppendRetry]; a client reads with a
+// [Reader], or feeds a [Parser] chunk by chunk.
 package sse
 
 import (
@@ -35,6 +35,14 @@ func Append[ID ~string | ~[]byte](dst []byte, id ID, name string, data []byte) (
 	}
 	dst = appendData(dst, data)
 	return append(dst, '\n'), nil
+}
+
+// AppendID adds a block of an id alone: it sets what a client resumes after, and dispatches no event.
+func AppendID[ID ~string | ~[]byte](dst []byte, id ID) ([]byte, error) {
+	if !isField(id) {
+		return dst, ErrField
+	}
+	return append(append(append(dst, "id: "...), id...), "\n\n"...), nil
 }
 
 // AppendComment adds a line that clients ignore, which keeps proxies from closing a quiet stream.

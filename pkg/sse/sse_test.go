@@ -54,17 +54,23 @@ func TestAppendRefusesWhatWouldForgeALine(t *testing.T) {
 		if got, err := sse.Append([]byte("x"), "1", bad, nil); !errors.Is(err, sse.ErrField) || string(got) != "x" {
 			t.Errorf("name %q: got %q, %v", bad, got, err)
 		}
+		if got, err := sse.AppendID([]byte("x"), bad); !errors.Is(err, sse.ErrField) || string(got) != "x" {
+			t.Errorf("id %q alone: got %q, %v", bad, got, err)
+		}
 		if got, err := sse.AppendComment([]byte("x"), bad); !errors.Is(err, sse.ErrField) || string(got) != "x" {
 			t.Errorf("comment %q: got %q, %v", bad, got, err)
 		}
 	}
 }
 
-func TestCommentAndRetry(t *testing.T) {
+func TestCommentIDAndRetry(t *testing.T) {
 	t.Parallel()
 	got, err := sse.AppendComment(nil, "heartbeat")
 	if err != nil || string(got) != ": heartbeat\n\n" {
 		t.Errorf("comment: got %q, %v", got, err)
+	}
+	if got, err := sse.AppendID(nil, "k3f9-1"); err != nil || string(got) != "id: k3f9-1\n\n" {
+		t.Errorf("id: got %q, %v", got, err)
 	}
 	if got := sse.AppendRetry(nil, 3*time.Second); string(got) != "retry: 3000\n\n" {
 		t.Errorf("retry: got %q", got)

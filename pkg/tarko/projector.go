@@ -82,6 +82,11 @@ func (p *Projector) fold(body event.Body) {
 	case event.Metadata:
 		p.begin(b)
 		return
+	case event.ToolOutput:
+		p.run.outputs[b.ToolCallID] = b
+		return
+	case event.Summary, event.Unknown:
+		return
 	}
 	if !p.run.began {
 		p.begin(event.Metadata{})
@@ -95,8 +100,6 @@ func (p *Projector) fold(body event.Body) {
 		p.call(b)
 	case event.UsageSoFar:
 		p.turn(b)
-	case event.ToolOutput:
-		p.run.outputs[b.ToolCallID] = b
 	case event.ToolResult:
 		p.result(b)
 	case event.FinalAnswer:

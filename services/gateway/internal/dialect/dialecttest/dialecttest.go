@@ -25,6 +25,14 @@ import (
 type Format struct {
 	Name    string
 	Options dialect.Options
+	Dialect dialect.Dialect // another form of the tested one; nil = that itself
+}
+
+func (f Format) of(d dialect.Dialect) dialect.Dialect {
+	if f.Dialect != nil {
+		return f.Dialect
+	}
+	return d
 }
 
 // Run tests d in each of its formats. Transcripts stand in testdata/transcripts.txtar; the flag update, which the
@@ -44,7 +52,7 @@ func Run(t *testing.T, d dialect.Dialect, update *bool, formats ...Format) {
 		for _, test := range tests {
 			t.Run(format.Name+" "+test.does, func(t *testing.T) {
 				t.Parallel()
-				test.run(t, d, format, log)
+				test.run(t, format.of(d), format, log)
 			})
 		}
 	}
@@ -177,7 +185,7 @@ func keepsInternals(t *testing.T, d dialect.Dialect, format Format, log []event.
 func transcripts(t *testing.T, d dialect.Dialect, update *bool, formats []Format, log []event.Frame) {
 	var got txtar.Archive
 	for _, format := range formats {
-		enc := encoder(t, d, format.Options)
+		enc := encoder(t, format.of(d), format.Options)
 		out, _ := encode(t, enc, log)
 		got.Files = append(got.Files, txtar.File{Name: format.Name + " (" + enc.ContentType() + ")", Data: out})
 	}
