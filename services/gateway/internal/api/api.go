@@ -42,6 +42,7 @@ type Deps struct {
 	Meter    *measure.Instruments
 	Config   config.Config
 	Speakers []Speaker    // the first one tells the errors of routes that no dialect owns
+	Mounts   []Mount      // routes that others answer
 	Metrics  http.Handler // nil = not served here
 	OpenAPI  []byte
 	Log      *slog.Logger
@@ -112,6 +113,9 @@ func (a *API) routes(engine *gin.Engine) {
 		read := engine.Group(s.Prefix, a.speak(s.Dialect), a.authenticate, a.limit, a.need(auth.ScopeRead), a.drop, a.oneStream)
 		read.GET("/requests/:requestId/stream", a.handle(a.getRequestStream))
 		read.GET("/threads/:threadId/stream", a.handle(a.getThreadStream))
+	}
+	for _, m := range a.Mounts {
+		a.mount(engine, m)
 	}
 	run := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRun))
 	run.POST("/requests/:requestId/abort", a.drop, a.quick(a.abort))

@@ -128,10 +128,7 @@ func (c *Call) Follows(frames stream.Frames) stream.Answer {
 }
 
 // Stream writes an answer until its frames end; it may go on after Stream has returned.
-func (c *Call) Stream(a stream.Answer, enc dialect.Encoder) error {
-	a.Encoder = enc
-	return c.api.serve(c.gin, a)
-}
+func (c *Call) Stream(a stream.Answer) error { return c.api.serve(c.gin, a) }
 
 // Collect gives the frames of an answer to each until they end, under the rules of Stream and without writing anything.
 func (c *Call) Collect(a stream.Answer, each func(event.Frame) error) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 )
 
 // Thread is the stream of a whole thread: the logs of its requests, one after the other, and those to come. Its
@@ -117,8 +118,18 @@ func (t *Thread) Rewind() (from uint64) {
 
 // Place appends the thread's cursor of event n of the request that Next gave last.
 func (t *Thread) Place(dst []byte, incarnation string, n uint64) []byte {
+	return place(dst, incarnation, t.index, n)
+}
+
+// Within gives the events of the thread's request with an index their place in the thread, for who reads it alone and
+// may come back for the thread.
+func Within(index int) dialect.Place {
+	return func(dst []byte, incarnation string, n uint64) []byte { return place(dst, incarnation, index, n) }
+}
+
+func place(dst []byte, incarnation string, index int, n uint64) []byte {
 	dst = append(append(dst, incarnation...), '-')
-	dst = append(strconv.AppendInt(dst, int64(t.index), 10), '.')
+	dst = append(strconv.AppendInt(dst, int64(index), 10), '.')
 	return strconv.AppendUint(dst, n, 10)
 }
 
