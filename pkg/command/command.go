@@ -119,6 +119,7 @@ type ToolResult struct {
 	Ref        *event.ObjectRef `json:"ref,omitempty"`
 	Summary    string           `json:"summary,omitempty"` // what clients see
 	ElapsedMS  int64            `json:"elapsedMs,omitzero"`
+	Events     []event.Custom   `json:"events,omitempty"` // what the tool has emitted
 }
 
 // ToolProgress is output of a running tool: agentbus.progress.<tenant>.<requestId>.<toolCallId>, kept nowhere.

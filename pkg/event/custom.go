@@ -28,7 +28,8 @@ func NewCustom(name string, data jsontext.Value) (Custom, error) {
 	if len(data) > MaxCustomBytes {
 		return Custom{}, fmt.Errorf("custom event %q: its data has %d bytes; at most %d are allowed", name, len(data), MaxCustomBytes)
 	}
-	if !data.IsValid() || data.Kind() != '{' {
+	data = data.Clone()
+	if data.Compact() != nil || data.Kind() != '{' {
 		return Custom{}, fmt.Errorf("custom event %q: its data must be a JSON object", name)
 	}
 	return Custom{Type: name, Data: data}, nil

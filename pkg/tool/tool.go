@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -51,7 +52,14 @@ type Call struct {
 type Result struct {
 	Content string // what the model reads: text, or JSON as text
 	Summary string // one line for people; "" = the start of Content
+
+	// Events become part of the request's log, before the result: see [event.NewCustom] for what they may be. All of
+	// them together have room for [MaxEventBytes].
+	Events []event.Custom
 }
+
+// MaxEventBytes is the most that the data of a result's events may be. Those behind are dropped, and operators are told.
+const MaxEventBytes = 128 << 10
 
 // Tool is one ability. Call returns when ctx is done, at the latest a second later. An error with a fault code is told
 // to the model as it is; any other error is told without its text. Call is safe for concurrent use.

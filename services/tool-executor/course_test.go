@@ -3,6 +3,7 @@ package toolexecutor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
@@ -32,6 +34,28 @@ func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
 	stop()
 	if got := await(t, b, c); got.Content != "before" || p.runs.Load() != 1 {
 		t.Errorf("got %q after %d runs, want the earlier result and one run, of the second call", got.Content, p.runs.Load())
+	}
+}
+
+func TestWhatAToolEmitsTravelsInItsResult(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	large := jsontext.Value(`{"text":"` + strings.Repeat("x", event.MaxCustomBytes-100) + `"}`)
+	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "42", Events: []event.Custom{
+			{Type: "first", Data: jsontext.Value(`{"n":1}`)}, {Type: "done"}, {Type: "array", Data: jsontext.Value(`[]`)},
+			{Type: "large", Data: large}, {Type: "larger", Data: large}, {Type: "no_room", Data: large}, {Type: "last"},
+		}}, nil
+	})
+	c := newCall(t, "probe", `{}`)
+	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
+	send(t, b, c)
+	var types []string
+	for _, custom := range await(t, b, c).Events {
+		types = append(types, custom.Type)
+	}
+	if want := []string{"first", "large", "larger", "last"}; !slices.Equal(types, want) {
+		t.Errorf("got %v, want %v: the others cannot be events, or have no room", types, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package toolexecutor
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
@@ -37,7 +38,7 @@ func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error
 func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Duration) (first bool, err error) {
 	result := command.ToolResult{
 		ToolCallID: j.ToolCallID, Status: v.status, Content: output.Cut(v.content, j.maxOutput()),
-		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(),
+		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Events: v.events,
 	}
 	if result.Summary == "" {
 		result.Summary = output.Summary(result.Content)
@@ -61,7 +62,7 @@ func same(a, b command.ToolResult) bool {
 		return false
 	}
 	a.Ref, b.Ref = nil, nil
-	return a == b
+	return reflect.DeepEqual(a, b)
 }
 
 // moveOut puts content that is too large for a record into the object store.

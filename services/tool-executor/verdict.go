@@ -17,6 +17,7 @@ type verdict struct {
 	status  event.ToolStatus
 	content string // what the model reads
 	summary string // what clients see; "" = the start of content
+	events  []event.Custom
 }
 
 const neverRan = "the request was aborted before the call started; it did not run"
@@ -46,7 +47,9 @@ func (j job) cutOff(what string) verdict {
 // judge turns what a tool returned into a verdict. An error of judge means that the call should run elsewhere.
 func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
 	if err == nil {
-		return verdict{status: event.ToolSuccess, content: result.Content, summary: result.Summary}, nil
+		return verdict{
+			status: event.ToolSuccess, content: result.Content, summary: result.Summary, events: e.events(ctx, j, result.Events),
+		}, nil
 	}
 	if p, ok := errors.AsType[*limit.PanicError](err); ok {
 		e.log(ctx, j, "a tool panicked", err, slog.String("stack", string(p.Stack)))
@@ -70,6 +73,25 @@ func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err err
 		e.log(ctx, j, "a tool failed", err)
 		return j.cutOff("the tool failed; the operator can see why in the log"), nil
 	}
+}
+
+// events leaves out what cannot be an event, or has no room.
+func (e *Executor) events(ctx context.Context, j job, emitted []event.Custom) []event.Custom {
+	var events []event.Custom
+	room := tool.MaxEventBytes
+	for _, custom := range emitted {
+		custom, err := event.NewCustom(custom.Type, custom.Data)
+		if err == nil && len(custom.Type)+len(custom.Data) > room {
+			err = fmt.Errorf("the events of a call have at most %d bytes", tool.MaxEventBytes)
+		}
+		if err != nil {
+			e.log(ctx, j, "an event of a tool was dropped", err)
+			continue
+		}
+		room -= len(custom.Type) + len(custom.Data)
+		events = append(events, custom)
+	}
+	return events
 }
 
 func (j job) aborted(err error) verdict {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,7 +28,14 @@ const schema = `{
 		"text": {"type": "string", "description": "What to give back."},
 		"delay": {"type": "string", "description": "How long to take, such as 200ms or 3s; at most 10m."},
 		"fail": {"type": "string", "minLength": 1, "description": "Fail with this message."},
-		"bytes": {"type": "integer", "minimum": 0, "maximum": 4194304, "description": "Repeat the text up to this length."}
+		"bytes": {"type": "integer", "minimum": 0, "maximum": 4194304, "description": "Repeat the text up to this length."},
+		"emit": {
+			"type": "object",
+			"description": "Emit this event.",
+			"properties": {"type": {"type": "string", "minLength": 1}, "data": {"type": "object"}},
+			"required": ["type"],
+			"additionalProperties": false
+		}
 	},
 	"additionalProperties": false
 }`
@@ -37,6 +45,12 @@ type args struct {
 	Delay string `json:"delay,omitzero"`
 	Fail  string `json:"fail,omitzero"`
 	Bytes int    `json:"bytes,omitzero"`
+	Emit  *emit  `json:"emit,omitzero"`
+}
+
+type emit struct {
+	Type string         `json:"type"`
+	Data jsontext.Value `json:"data,omitzero"`
 }
 
 // New returns the tool.
@@ -64,10 +78,19 @@ func run(ctx context.Context, in args, call tool.Call) (tool.Result, error) {
 	if in.Fail != "" {
 		return tool.Result{}, fault.New(fault.ToolError, "%s", in.Fail)
 	}
-	if in.Bytes == 0 {
-		return tool.Result{Content: in.Text}, nil
+	result := tool.Result{Content: in.Text}
+	if in.Bytes > 0 {
+		result.Content, result.Summary = repeat(in.Text, in.Bytes), fmt.Sprintf("%d bytes", in.Bytes)
 	}
-	return tool.Result{Content: repeat(in.Text, in.Bytes), Summary: fmt.Sprintf("%d bytes", in.Bytes)}, nil
+	if in.Emit == nil {
+		return result, nil
+	}
+	custom, err := event.NewCustom(in.Emit.Type, in.Emit.Data)
+	if err != nil {
+		return tool.Result{}, fault.New(fault.ToolError, "wrong arguments for echo: %v", err)
+	}
+	result.Events = []event.Custom{custom}
+	return result, nil
 }
 
 func parseDelay(text string) (time.Duration, error) {

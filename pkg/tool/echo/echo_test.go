@@ -17,10 +17,11 @@ import (
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	tooltest.Run(t, echo.New(), tooltest.Cases{
-		Good: []string{`{}`, `{"text":"hi"}`, `{"text":"a b","delay":"10ms"}`, `{"bytes":0}`, `{"text":"é","bytes":5}`},
+		Good: []string{`{}`, `{"text":"hi"}`, `{"text":"a b","delay":"10ms"}`, `{"bytes":0}`, `{"text":"é","bytes":5}`,
+			`{"emit":{"type":"metric","data":{"n":1}}}`},
 		Bad: []string{
 			`{"delay":"soon"}`, `{"delay":5}`, `{"delay":"-1s"}`, `{"delay":"11m"}`, `{"bytes":-1}`, `{"bytes":1e9}`, `{"fail":""}`,
-			`{"fail":"as asked"}`,
+			`{"fail":"as asked"}`, `{"emit":{}}`, `{"emit":{"type":"done"}}`, `{"emit":{"type":"x","data":[1]}}`,
 		},
 		Slow: `{"text":"a b c","delay":"5m"}`,
 	})
@@ -51,6 +52,16 @@ func TestEchoFailsWithItsMessage(t *testing.T) {
 	_, err := echo.New().Call(t.Context(), call)
 	if f := fault.From(err); f.Code != fault.ToolError || f.Message != "100% as asked" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestEchoEmitsAnEvent(t *testing.T) {
+	t.Parallel()
+	call := tool.Call{Args: jsontext.Value(`{"text":"x","emit":{"type":"metric","data":{"n": 1}}}`), Progress: func(string) {}}
+	result, err := echo.New().Call(t.Context(), call)
+	if err != nil || result.Content != "x" || len(result.Events) != 1 || result.Events[0].Type != "metric" ||
+		string(result.Events[0].Data) != `{"n":1}` {
+		t.Errorf("got %+v, %v", result, err)
 	}
 }
 
