@@ -1,6 +1,7 @@
 package agentrunner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (r *Runner) claim(ctx context.Context, a command.Accepted, index int, do fu
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &claim{runner: r, log: bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}, accepted: a, index: index}
-	opening := opening(a)
+	opening := r.opening(a)
 	writer, frames, err := r.deps.Bus.Claim(ctx, c.log, r.deps.Name, r.deps.Build, opening...)
 	if err != nil {
 		return err
@@ -114,13 +115,17 @@ func (r *Runner) accepted(ctx context.Context, start command.Start) (command.Acc
 }
 
 // opening is what a log starts with, behind its first claim.
-func opening(a command.Accepted) []event.Body {
+func (r *Runner) opening(a command.Accepted) []event.Body {
+	agent := r.deps.Config.Agents[a.AgentID] // of one that is gone nothing is known
 	return []event.Body{
 		event.Input{
 			ThreadID: a.ThreadID, AgentID: a.AgentID,
 			Messages: a.Request.Messages, ActionResults: a.Request.Context.ActionResults,
 		},
-		event.Metadata{ThreadID: a.ThreadID, AgentID: a.AgentID, ProtocolVersion: event.Protocol},
+		event.Metadata{
+			ThreadID: a.ThreadID, AgentID: a.AgentID, ProtocolVersion: event.Protocol,
+			Provider: agent.Backend, Model: cmp.Or(a.Request.Context.Model, agent.Model),
+		},
 	}
 }
 
@@ -208,7 +213,7 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 		return refuse(fault.Wrap(err, fault.Unavailable, "the thread's tool results could not be read; try again"))
 	}
 	request.State = thread
-	request.Backend = agent.backend
+	request.Backend = &sighted{backend: agent.backend, objects: c.objects()}
 	request.Tools = c.dispatcher(request.Agent)
 	request.Objects = c.objects()
 	request.Actions = actions{c}

@@ -70,11 +70,15 @@ func TestContextAsksForAnotherModel(t *testing.T) {
 		return backend.Outcome{Finish: event.FinishStop}, nil
 	})
 	s.runner("r1")
-	end[event.Done](s, s.accept(event.AgentRequest{
+	_, events := end[event.Done](s, s.accept(event.AgentRequest{
 		Messages: []event.InputMessage{event.UserText("hi")}, Context: event.Context{Model: "larger"},
 	}))
 	if got := <-models; got != "larger" {
 		t.Errorf("the model was %q", got)
+	}
+	opening, ok := events[2].Body.(event.Metadata)
+	if !ok || opening.Model != "larger" || opening.Provider != "scripted" {
+		t.Errorf("the log opens with %+v, want the model that is asked and who answers for it", events[2].Body)
 	}
 }
 
