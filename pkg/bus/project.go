@@ -60,6 +60,31 @@ func (b *Bus) Project(ctx context.Context, apply Apply) error {
 	return nil
 }
 
+// Head returns the sequence of the newest message of the EVENTS stream, as its leader has it.
+func (b *Bus) Head(ctx context.Context) (uint64, error) {
+	info, err := b.streamInfo(ctx, b.eventsStream())
+	if err != nil {
+		return 0, err
+	}
+	return info.State.LastSeq, nil
+}
+
+// Projected is how far the projection has come.
+type Projected struct {
+	Through uint64 // it is done with every entry up to this sequence
+	Again   int    // how many entries were not taken when they came, and come again
+}
+
+// Projected says how far the projection has come.
+func (b *Bus) Projected(ctx context.Context) (Projected, error) {
+	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
+	if err != nil {
+		return Projected{}, fmt.Errorf("look how far the projection is: %w", err)
+	}
+	info := consumer.CachedInfo()
+	return Projected{Through: info.AckFloor.Stream, Again: info.NumRedelivered}, nil
+}
+
 // fetch returns the messages that are there, or waits a while for one.
 func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
 	some, err := consumer.FetchNoWait(projectBatch)
@@ -90,6 +115,10 @@ func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, beat time.Dura
 	entries := make([]Entry, 0, len(batch))
 	readable := batch[:0]
 	for _, msg := range batch {
+		if kind, _ := b.tokens(msg.Subject()); kind == kindCommand {
+			_ = msg.Ack() // nothing to project; if that fails it comes again
+			continue
+		}
 		entry, err := b.entry(msg)
 		if err != nil {
 			// Nobody will ever be able to read it; holding up the rest would help nobody.

@@ -101,7 +101,7 @@ func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 	return map[string]jetstream.ConsumerConfig{
 		b.requestsStream(): durable(runnerConsumer, 100_000, kindRequest),
 		b.toolsStream():    durable(executorConsumer, 100_000, kindTool),
-		b.eventsStream():   durable(historyConsumer, 8192, kindEvent, kindAccept, kindThread, kindSession),
+		b.eventsStream():   durable(historyConsumer, 8192), // all kinds, so that its place can be held against the stream's end
 	}
 }
 
@@ -162,9 +162,14 @@ func (b *Bus) Verify(ctx context.Context) error {
 		}
 	}
 	for stream, c := range b.consumers(Storage{}) {
-		if _, err := b.js.Consumer(ctx, stream, c.Durable); err != nil {
+		have, err := b.js.Consumer(ctx, stream, c.Durable)
+		if err != nil {
 			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=create)",
 				c.Durable, stream, err)
+		}
+		config := have.CachedInfo().Config
+		if narrowed := len(config.FilterSubjects) > 0 || config.FilterSubject != ""; narrowed && len(c.FilterSubjects) == 0 {
+			return fmt.Errorf("consumer %s of stream %s leaves subjects out: it must have no filter", c.Durable, stream)
 		}
 	}
 	return b.openBuckets(ctx)
