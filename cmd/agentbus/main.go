@@ -36,6 +36,7 @@ type commandLine struct {
 	Dev      devCommand      `cmd:"" help:"Run everything in one process, on embedded servers."`
 	Chat     chatCommand     `cmd:"" help:"Talk to an agent."`
 	Tail     tailCommand     `cmd:"" help:"Follow a request."`
+	Inspect  inspectCommand  `cmd:"" help:"Look at what happened in a request or on a thread."`
 	Steer    steerCommand    `cmd:"" help:"Say something to a request that runs."`
 	FollowUp followUpCommand `cmd:"" help:"Start a request that runs after another one, and print its id."`
 	Abort    abortCommand    `cmd:"" help:"Stop a request."`

@@ -98,7 +98,7 @@ func aside(body event.Body) string {
 	switch b := body.(type) {
 	case event.ToolCall:
 		if b.Stage == event.Stop && !b.Discarded {
-			return "→ " + b.Tool + " " + short(string(b.Args))
+			return "→ " + b.Tool + " " + Short(string(b.Args))
 		}
 	case event.ToolResult:
 		return result(b)
@@ -175,7 +175,7 @@ func (s *Screen) Message(m query.Message) error {
 		case event.ContentThinking:
 			err = errors.Join(s.text(s.side, dim, c.Thinking), s.endLine())
 		case event.ContentToolUse:
-			err = s.Aside("→ " + c.Name + " " + short(string(c.Args)))
+			err = s.Aside("→ " + c.Name + " " + Short(string(c.Args)))
 		case event.ContentToolResult:
 			err = s.Aside("← " + c.Summary)
 		}

@@ -92,7 +92,8 @@ func Clean(text string) string {
 // shortest is how much of a tool's arguments a line shows, in characters.
 const shortest = 200
 
-func short(text string) string {
+// Short makes text fit about one line: its spaces are single ones, and the end of a long one is left out.
+func Short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	runes := []rune(text)
 	if len(runes) <= shortest {
