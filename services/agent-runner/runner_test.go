@@ -31,6 +31,7 @@ const tenant = "acme"
 type stack struct {
 	t       *testing.T
 	bus     *bus.Bus
+	link    agentrunner.Bus // what runners see of it; nil = all
 	history *history
 	actions *actions
 	redis   agentrunner.Actions
@@ -71,8 +72,12 @@ func (s *stack) runner(name string) (stop func()) {
 	} {
 		specs[spec.Name] = spec
 	}
+	link := s.link
+	if link == nil {
+		link = s.bus
+	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: s.bus, History: s.history, Actions: s.redis, Specs: specs,
+		Bus: link, History: s.history, Actions: s.redis, Specs: specs,
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
 		Backends: map[string]backend.Backend{"demo": s.backend},
 		Log:      slog.New(slog.DiscardHandler), Slots: 4, Name: name, Build: "test", Grace: s.grace,
