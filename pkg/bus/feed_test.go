@@ -45,25 +45,22 @@ func write(ctx context.Context, t *testing.T, w *Writer, from, to int) {
 	}
 }
 
-// drainFollower reads to the end and checks that nothing is missing.
-func drainFollower(t *testing.T, f *Follower, want uint64) {
-	t.Helper()
+// readAll reads to the end, and returns an error when something is missing.
+func readAll(ctx context.Context, f *Follower, want uint64) error {
 	var next uint64
 	for {
-		frame, err := f.Next(t.Context(), 20*time.Second)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if frame.First != next {
-			t.Fatalf("frame starts at %d, want %d", frame.First, next)
+		frame, err := f.Next(ctx, 20*time.Second)
+		switch {
+		case errors.Is(err, io.EOF) && next == want:
+			return nil
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("got %d events, want %d", next, want)
+		case err != nil:
+			return err
+		case frame.First != next:
+			return fmt.Errorf("frame starts at %d, want %d", frame.First, next)
 		}
 		next = frame.Next()
-	}
-	if next != want {
-		t.Fatalf("got %d events, want %d", next, want)
 	}
 }
 
@@ -109,7 +106,9 @@ func TestFollowerSurvivesLostLiveMessages(t *testing.T) {
 			if err := w.Emit(event.Done{}); err != nil {
 				t.Fatal(err)
 			}
-			drainFollower(t, f, 32)
+			if err := readAll(t.Context(), f, 32); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -144,7 +143,11 @@ func TestSlowFollowerReadsStorage(t *testing.T) {
 			}
 			var other sync.WaitGroup
 			if test.reads {
-				other.Go(func() { drainFollower(t, followers[1], events+2) })
+				other.Go(func() {
+					if err := readAll(t.Context(), followers[1], events+2); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 			write(t.Context(), t, w, 0, events)
 			_ = w.Emit(event.Done{})
@@ -154,7 +157,9 @@ func TestSlowFollowerReadsStorage(t *testing.T) {
 			if test.reads && ok || !test.reads && behind {
 				t.Fatalf("the first event is at hand: %t, behind the ring: %t: the test shows nothing", ok, behind)
 			}
-			drainFollower(t, followers[0], events+2)
+			if err := readAll(t.Context(), followers[0], events+2); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
