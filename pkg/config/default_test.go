@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,21 @@ func TestLoadAddsToItsBase(t *testing.T) {
 	}
 	if base.Agents["demo"].Description == "mine" {
 		t.Error("Load changed its base")
+	}
+}
+
+func TestAnyLineAboutTheGatewayCounts(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"cors: [\"*\"]", "maxBody: 7", "rateLimit: {requests: 1, per: 1s}", "heartbeat: 1s", "streamTimeout: 1s",
+		"limits: {streams: 1}", "sessions: {exclusive: true}",
+	} {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		write(t, path, "gateway: {"+line+"}\n")
+		got, err := config.Load(path, config.Config{}, known)
+		if err != nil || reflect.DeepEqual(got.Gateway, config.Gateway{}) {
+			t.Errorf("%s: got %+v, %v", line, got.Gateway, err)
+		}
 	}
 }
 

@@ -86,7 +86,8 @@ func (c Config) With(file Config) Config {
 }
 
 func (g Gateway) isZero() bool {
-	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0
+	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 &&
+		g.Limits == Crowd{} && g.Sessions == Sessions{}
 }
 
 func merged[V any](base, over map[string]V) map[string]V {
