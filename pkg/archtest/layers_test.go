@@ -35,7 +35,7 @@ func layers() []layer {
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
 		{"pkg/command", []string{"pkg/event", "pkg/fault"}, nil, "records speak of events and nothing else"},
-		{"pkg/query", []string{"pkg/event", "pkg/fault"}, nil, "questions speak of events and nothing else"},
+		{"pkg/query", []string{"pkg/command", "pkg/event", "pkg/fault"}, nil, "questions speak of events and records"},
 
 		// Doors know none of their implementations, implementations know none of each other.
 		{"pkg/tool", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "a door does not know who stands behind it"},
@@ -64,7 +64,7 @@ func layers() []layer {
 		{"pkg/bus/...", and("pkg/bus/...", "pkg/telemetry"), nil, "the bus knows words, not services"},
 		{"pkg/state", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},
 		{"pkg/auth", vocabulary, nil, "keys are the same wherever they are kept"},
-		{"pkg/client", and("pkg/sse"), nil, "a client is what anyone could write against the documents"},
+		{"pkg/client", and("pkg/sse", "pkg/tarko", "pkg/eventstream"), nil, "a client is what anyone could write against the documents"},
 		{"pkg/telemetry/...", []string{"pkg/fault", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
 		{"pkg/service/...", []string{"pkg/fault", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
@@ -75,6 +75,7 @@ func layers() []layer {
 		{"services/*/internal/...", []string{"services/$1/internal/...", "pkg/...", "schemas"}, implementations,
 			"services never import one another, and only a service's root knows the implementations behind a door"},
 		{"services/*", []string{"services/$1/internal/...", "pkg/...", "schemas"}, nil, "services never import one another"},
+		{"docs/examples/*", []string{"pkg/client", "pkg/event", "pkg/eventstream", "pkg/tarko"}, nil, "an example shows what anyone may do"},
 		{"cmd/*/...", []string{"cmd/$1/...", "services/*", "pkg/...", "schemas"}, nil,
 			"it puts services together by their roots; nobody imports cmd"},
 	}

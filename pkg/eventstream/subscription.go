@@ -37,9 +37,23 @@ func (p *Processor) Subscribe(f Filter, handle func(Event)) *Subscription {
 	return s
 }
 
-// On calls handle for each event of a type, or of every type for [Any] (S0, on). It is short for Subscribe.
+// On calls handle for each event of a type, or of every type for [Any] (S0, on). It is short for Subscribe. Two
+// subscriptions hear what they hear beside each other; for one after the other use [Handlers].
 func (p *Processor) On(kind string, handle func(Event)) *Subscription {
 	return p.Subscribe(Of(kind), handle)
+}
+
+// Handlers are what one subscriber does about events of several types, in the order in which the events came: give
+// [Handlers.Handle] to [Processor.Subscribe]. That of [Any] is called after that of the type.
+type Handlers map[string]func(Event)
+
+// Handle calls the functions that are meant for e.
+func (h Handlers) Handle(e Event) {
+	for _, kind := range []string{e.Type, Any} {
+		if handle := h[kind]; handle != nil {
+			handle(e)
+		}
+	}
 }
 
 // Watch yields each event that f means and that is sent from the call of Watch on, until ctx is done, the loop is left

@@ -59,6 +59,26 @@ func TestSubscribersHearWhatTheyAskedFor(t *testing.T) {
 	}
 }
 
+func TestHandlersKeepTheOrderAcrossTypes(t *testing.T) {
+	t.Parallel()
+	p := eventstream.New(eventstream.Options{})
+	defer p.Dispose()
+	var got, all heard
+	p.Subscribe(eventstream.Filter{}, eventstream.Handlers{"a": got.hear, "b": got.hear, "*": all.hear}.Handle)
+	var want []eventstream.Event
+	for n := range 100 {
+		e := at(n, []string{"a", "b", "c"}[n%3], "")
+		send(t, p, e)
+		if e.Type != "c" {
+			want = append(want, e)
+		}
+	}
+	drain(t, p)
+	if got.String() != ids(want) || all.String() != ids(p.Events(eventstream.Filter{})) {
+		t.Errorf("got %s, and %s of all", &got, &all)
+	}
+}
+
 // A subscriber that does not come back holds up nobody; what it misses is counted, and the others miss nothing.
 func TestASlowSubscriberHoldsUpNobody(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,25 @@
+package client
+
+import (
+	"context"
+	"iter"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko"
+)
+
+// Feed sends to p what a request's events say in Tarko's words, until the last one. The events are those of
+// [Client.Stream] or [Client.Follow], from the start and with [Extended]. It reads no faster than the subscribers of p
+// take what it sends, so that none of them misses any; see [eventstream.Processor.Drain] for the end.
+func Feed(ctx context.Context, p *eventstream.Processor, events iter.Seq2[event.Event, error], v tarko.Vocabulary) error {
+	for e, err := range tarko.Events(events, v) {
+		if err != nil {
+			return err
+		}
+		if err := p.SendWait(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
