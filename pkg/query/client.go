@@ -1,20 +1,26 @@
 package query
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // Service is the name under which history answers.
 const Service = "history"
 
 // The verbs of the service.
 const (
-	VerbThread     = "thread"
-	VerbThreads    = "threads"
-	VerbMessages   = "messages"
-	VerbEvents     = "events"
-	VerbRequest    = "request"
-	VerbFrames     = "frames"
-	VerbTranscript = "transcript"
-	VerbOpen       = "open"
+	VerbThread       = "thread"
+	VerbThreads      = "threads"
+	VerbSession      = "session"
+	VerbSessions     = "sessions"
+	VerbMessages     = "messages"
+	VerbEvents       = "events"
+	VerbRequest      = "request"
+	VerbFrames       = "frames"
+	VerbThreadFrames = "thread_frames"
+	VerbTranscript   = "transcript"
+	VerbOpen         = "open"
 )
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one. A fault of the other side comes back
@@ -39,6 +45,16 @@ func (c Client) Threads(ctx context.Context, q ThreadsQuery) (ThreadPage, error)
 	return ask[ThreadPage](ctx, c.bus, VerbThreads, q)
 }
 
+// Session returns a session: a thread with or without a request, and what is noted on it. Or fault.ThreadNotFound.
+func (c Client) Session(ctx context.Context, q ThreadRef) (Session, error) {
+	return ask[Session](ctx, c.bus, VerbSession, q)
+}
+
+// Sessions lists threads with what is noted on them.
+func (c Client) Sessions(ctx context.Context, q ThreadsQuery) (SessionPage, error) {
+	return ask[SessionPage](ctx, c.bus, VerbSessions, q)
+}
+
 // Messages lists a thread's messages, or fails with fault.ThreadNotFound.
 func (c Client) Messages(ctx context.Context, q MessagesQuery) (MessagePage, error) {
 	return ask[MessagePage](ctx, c.bus, VerbMessages, q)
@@ -57,6 +73,32 @@ func (c Client) Request(ctx context.Context, q RequestRef) (Request, error) {
 // Frames returns the next events of a request.
 func (c Client) Frames(ctx context.Context, q FramesQuery) (FramePage, error) {
 	return ask[FramePage](ctx, c.bus, VerbFrames, q)
+}
+
+// ThreadFrames returns events of a thread's requests without deltas, or fails with fault.ThreadNotFound.
+func (c Client) ThreadFrames(ctx context.Context, q ThreadFramesQuery) (ThreadFramePage, error) {
+	return ask[ThreadFramePage](ctx, c.bus, VerbThreadFrames, q)
+}
+
+// AllThreadFrames yields what ThreadFrames returns, page after page. A request may come in several parts.
+func (c Client) AllThreadFrames(ctx context.Context, q ThreadFramesQuery) iter.Seq2[RequestFrames, error] {
+	return func(yield func(RequestFrames, error) bool) {
+		for {
+			page, err := c.ThreadFrames(ctx, q)
+			if err != nil {
+				yield(RequestFrames{}, err)
+				return
+			}
+			for _, r := range page.Requests {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if q.Cursor = page.NextCursor; q.Cursor == "" {
+				return
+			}
+		}
+	}
 }
 
 // Transcript returns what a model must know of a thread.

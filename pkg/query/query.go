@@ -11,6 +11,7 @@ package query
 import (
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -41,15 +42,21 @@ type Thread struct {
 	ThreadID      string    `json:"threadId"`
 	AgentID       string    `json:"agentId"` // of its newest request
 	Owner         string    `json:"owner"`
-	Title         string    `json:"title,omitempty"` // the start of its first message
+	Title         string    `json:"title,omitempty"` // its session's name, or else the start of its first message
 	Requests      int       `json:"requests"`
-	LastRequestID string    `json:"lastRequestId"`
+	LastRequestID string    `json:"lastRequestId,omitempty"` // "" = it has no request yet
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`
 }
 
-// ThreadsQuery lists an owner's threads, the newest change first. It is the one question that does not wait for the
-// projection: a thread that was begun a moment ago may still be missing.
+// Session is a thread with what is noted on it.
+type Session struct {
+	Thread
+	Record *command.Session `json:"record,omitempty"` // nil = nothing is
+}
+
+// ThreadsQuery lists an owner's threads, the newest change first. Here history waits for the projection of everything that
+// had been written. Where entries that the database refuses hold that up, it answers after a second with what it has.
 type ThreadsQuery struct {
 	Tenant string `json:"tenant"`
 	Owner  string `json:"owner"`
@@ -61,6 +68,12 @@ type ThreadsQuery struct {
 type ThreadPage struct {
 	Threads    []Thread `json:"threads"`
 	NextCursor string   `json:"nextCursor,omitempty"` // "" = the last page
+}
+
+// SessionPage is a page of sessions.
+type SessionPage struct {
+	Sessions   []Session `json:"sessions"`
+	NextCursor string    `json:"nextCursor,omitempty"`
 }
 
 // Message is one contribution to a thread, as people read it.
@@ -130,6 +143,27 @@ type FramesQuery struct {
 	Limit int    `json:"limit,omitzero"` // of events, 1 to 2000; 0 = 500
 }
 
+// ThreadFramesQuery asks for the events of a thread's requests, one request after the other, without the deltas: what came
+// of the streams, at a small part of what they cost. Internal events are among them unless Without names them.
+type ThreadFramesQuery struct {
+	ThreadRef
+	Without []event.Name `json:"without,omitempty"`
+	Limit   int          `json:"limit,omitzero"` // of events, 1 to 2000; 0 = 1000
+	Cursor  string       `json:"cursor,omitzero"`
+}
+
+// ThreadFramePage is a page of events. A request that it cuts goes on in the next.
+type ThreadFramePage struct {
+	Requests   []RequestFrames `json:"requests"`
+	NextCursor string          `json:"nextCursor,omitempty"`
+}
+
+// RequestFrames are events of one request. Between two frames some may be left out.
+type RequestFrames struct {
+	RequestID string  `json:"requestId"`
+	Frames    []Frame `json:"frames"`
+}
+
 // FramePage is the next events of a request, in frames that need not be cut as the log has them. No frames means that the
 // log ends before From.
 type FramePage struct {
@@ -168,8 +202,8 @@ type RequestEvents struct {
 	Events    []jsontext.Value `json:"events"`
 }
 
-// OpenQuery asks for the requests of all tenants that have not ended and of which nothing has come for a while. Like
-// [ThreadsQuery] it does not wait for the projection. It is for those who see to it that every request ends.
+// OpenQuery asks for the requests of all tenants that have not ended and of which nothing has come for a while. It is
+// the one question that does not wait for the projection, and is for those who see to it that every request ends.
 type OpenQuery struct {
 	Before time.Time `json:"before"`          // all that came of them is older
 	Limit  int       `json:"limit,omitzero"`  // 1 to 1000; 0 = 200

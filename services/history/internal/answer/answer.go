@@ -24,8 +24,11 @@ import (
 type Bus interface {
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
+	Session(ctx context.Context, tenant, threadID string) (bus.SessionRecord, error)
 	Accepted(ctx context.Context, id bus.LogID) (command.Accepted, error)
 	Last(ctx context.Context, id bus.LogID) (event.Frame, error)
+	Head(ctx context.Context) (uint64, error)
+	Projected(ctx context.Context) (bus.Projected, error)
 }
 
 // Recorder is what this process stores with.
@@ -51,14 +54,17 @@ func New(s store.Reader, b Bus, r Recorder) *Answerer {
 // Verbs lists the questions, for bus.Serve.
 func (a *Answerer) Verbs() map[string]bus.Handler {
 	return map[string]bus.Handler{
-		query.VerbThread:     handler(query.VerbThread, a.Thread),
-		query.VerbThreads:    handler(query.VerbThreads, a.Threads),
-		query.VerbMessages:   handler(query.VerbMessages, a.Messages),
-		query.VerbEvents:     handler(query.VerbEvents, a.Events),
-		query.VerbRequest:    handler(query.VerbRequest, a.Request),
-		query.VerbFrames:     handler(query.VerbFrames, a.Frames),
-		query.VerbTranscript: handler(query.VerbTranscript, a.Transcript),
-		query.VerbOpen:       handler(query.VerbOpen, a.Open),
+		query.VerbThread:       handler(query.VerbThread, a.Thread),
+		query.VerbThreads:      handler(query.VerbThreads, a.Threads),
+		query.VerbSession:      handler(query.VerbSession, a.Session),
+		query.VerbSessions:     handler(query.VerbSessions, a.Sessions),
+		query.VerbMessages:     handler(query.VerbMessages, a.Messages),
+		query.VerbEvents:       handler(query.VerbEvents, a.Events),
+		query.VerbRequest:      handler(query.VerbRequest, a.Request),
+		query.VerbFrames:       handler(query.VerbFrames, a.Frames),
+		query.VerbThreadFrames: handler(query.VerbThreadFrames, a.ThreadFrames),
+		query.VerbTranscript:   handler(query.VerbTranscript, a.Transcript),
+		query.VerbOpen:         handler(query.VerbOpen, a.Open),
 	}
 }
 

@@ -23,13 +23,22 @@ const whole = math.MaxInt32
 
 // Thread returns a thread.
 func (a *Answerer) Thread(ctx context.Context, q query.ThreadRef) (query.Thread, error) {
+	s, err := a.Session(ctx, q)
+	return s.Thread, err
+}
+
+// Session returns a thread with what is noted on it.
+func (a *Answerer) Session(ctx context.Context, q query.ThreadRef) (query.Session, error) {
 	if err := a.seeThread(ctx, q, whole); err != nil {
-		return query.Thread{}, err
+		return query.Session{}, err
+	}
+	if err := a.seeSession(ctx, q); err != nil {
+		return query.Session{}, err
 	}
 	return a.thread(ctx, q)
 }
 
-func (a *Answerer) thread(ctx context.Context, q query.ThreadRef) (query.Thread, error) {
+func (a *Answerer) thread(ctx context.Context, q query.ThreadRef) (query.Session, error) {
 	t, err := a.store.Thread(ctx, q.Tenant, q.ThreadID)
 	if errors.Is(err, store.ErrNotFound) {
 		return t, noThread(q.ThreadID)
@@ -37,28 +46,40 @@ func (a *Answerer) thread(ctx context.Context, q query.ThreadRef) (query.Thread,
 	return t, err
 }
 
-// Threads lists an owner's threads as far as they are stored: what was written a moment ago may still be missing, since
-// nothing says how far the logs of all threads have come.
+// Threads lists an owner's threads.
 func (a *Answerer) Threads(ctx context.Context, q query.ThreadsQuery) (query.ThreadPage, error) {
+	sessions, err := a.Sessions(ctx, q)
+	page := query.ThreadPage{Threads: make([]query.Thread, len(sessions.Sessions)), NextCursor: sessions.NextCursor}
+	for i, s := range sessions.Sessions {
+		page.Threads[i] = s.Thread
+	}
+	return page, err
+}
+
+// Sessions lists an owner's threads with what is noted on them.
+func (a *Answerer) Sessions(ctx context.Context, q query.ThreadsQuery) (query.SessionPage, error) {
 	if err := checkIDs(q.Tenant); err != nil {
-		return query.ThreadPage{}, err
+		return query.SessionPage{}, err
 	}
 	size, err := limit(q.Limit, 50, 200)
 	if err != nil {
-		return query.ThreadPage{}, err
+		return query.SessionPage{}, err
 	}
 	from, err := readCursor(query.VerbThreads, q.Cursor)
 	if err != nil {
-		return query.ThreadPage{}, err
+		return query.SessionPage{}, err
+	}
+	if err := a.seeAll(ctx); err != nil {
+		return query.SessionPage{}, err
 	}
 	after := store.ThreadPosition{UpdatedAt: from.UpdatedAt, ThreadID: from.ID}
 	threads, err := a.store.Threads(ctx, q.Tenant, q.Owner, after, size+1)
 	if err != nil || len(threads) <= size {
-		return query.ThreadPage{Threads: threads}, err
+		return query.SessionPage{Sessions: threads}, err
 	}
 	last := threads[size-1]
 	next := place{List: query.VerbThreads, ID: last.ThreadID, UpdatedAt: last.UpdatedAt}
-	return query.ThreadPage{Threads: threads[:size], NextCursor: next.cursor()}, nil
+	return query.SessionPage{Sessions: threads[:size], NextCursor: next.cursor()}, nil
 }
 
 // Events lists a thread's events, without the internal ones.
@@ -96,6 +117,58 @@ func (a *Answerer) Events(ctx context.Context, q query.EventsQuery) (query.Event
 		}
 	}
 	return page, nil
+}
+
+// ThreadFrames lists the events of a thread's requests without the deltas, internal ones too.
+func (a *Answerer) ThreadFrames(ctx context.Context, q query.ThreadFramesQuery) (query.ThreadFramePage, error) {
+	page := query.ThreadFramePage{Requests: []query.RequestFrames{}}
+	size, err := limit(q.Limit, 1000, 2000)
+	if err != nil {
+		return page, err
+	}
+	from, err := readCursor(query.VerbThreadFrames, q.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if err := a.seeThread(ctx, q.ThreadRef, whole); err != nil {
+		return page, err
+	}
+	if _, err := a.thread(ctx, q.ThreadRef); err != nil {
+		return page, err
+	}
+	events, err := a.store.Events(ctx, store.Events{
+		Tenant: q.Tenant, ThreadID: q.ThreadID, After: from.position(), Blocks: true, Without: q.Without,
+		Limit: size + 1, Bytes: pageBytes,
+	})
+	if err != nil {
+		return page, err
+	}
+	bytes := 0
+	for i, e := range events {
+		if i == size {
+			break
+		}
+		page.Requests, bytes = addEvent(page.Requests, e), bytes+len(e.JSON)
+		if i+1 == size && len(events) > size || bytes > pageBytes {
+			page.NextCursor = place{List: query.VerbThreadFrames, Index: e.Index, ID: e.RequestID, N: e.N + 1}.cursor()
+		}
+	}
+	return page, nil
+}
+
+// addEvent adds an event to the last frame of the last request, if it follows there.
+func addEvent(requests []query.RequestFrames, e store.Event) []query.RequestFrames {
+	if n := len(requests); n == 0 || requests[n-1].RequestID != e.RequestID {
+		requests = append(requests, query.RequestFrames{RequestID: e.RequestID})
+	}
+	r := &requests[len(requests)-1]
+	if n := len(r.Frames); n == 0 || r.Frames[n-1].Incarnation != e.Incarnation ||
+		r.Frames[n-1].First+uint64(len(r.Frames[n-1].Names)) != e.N {
+		r.Frames = append(r.Frames, query.Frame{Incarnation: e.Incarnation, First: e.N})
+	}
+	f := &r.Frames[len(r.Frames)-1]
+	f.Names, f.Lines = append(f.Names, e.Name), f.Lines+string(e.JSON)+"\n"
+	return requests
 }
 
 // internal lists the events that never leave the services.

@@ -24,7 +24,8 @@ type need struct {
 }
 
 // seeThread waits until the store holds a thread as far as its log goes now: every request below before, and of those
-// the newest as far as it has run. A thread that the stream does not know is stored already, or does not exist.
+// the newest as far as it has run. A thread that the stream does not know is stored already, has no request yet, or does
+// not exist.
 func (a *Answerer) seeThread(ctx context.Context, ref query.ThreadRef, before int) error {
 	if err := checkIDs(ref.Tenant, ref.ThreadID); err != nil {
 		return err
@@ -34,7 +35,7 @@ func (a *Answerer) seeThread(ctx context.Context, ref query.ThreadRef, before in
 	newest, err := a.bus.Thread(ctx, ref.Tenant, ref.ThreadID)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		return nil
+		return a.seeSession(ctx, ref)
 	case err != nil:
 		return noLog(err)
 	case newest.Deleted:
@@ -57,6 +58,57 @@ func (a *Answerer) seeThread(ctx context.Context, ref query.ThreadRef, before in
 		}
 	}
 	return a.await(ctx, n)
+}
+
+// seeSession waits until the store holds what is noted on a thread now.
+func (a *Answerer) seeSession(ctx context.Context, ref query.ThreadRef) error {
+	ctx, cancel := context.WithTimeout(ctx, query.Patience)
+	defer cancel()
+	newest, err := a.bus.Session(ctx, ref.Tenant, ref.ThreadID)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return nil
+	case err != nil:
+		return noLog(err)
+	case newest.Deleted:
+		return noThread(ref.ThreadID)
+	}
+	return a.until(ctx, interval, func() (bool, error) {
+		t, err := a.store.Thread(ctx, ref.Tenant, ref.ThreadID)
+		switch {
+		case errors.Is(err, store.ErrDeleted):
+			return true, nil
+		case errors.Is(err, store.ErrNotFound):
+			return false, nil
+		}
+		return err == nil && t.Record != nil && !t.Record.UpdatedAt.Before(newest.UpdatedAt), err
+	})
+}
+
+// The wait for everything.
+const (
+	// settled is how often the broker is asked whether everything is stored.
+	settled = 10 * time.Millisecond
+	// heldUp is how long a question waits for entries that the database has refused before: they may never be stored.
+	heldUp = time.Second
+)
+
+// seeAll waits until the store holds everything that the stream holds now.
+func (a *Answerer) seeAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, query.Patience)
+	defer cancel()
+	head, err := a.bus.Head(ctx)
+	if err != nil {
+		return noLog(err)
+	}
+	begun := time.Now()
+	return a.until(ctx, settled, func() (bool, error) {
+		projected, err := a.bus.Projected(ctx)
+		if err != nil {
+			return false, noLog(err)
+		}
+		return projected.Through >= head || projected.Again > 0 && time.Since(begun) > heldUp, nil
+	})
 }
 
 // demand asks for a request as far as its log goes now.
@@ -134,22 +186,31 @@ func (a *Answerer) seeRequest(ctx context.Context, ref query.RequestRef) error {
 
 // await returns when the store has what is needed, or fault.Unavailable when ctx ends first.
 func (a *Answerer) await(ctx context.Context, n need) error {
-	for {
-		changed := a.recorder.Changed() // before looking, so that nothing is missed
+	return a.until(ctx, interval, func() (bool, error) {
 		for requestID, next := range n.next {
 			seen, err := a.seen(ctx, n, requestID, next)
-			if err != nil && ctx.Err() == nil {
-				return err
+			if err != nil {
+				return false, err
 			}
 			if seen {
 				delete(n.next, requestID)
 			}
 		}
-		if len(n.next) == 0 {
-			return nil
+		return len(n.next) == 0, nil
+	})
+}
+
+// until looks, whenever more has been stored and at least so often, until it is so, or gives fault.Unavailable when ctx
+// ends first.
+func (a *Answerer) until(ctx context.Context, often time.Duration, isSo func() (bool, error)) error {
+	for {
+		changed := a.recorder.Changed() // before looking, so that nothing is missed
+		so, err := isSo()
+		if err != nil && ctx.Err() == nil || so {
+			return err
 		}
 		a.recorder.Hurry()
-		timer := time.NewTimer(interval)
+		timer := time.NewTimer(often)
 		select {
 		case <-changed:
 		case <-timer.C:

@@ -85,7 +85,7 @@ func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error
 	for i, e := range batch {
 		entries[i] = store.Entry{
 			Tenant: e.Tenant, ThreadID: e.ThreadID, RequestID: e.RequestID, Sequence: e.Sequence, Time: e.Time,
-			Accepted: e.Accepted, Thread: e.Thread, Frame: e.Frame,
+			Accepted: e.Accepted, Thread: e.Thread, Session: e.Session, Frame: e.Frame,
 		}
 	}
 	begun := time.Now()

@@ -48,7 +48,7 @@ func delivered(entries []store.Entry) []bus.Entry {
 	for i, e := range entries {
 		all[i] = bus.Entry{
 			Tenant: e.Tenant, ThreadID: e.ThreadID, RequestID: e.RequestID, Sequence: uint64(i + 1), Time: e.Time,
-			Accepted: e.Accepted, Thread: e.Thread, Frame: e.Frame,
+			Accepted: e.Accepted, Thread: e.Thread, Session: e.Session, Frame: e.Frame,
 		}
 	}
 	return all

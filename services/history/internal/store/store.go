@@ -19,8 +19,8 @@ import (
 var (
 	// ErrNotFound says that the store has no such thread or request, or that it was deleted.
 	ErrNotFound = errors.New("not in the store")
-	// ErrDeleted is the ErrNotFound of a request whose thread was deleted.
-	ErrDeleted = fmt.Errorf("its thread was deleted: %w", ErrNotFound)
+	// ErrDeleted is the ErrNotFound of a thread that was deleted, and of its requests.
+	ErrDeleted = fmt.Errorf("the thread was deleted: %w", ErrNotFound)
 	// ErrHole says that frames are missing before this one: it must come again after them.
 	ErrHole = errors.New("earlier events of the request are missing")
 	// ErrStale says that an entry contradicts what is stored and never will fit: an event after the terminal one.
@@ -42,16 +42,17 @@ func (h *Hole) Error() string {
 // Unwrap makes it an ErrHole.
 func (h *Hole) Unwrap() error { return ErrHole }
 
-// Entry is what the bus delivers: exactly one of Accepted, Thread and Frame is set.
+// Entry is what the bus delivers: exactly one of Accepted, Thread, Session and Frame is set.
 type Entry struct {
 	Tenant    string
-	ThreadID  string // with Accepted and Thread
+	ThreadID  string // with Accepted, Thread and Session
 	RequestID string // with Accepted and Frame
 	Sequence  uint64 // in the stream
 	Time      time.Time
 
 	Accepted *command.Accepted
 	Thread   *command.Thread
+	Session  *command.Session
 	Frame    *event.Frame
 
 	// Forgotten, with Frame, says that the events before it are lost for good: it is no hole.
@@ -86,9 +87,10 @@ type Recorder interface {
 
 // Reader answers from what is stored. Missing and deleted threads and requests are ErrNotFound; lists leave them out.
 type Reader interface {
-	Thread(ctx context.Context, tenant, threadID string) (query.Thread, error)
+	// Thread returns a thread that has a request, or on which something is noted.
+	Thread(ctx context.Context, tenant, threadID string) (query.Session, error)
 	// Threads lists an owner's threads, the newest change first, from after on.
-	Threads(ctx context.Context, tenant, owner string, after ThreadPosition, limit int) ([]query.Thread, error)
+	Threads(ctx context.Context, tenant, owner string, after ThreadPosition, limit int) ([]query.Session, error)
 	Request(ctx context.Context, tenant, requestID string) (Request, error)
 	// Requests lists the requests of a thread that have an index, in order, from after on.
 	Requests(ctx context.Context, tenant, threadID string, after Position, limit int) ([]Request, error)

@@ -84,12 +84,12 @@ func (b batch) load(ctx context.Context, entries []store.Entry) (*fold, error) {
 		if e.Accepted != nil || e.Frame != nil && slices.ContainsFunc(e.Frame.Names, event.Name.IsTerminal) {
 			telling[Key{e.Tenant, e.RequestID}] = true
 		}
-		if e.Thread != nil {
+		if e.Thread != nil || e.Session != nil {
 			records[Key{e.Tenant, e.ThreadID}] = true
-			if e.Thread.RequestID != "" {
-				requests[Key{e.Tenant, e.Thread.RequestID}] = true
-				telling[Key{e.Tenant, e.Thread.RequestID}] = true
-			}
+		}
+		if e.Thread != nil && e.Thread.RequestID != "" {
+			requests[Key{e.Tenant, e.Thread.RequestID}] = true
+			telling[Key{e.Tenant, e.Thread.RequestID}] = true
 		}
 	}
 	if err := b.loadRequests(ctx, f, sorted(requests)); err != nil {
@@ -164,12 +164,12 @@ func (b batch) scanRequests(ctx context.Context, f *fold, keys []Key) error {
 
 func (b batch) scanThreads(ctx context.Context, f *fold, keys []Key) error {
 	query := `SELECT x.tenant, x.thread_id, x.owner, x.agent_id, x.title, x.title_idx, x.last_idx, x.last_request_id,
-		x.created_at, x.updated_at, x.deleted
+		x.created_at, x.updated_at, x.deleted, x.session
 		FROM ` + b.dialect.Keys + ` k JOIN threads x ON x.tenant = k.tenant AND x.thread_id = k.id`
 	return b.scan(ctx, query, "x.tenant, x.thread_id", keys, func(rows *sql.Rows) error {
 		var t thread
 		err := rows.Scan(&t.key.Tenant, &t.key.ID, &t.owner, &t.agentID, &t.title, &t.titleIndex, &t.last,
-			&t.lastRequestID, &t.created, &t.updated, &t.deleted)
+			&t.lastRequestID, &t.created, &t.updated, &t.deleted, &t.session)
 		f.threads[t.key] = &t
 		return err
 	})

@@ -61,7 +61,7 @@ func threadRows(f *fold) [][]any {
 		if t.dirty {
 			rows = append(rows, []any{
 				t.key.Tenant, t.key.ID, t.owner, t.agentID, t.title, int64(t.titleIndex), int64(t.last), t.lastRequestID,
-				t.created, t.updated, t.deleted,
+				t.created, t.updated, t.deleted, t.session,
 			})
 		}
 	}

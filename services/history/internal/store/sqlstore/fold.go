@@ -40,6 +40,7 @@ type thread struct {
 	title            string
 	titleIndex, last int
 	lastRequestID    string
+	session          string // the newest command.Session as JSON; "" = nothing is noted
 	created, updated int64
 	deleted, dirty   bool
 }
@@ -67,6 +68,8 @@ func (f *fold) entry(e store.Entry) error {
 	case e.Thread != nil:
 		f.record(f.threads[Key{e.Tenant, e.ThreadID}], *e.Thread, e.Time)
 		return nil
+	case e.Session != nil:
+		return f.note(f.threads[Key{e.Tenant, e.ThreadID}], *e.Session)
 	case e.Frame != nil:
 		return f.frame(f.requests[Key{e.Tenant, e.RequestID}], *e.Frame, e.Forgotten)
 	default:
@@ -98,12 +101,11 @@ func (f *fold) record(t *thread, c command.Thread, stored time.Time) {
 	if c.At.IsZero() {
 		c.At = stored
 	}
-	t.dirty = true
 	if c.Deleted {
-		*t = thread{key: t.key, titleIndex: -1, last: -1, updated: micros(c.At), deleted: true, dirty: true}
-		f.purged = append(f.purged, t.key)
+		f.remove(t, c.At)
 		return
 	}
+	t.dirty = true
 	t.created = earlier(t.created, micros(c.At))
 	t.updated = max(t.updated, micros(c.At))
 	t.owner = c.Owner
@@ -119,6 +121,43 @@ func (f *fold) record(t *thread, c command.Thread, stored time.Time) {
 		r.agentID, r.owner, r.created = c.AgentID, c.Owner, micros(c.At)
 	}
 	f.settle(r)
+}
+
+// note takes in what is noted on a thread. The newest record counts, in whatever order they come.
+func (f *fold) note(t *thread, s command.Session) error {
+	if t.deleted {
+		return nil
+	}
+	if s.Deleted {
+		f.remove(t, s.UpdatedAt)
+		return nil
+	}
+	t.created, t.dirty = earlier(t.created, micros(s.CreatedAt)), true
+	t.updated = max(t.updated, micros(s.UpdatedAt))
+	if t.session != "" {
+		var held command.Session
+		if err := json.Unmarshal([]byte(t.session), &held); err != nil {
+			return fmt.Errorf("session of thread %s: %w", t.key.ID, err)
+		}
+		if !s.UpdatedAt.After(held.UpdatedAt) {
+			return nil
+		}
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("%w: encode session of thread %s: %w", store.ErrStale, t.key.ID, err)
+	}
+	t.session = string(text)
+	if t.last < 0 { // else its requests say it
+		t.owner, t.agentID = s.Owner, s.AgentID
+	}
+	return nil
+}
+
+// remove leaves a tombstone of a thread.
+func (f *fold) remove(t *thread, at time.Time) {
+	*t = thread{key: t.key, titleIndex: -1, last: -1, updated: micros(at), deleted: true, dirty: true}
+	f.purged = append(f.purged, t.key)
 }
 
 func (f *fold) frame(r *request, fr event.Frame, forgotten bool) error {

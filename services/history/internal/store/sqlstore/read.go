@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,43 +13,67 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-const threadColumns = `SELECT thread_id, agent_id, owner, title, last_idx, last_request_id, created_at, updated_at
-	FROM threads WHERE NOT deleted AND last_idx >= 0`
+const threadColumns = `SELECT thread_id, agent_id, owner, title, last_idx, last_request_id, created_at, updated_at,
+	session, deleted FROM threads WHERE (last_idx >= 0 OR session <> '' OR deleted)`
 
 // Thread returns a thread, or store.ErrNotFound.
-func (s *Store) Thread(ctx context.Context, tenant, threadID string) (query.Thread, error) {
+func (s *Store) Thread(ctx context.Context, tenant, threadID string) (query.Session, error) {
 	threads, err := s.threads(ctx, threadColumns+` AND tenant = $1 AND thread_id = $2`, tenant, threadID)
 	if err != nil {
-		return query.Thread{}, err
+		return query.Session{}, err
 	}
 	if len(threads) == 0 {
-		return query.Thread{}, fmt.Errorf("thread %s: %w", threadID, store.ErrNotFound)
+		return query.Session{}, fmt.Errorf("thread %s: %w", threadID, store.ErrNotFound)
 	}
-	return threads[0], nil
+	if threads[0].deleted {
+		return query.Session{}, fmt.Errorf("thread %s: %w", threadID, store.ErrDeleted)
+	}
+	return threads[0].Session, nil
 }
 
 // Threads lists an owner's threads, the newest change first.
 func (s *Store) Threads(
 	ctx context.Context, tenant, owner string, after store.ThreadPosition, limit int,
-) ([]query.Thread, error) {
-	const order = ` ORDER BY updated_at DESC, thread_id DESC LIMIT $3`
-	if after == (store.ThreadPosition{}) {
-		return s.threads(ctx, threadColumns+` AND tenant = $1 AND owner = $2`+order, tenant, owner, limit)
+) ([]query.Session, error) {
+	text, args := threadColumns+` AND NOT deleted AND tenant = $1 AND owner = $2`, []any{tenant, owner, limit}
+	if after != (store.ThreadPosition{}) {
+		text, args = text+` AND (updated_at, thread_id) < ($4, $5)`, append(args, micros(after.UpdatedAt), after.ThreadID)
 	}
-	return s.threads(ctx, threadColumns+` AND tenant = $1 AND owner = $2 AND (updated_at, thread_id) < ($4, $5)`+order,
-		tenant, owner, limit, micros(after.UpdatedAt), after.ThreadID)
+	rows, err := s.threads(ctx, text+` ORDER BY updated_at DESC, thread_id DESC LIMIT $3`, args...)
+	threads := make([]query.Session, len(rows))
+	for i, t := range rows {
+		threads[i] = t.Session
+	}
+	return threads, err
 }
 
-func (s *Store) threads(ctx context.Context, text string, args ...any) ([]query.Thread, error) {
-	threads := []query.Thread{}
+// threadRow is a thread or its tombstone.
+type threadRow struct {
+	query.Session
+	deleted bool
+}
+
+func (s *Store) threads(ctx context.Context, text string, args ...any) ([]threadRow, error) {
+	var threads []threadRow
 	err := each(ctx, s.read, text, args, func(rows *sql.Rows) error {
-		var t query.Thread
+		var t threadRow
 		var last int
 		var created, updated int64
-		err := rows.Scan(&t.ThreadID, &t.AgentID, &t.Owner, &t.Title, &last, &t.LastRequestID, &created, &updated)
+		var session string
+		err := rows.Scan(&t.ThreadID, &t.AgentID, &t.Owner, &t.Title, &last, &t.LastRequestID, &created, &updated,
+			&session, &t.deleted)
+		if err != nil {
+			return err
+		}
 		t.Requests, t.CreatedAt, t.UpdatedAt = last+1, moment(created), moment(updated)
+		if session != "" {
+			if err := json.Unmarshal([]byte(session), &t.Record); err != nil {
+				return fmt.Errorf("session of thread %s: %w", t.ThreadID, err)
+			}
+			t.Title = cmp.Or(t.Record.Name, t.Title)
+		}
 		threads = append(threads, t)
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, s.explain(err, "read threads")

@@ -64,7 +64,7 @@ func threadsTable() Table {
 	return Table{Name: "threads", Key: []string{"tenant", "thread_id"}, Replace: true, Columns: []Column{
 		{"tenant", Text}, {"thread_id", Text}, {"owner", Text}, {"agent_id", Text}, {"title", Text},
 		{"title_idx", Integer}, {"last_idx", Integer}, {"last_request_id", Text}, {"created_at", Integer},
-		{"updated_at", Integer}, {"deleted", Boolean},
+		{"updated_at", Integer}, {"deleted", Boolean}, {"session", Text},
 	}}
 }
 
