@@ -24,6 +24,9 @@ type Turn struct {
 	MaxTokens int         // of the answer; 0 = the backend's default
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
 	Options   jsontext.Value
+
+	Summarize  bool // the message asks for a summary of a conversation: whoever follows a script must not go on with it
+	Summarized int  // of the turns since the user spoke, those that are not among Messages: a summary stands for them
 }
 
 // Role says who speaks.
@@ -63,10 +66,12 @@ type Result struct {
 	ID      string
 	Name    string
 	Content string
+	Media   []event.InputPart // images and files beside the content, as in Media
 	Status  event.ToolStatus
 }
 
-// Media is an image or a file, by URL or inline.
+// Media is an image or a file, by URL or with its data, or the text that stands for one. A backend tells the model of what it cannot show: a part that
+// once stands in a conversation must not end it.
 type Media struct{ Input event.InputPart }
 
 func (Text) part()     {}

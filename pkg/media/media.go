@@ -161,6 +161,9 @@ func Describe(p event.InputPart) string {
 	return text
 }
 
+// Unseen tells a model of a part that it cannot be shown, or why not.
+func Unseen(p event.InputPart) string { return "[" + Describe(p) + ": this model cannot read it]" }
+
 func invalid(format string, args ...any) error {
 	return fault.New(fault.InvalidMessageFormat, format, args...)
 }

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/go-json-experiment/json"
@@ -107,11 +109,7 @@ func blocks(m backend.Message) ([]sdk.ContentBlockParamUnion, error) {
 	}
 	var all []sdk.ContentBlockParamUnion
 	for _, part := range m.Parts {
-		block, ok, err := translate(part)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		if block, ok := translate(part); ok {
 			all = append(all, block)
 		}
 	}
@@ -119,53 +117,68 @@ func blocks(m backend.Message) ([]sdk.ContentBlockParamUnion, error) {
 }
 
 // translate makes a block of a part; ok is false for what the API does not take, such as empty text.
-func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool, err error) {
+func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool) {
 	switch part := part.(type) {
 	case backend.Text:
-		return sdk.NewTextBlock(part.Text), strings.TrimSpace(part.Text) != "", nil
+		return sdk.NewTextBlock(part.Text), strings.TrimSpace(part.Text) != ""
 	case backend.Thinking:
 		if data, hidden := strings.CutPrefix(part.Signature, redacted); hidden {
-			return sdk.NewRedactedThinkingBlock(data), true, nil
+			return sdk.NewRedactedThinkingBlock(data), true
 		}
-		return sdk.NewThinkingBlock(part.Signature, part.Text), part.Signature != "", nil
+		return sdk.NewThinkingBlock(part.Signature, part.Text), part.Signature != ""
 	case backend.Call:
 		args := part.Args
 		if len(args) == 0 {
 			args = jsontext.Value("{}")
 		}
-		return sdk.NewToolUseBlock(part.ID, args, part.Name), true, nil
+		return sdk.NewToolUseBlock(part.ID, args, part.Name), true
 	case backend.Result:
-		content := part.Content
-		if content == "" {
-			content = string(part.Status)
-		}
-		return sdk.NewToolResultBlock(part.ID, content, part.Status != event.ToolSuccess), true, nil
+		return result(part), true
 	case backend.Media:
-		block, err = media(part.Input)
-		return block, true, err
+		return show(part.Input), true
 	default:
-		return block, false, nil
+		return block, false
 	}
 }
 
-func media(in event.InputPart) (sdk.ContentBlockParamUnion, error) {
+func result(r backend.Result) sdk.ContentBlockParamUnion {
+	block := sdk.NewToolResultBlock(r.ID, cmp.Or(r.Content, string(r.Status)), r.Status != event.ToolSuccess)
+	for _, in := range r.Media {
+		shown := show(in)
+		block.OfToolResult.Content = append(block.OfToolResult.Content, sdk.ToolResultBlockParamContentUnion{
+			OfText: shown.OfText, OfImage: shown.OfImage, OfDocument: shown.OfDocument,
+		})
+	}
+	return block
+}
+
+// show makes what the API takes of an image or file: images, PDF and text. Of anything else the model is told what it is.
+func show(in event.InputPart) sdk.ContentBlockParamUnion {
 	data := base64.StdEncoding.EncodeToString(in.Data)
 	inline := len(in.Data) > 0
 	switch {
-	case in.Type == "image" && inline:
-		return sdk.NewImageBlockBase64(in.MediaType, data), nil
-	case in.Type == "image":
-		return sdk.NewImageBlock(sdk.URLImageSourceParam{URL: in.URL}), nil
-	case in.Type == "file" && inline && in.MediaType == "application/pdf":
-		return sdk.NewDocumentBlock(sdk.Base64PDFSourceParam{Data: data}), nil
-	case in.Type == "file" && inline && strings.HasPrefix(in.MediaType, "text/"):
-		return sdk.NewDocumentBlock(sdk.PlainTextSourceParam{Data: strings.ToValidUTF8(string(in.Data), "\uFFFD")}), nil
-	case in.Type == "file" && !inline:
-		return sdk.NewDocumentBlock(sdk.URLPDFSourceParam{URL: in.URL}), nil
+	case in.Type == event.ContentText:
+		return sdk.NewTextBlock(in.Text)
+	case in.Type == media.Image && inline:
+		return sdk.NewImageBlockBase64(in.MediaType, data)
+	case in.Type == media.Image && in.URL != "":
+		return sdk.NewImageBlock(sdk.URLImageSourceParam{URL: in.URL})
+	case inline && in.MediaType == media.PDF:
+		return titled(sdk.NewDocumentBlock(sdk.Base64PDFSourceParam{Data: data}), in.Name)
+	case inline && media.Type(in.Data) == media.Text:
+		return titled(sdk.NewDocumentBlock(sdk.PlainTextSourceParam{Data: string(in.Data)}), in.Name)
+	case in.URL != "" && (in.MediaType == "" || in.MediaType == media.PDF):
+		return titled(sdk.NewDocumentBlock(sdk.URLPDFSourceParam{URL: in.URL}), in.Name)
 	default:
-		return sdk.ContentBlockParamUnion{}, fault.New(fault.AgentError,
-			"the model reads images, PDF and text, but no %s of type %q; send it as text instead", in.Type, in.MediaType)
+		return sdk.NewTextBlock(media.Unseen(in))
 	}
+}
+
+func titled(document sdk.ContentBlockParamUnion, name string) sdk.ContentBlockParamUnion {
+	if name != "" {
+		document.OfDocument.Title = sdk.String(name)
+	}
+	return document
 }
 
 func toolParam(spec tool.Spec) (sdk.ToolParam, error) {

@@ -71,8 +71,19 @@ func TestRequests(t *testing.T) {
 			media(event.InputPart{Type: "image", Data: []byte("png"), MediaType: "image/png"}),
 			media(event.InputPart{Type: "file", URL: "https://example.com/a.pdf"}),
 			media(event.InputPart{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf"}),
-			media(event.InputPart{Type: "file", Data: []byte("text"), MediaType: "text/markdown"}),
+			media(event.InputPart{Type: "file", Data: []byte("text"), MediaType: "text/markdown", Name: "a.md"}),
 		)}}},
+		{"what the API does not take is told", backend.Turn{Messages: []backend.Message{user(
+			media(event.InputPart{Type: "file", URL: "https://example.com/a.txt", MediaType: "text/plain"}),
+			media(event.InputPart{Type: "file", Data: []byte("\x00"), MediaType: "video/mp4", Name: "a.mp4"}),
+			media(event.InputPart{Type: "image", MediaType: "image/png", Ref: &event.ObjectRef{Object: "o", Size: 7}}),
+		)}}},
+		{"what a tool gives stands in its result", backend.Turn{Messages: []backend.Message{
+			hi, said(call("call_1")), results(backend.Result{ID: "call_1", Content: "a cat", Status: event.ToolSuccess, Media: []event.InputPart{
+				{Type: "image", Data: []byte("png"), MediaType: "image/png"},
+				{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf"},
+				{Type: "file", Data: []byte("\x00"), MediaType: "video/mp4"},
+			}})}}},
 	}
 	var got txtar.Archive
 	for _, tt := range turns {
@@ -114,7 +125,6 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		tools []tool.Spec
 		want  string
 	}{
-		{"a file of another type", user(media(event.InputPart{Type: "file", Data: []byte("x"), MediaType: "video/mp4"})), nil, `"video/mp4"`},
 		{"an unknown role", backend.Message{Role: "robot"}, nil, `role "robot"`},
 		{"a schema that is no object", user(backend.Text{Text: "x"}), []tool.Spec{{Name: "t", Schema: jsontext.Value("7")}}, "schema of tool t"},
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
 	sdk "github.com/openai/openai-go/v3"
@@ -67,7 +69,7 @@ func effort(budget int) shared.ReasoningEffort {
 func messages(m backend.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
 	switch m.Role {
 	case backend.User:
-		return userMessage(m.Parts)
+		return []sdk.ChatCompletionMessageParamUnion{userMessage(m.Parts)}, nil
 	case backend.Assistant:
 		return assistantMessage(m.Parts), nil
 	case backend.Tool:
@@ -77,9 +79,9 @@ func messages(m backend.Message) ([]sdk.ChatCompletionMessageParamUnion, error) 
 	}
 }
 
-func userMessage(parts []backend.Part) ([]sdk.ChatCompletionMessageParamUnion, error) {
+func userMessage(parts []backend.Part) sdk.ChatCompletionMessageParamUnion {
 	if text, ok := onlyText(parts); ok {
-		return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(text)}, nil
+		return sdk.UserMessage(text)
 	}
 	var content []sdk.ChatCompletionContentPartUnionParam
 	for _, part := range parts {
@@ -87,14 +89,10 @@ func userMessage(parts []backend.Part) ([]sdk.ChatCompletionMessageParamUnion, e
 		case backend.Text:
 			content = append(content, sdk.TextContentPart(part.Text))
 		case backend.Media:
-			c, err := media(part.Input)
-			if err != nil {
-				return nil, err
-			}
-			content = append(content, c)
+			content = append(content, show(part.Input))
 		}
 	}
-	return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(content)}, nil
+	return sdk.UserMessage(content)
 }
 
 // onlyText joins parts that are all text, which every server understands as a plain string.
@@ -110,23 +108,26 @@ func onlyText(parts []backend.Part) (string, bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-func media(in event.InputPart) (sdk.ChatCompletionContentPartUnionParam, error) {
+// show makes what the API takes of an image or file: images, PDF, and the text of a text. Of anything else the model is
+// told what it is.
+func show(in event.InputPart) sdk.ChatCompletionContentPartUnionParam {
 	url := in.URL
 	if len(in.Data) > 0 {
 		url = fmt.Sprintf("data:%s;base64,%s", in.MediaType, base64.StdEncoding.EncodeToString(in.Data))
 	}
 	switch {
-	case in.Type == "image":
-		return sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: url}), nil
-	case in.Type == "file" && len(in.Data) > 0:
-		file := sdk.ChatCompletionContentPartFileFileParam{FileData: sdk.String(url), Filename: sdk.String("file")}
-		if in.Name != "" {
-			file.Filename = sdk.String(in.Name)
-		}
-		return sdk.FileContentPart(file), nil
+	case in.Type == event.ContentText:
+		return sdk.TextContentPart(in.Text)
+	case in.Type == media.Image && url != "":
+		return sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: url})
+	case len(in.Data) > 0 && in.MediaType == media.PDF:
+		return sdk.FileContentPart(sdk.ChatCompletionContentPartFileFileParam{
+			FileData: sdk.String(url), Filename: sdk.String(cmp.Or(in.Name, "file.pdf")),
+		})
+	case len(in.Data) > 0 && media.Type(in.Data) == media.Text:
+		return sdk.TextContentPart(media.Describe(in) + ":\n" + string(in.Data))
 	default:
-		return sdk.ChatCompletionContentPartUnionParam{}, fault.New(fault.AgentError,
-			"the model reads images, and files with inline data, but no %s by URL; send its content instead", in.Type)
+		return sdk.TextContentPart(media.Unseen(in))
 	}
 }
 
@@ -157,18 +158,26 @@ func assistantMessage(parts []backend.Part) []sdk.ChatCompletionMessageParamUnio
 	return []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &m}}
 }
 
+// toolMessages answers the calls of a turn. Results are text in this API, so the user shows the images and files of all
+// of them afterwards.
 func toolMessages(parts []backend.Part) []sdk.ChatCompletionMessageParamUnion {
 	var all []sdk.ChatCompletionMessageParamUnion
+	var shown []sdk.ChatCompletionContentPartUnionParam
 	for _, part := range parts {
 		r, ok := part.(backend.Result)
 		if !ok {
 			continue
 		}
-		content := r.Content
-		if content == "" {
-			content = string(r.Status)
+		all = append(all, sdk.ToolMessage(cmp.Or(r.Content, string(r.Status)), r.ID))
+		if len(r.Media) > 0 {
+			shown = append(shown, sdk.TextContentPart(fmt.Sprintf("[what %s gave beside the result of call %s]", r.Name, r.ID)))
 		}
-		all = append(all, sdk.ToolMessage(content, r.ID))
+		for _, in := range r.Media {
+			shown = append(shown, show(in))
+		}
+	}
+	if len(shown) > 0 {
+		all = append(all, sdk.UserMessage(shown))
 	}
 	return all
 }

@@ -48,6 +48,20 @@ func TestRequests(t *testing.T) {
 			media(event.InputPart{Type: "image", URL: "https://example.com/cat.png"}),
 			media(event.InputPart{Type: "image", Data: []byte("png"), MediaType: "image/png"}),
 			media(event.InputPart{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf", Name: "a.pdf"}),
+			media(event.InputPart{Type: "file", Data: []byte("# hi"), MediaType: "text/markdown", Name: "a.md"}),
+		)}},
+		{"what the API does not take is told", backend.Turn{Model: "m", Messages: user(
+			media(event.InputPart{Type: "file", URL: "https://example.com/a.pdf", MediaType: "application/pdf"}),
+			media(event.InputPart{Type: "file", Data: []byte("PK\x03\x04\x00"), MediaType: "application/zip", Name: "a.zip"}),
+			media(event.InputPart{Type: "image", MediaType: "image/png", Ref: &event.ObjectRef{Object: "o", Size: 7}}),
+		)}},
+		{"what tools give is shown behind all their results", backend.Turn{Model: "m", Messages: append(user(backend.Text{Text: "look"}),
+			backend.Message{Role: backend.Assistant, Parts: []backend.Part{
+				backend.Call{ID: "call_1", Name: "camera"}, backend.Call{ID: "call_2", Name: "clock"}}},
+			backend.Message{Role: backend.Tool, Parts: []backend.Part{
+				backend.Result{ID: "call_1", Name: "camera", Content: "a cat", Status: event.ToolSuccess, Media: []event.InputPart{
+					{Type: "image", Data: []byte("png"), MediaType: "image/png"}}},
+				backend.Result{ID: "call_2", Name: "clock", Content: "noon", Status: event.ToolSuccess}}},
 		)}},
 	}
 	var got txtar.Archive
@@ -90,8 +104,6 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		turn backend.Turn
 		want string
 	}{
-		{"a file by URL", bad(backend.Message{Role: backend.User, Parts: []backend.Part{
-			backend.Media{Input: event.InputPart{Type: "file", URL: "https://example.com/a.pdf"}}}}), "send its content"},
 		{"an unknown role", bad(backend.Message{Role: "robot"}), `role "robot"`},
 		{"a schema that is no object", bad(say("x").Messages[0], tool.Spec{Name: "t", Schema: jsontext.Value("7")}), "schema of tool t"},
 	}
