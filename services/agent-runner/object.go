@@ -25,9 +25,13 @@ func (o objects) PutObject(ctx context.Context, data []byte) (event.ObjectRef, e
 
 // Object implements transcript.Objects. An output that is no longer stored is no reason to lose the thread.
 func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
-	data, err := o.bus.Object(ctx, o.tenant, o.threadID, ref)
+	data, err := o.data(ctx, ref)
 	if errors.Is(err, bus.ErrNotFound) {
 		return []byte("this output is no longer stored"), nil
 	}
 	return data, err
+}
+
+func (o objects) data(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
+	return o.bus.Object(ctx, o.tenant, o.threadID, ref)
 }
