@@ -203,7 +203,7 @@ func TestSchemasRefuse(t *testing.T) {
 
 func TestOptionalMembersAreAbsentNeverNull(t *testing.T) {
 	t.Parallel()
-	for _, file := range append(files(t, "events/examples"), files(t, "commands/examples")...) {
+	for _, file := range append(append(files(t, "events/examples"), files(t, "commands/examples")...), files(t, "tarko")...) {
 		if bytes.Contains(read(t, file), []byte("null")) {
 			t.Errorf("%s holds a null", file)
 		}

@@ -1,5 +1,5 @@
-// Package schemas is the contract for everyone who is not Go: JSON Schemas of the events and of the records that the
-// services leave for one another, the OpenAPI document of the gateway, and the AsyncAPI document of the bus. Its tests
+// Package schemas is the contract for everyone who is not Go: JSON Schemas of the events, of the records that the
+// services leave for one another and of Tarko's events, the OpenAPI document of the gateway, and the AsyncAPI document of the bus. Its tests
 // hold the Go types, the schemas and the examples together.
 package schemas
 
@@ -10,7 +10,7 @@ import (
 
 // FS holds every file of the contract under its path in this folder, for example "events/text.json".
 //
-//go:embed common.json request.json openapi.yaml asyncapi.yaml events commands
+//go:embed common.json request.json openapi.yaml asyncapi.yaml events commands tarko
 var FS embed.FS
 
 //go:embed openapi.yaml

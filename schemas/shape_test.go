@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -127,7 +128,10 @@ func (c comparison) compare(t *testing.T, where string, typ reflect.Type, n node
 		}
 		return
 	case reflect.TypeFor[event.InputContent]():
-		c.compareContent(t, where, s)
+		c.compareContent(t, where, reflect.TypeFor[[]event.InputPart](), s)
+		return
+	case reflect.TypeFor[tarko.Content]():
+		c.compareContent(t, where, reflect.TypeFor[[]tarko.Part](), s)
 		return
 	case reflect.TypeFor[[]byte]():
 		wantKind(t, where, s, "string")
@@ -194,14 +198,14 @@ func (c comparison) compareString(t *testing.T, where string, typ reflect.Type, 
 	}
 }
 
-func (c comparison) compareContent(t *testing.T, where string, s shape) {
+func (c comparison) compareContent(t *testing.T, where string, parts reflect.Type, s shape) {
 	t.Helper()
 	if len(s.oneOf) != 2 {
 		t.Errorf("%s: want one of a string and an array of parts", where)
 		return
 	}
 	wantKind(t, where, c.docs.shape(t, s.oneOf[0]), "string")
-	c.compare(t, where, reflect.TypeFor[[]event.InputPart](), s.oneOf[1])
+	c.compare(t, where, parts, s.oneOf[1])
 }
 
 func wantKind(t *testing.T, where string, s shape, kind string) {

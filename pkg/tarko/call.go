@@ -110,7 +110,8 @@ func anyJSON(text string) jsontext.Value {
 	return quoted
 }
 
-// report follows a final answer. Each has a messageId of its own.
+// report follows a final answer, which has a messageId of its own. It is what the model said, so the turn's message has it
+// too: many frontends show messages and no reports.
 func (p *Projector) report(b event.FinalAnswer) {
 	r := &p.run
 	id := r.id + "-" + b.BlockID
@@ -121,12 +122,12 @@ func (p *Projector) report(b event.FinalAnswer) {
 		p.tell(FinalAnswerStreaming{Content: b.Delta, MessageID: id})
 	case b.Stage == event.Stop && b.Discarded:
 		p.tell(FinalAnswerStreaming{IsComplete: true, MessageID: id})
-		p.restarts(id)
 	case b.Stage == event.Stop:
 		p.tell(FinalAnswer{
 			Content: b.Content, Title: cmp.Or(b.Title, r.answer.Title), Format: cmp.Or(b.Format, r.answer.Format), MessageID: id,
 		})
 	}
+	p.prose(b.Block, block{kind: event.NameText, text: b.Content}, b.Delta)
 }
 
 // ask tells what the client must do: once for frontends that know how, once for people who read it in any other.

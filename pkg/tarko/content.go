@@ -114,7 +114,7 @@ func dataURL(p event.InputPart) string {
 
 // objectPath is where the gateway gives out what a thread refers to.
 func objectPath(threadID string, ref event.ObjectRef) string {
-	return "/v1/threads/" + threadID + "/objects/" + ref.SHA256
+	return "/v1/threads/" + threadID + "/objects/" + ref.Object
 }
 
 // Input is c as a request brings it. What is wrong with a part is a *fault.Error that begins with where.

@@ -3,6 +3,7 @@ package tarko_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/schemas"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/tools/txtar"
 )
@@ -136,6 +138,45 @@ func TestEveryStoryKeepsTheRules(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryStoryFitsTheSchemas validates all that is told, but for the events of applications, which have no schema.
+func TestEveryStoryFitsTheSchemas(t *testing.T) {
+	t.Parallel()
+	registries := map[tarko.Vocabulary]*eventstream.Schemas{
+		tarko.Flat: registry(t, eventstream.Flat, "tarko/flat"), tarko.Nested: registry(t, eventstream.Nested, "tarko/nested"),
+	}
+	for _, file := range stories(t) {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for v, known := range registries {
+			for _, e := range project(t, v, readLog(t, archive.Files[0].Data)) {
+				err := known.Validate(e)
+				if custom := strings.HasPrefix(e.Type, "custom_"); custom != errors.Is(err, eventstream.ErrNoSchema) || err != nil && !custom {
+					t.Errorf("%s: %s %s: %v", file, e.Type, e.Data, err)
+				}
+			}
+		}
+	}
+	ends := []eventstream.Event{
+		tarko.SessionStarted("thr_1", "demo", time.UnixMilli(1)), tarko.SessionEnded("thr_1", time.UnixMilli(1), time.UnixMilli(9), 4),
+	}
+	for _, e := range ends {
+		if err := registries[tarko.Nested].Validate(e); err != nil {
+			t.Errorf("%s %s: %v", e.Type, e.Data, err)
+		}
+	}
+}
+
+func registry(t *testing.T, form eventstream.Form, dir string) *eventstream.Schemas {
+	t.Helper()
+	r := eventstream.NewSchemas(form)
+	if err := r.Read(schemas.FS, dir); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // broken says which promise a stream of events breaks; "" for none.
