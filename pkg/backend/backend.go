@@ -70,8 +70,8 @@ type Result struct {
 	Status  event.ToolStatus
 }
 
-// Media is an image or a file, by URL or with its data, or the text that stands for one. A backend tells the model of what it cannot show: a part that
-// once stands in a conversation must not end it.
+// Media is an image or a file, by URL or with its data, or the text that stands for one. A backend tells the model of what
+// it cannot show: a part that once stands in a conversation must not end it.
 type Media struct{ Input event.InputPart }
 
 func (Text) part()     {}

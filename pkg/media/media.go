@@ -104,7 +104,8 @@ func mediaType(where string, p event.InputPart) (string, error) {
 // checkData compares what the bytes are with what they are said to be.
 func checkData(where string, p event.InputPart) error {
 	if len(p.Data) > MaxBytes {
-		return fault.New(fault.MessageTooLarge, "%s.data has %d bytes, and %d are the limit; send large files by url", where, len(p.Data), MaxBytes)
+		return fault.New(fault.MessageTooLarge,
+			"%s.data has %d bytes, and %d are the limit; send large files by url", where, len(p.Data), MaxBytes)
 	}
 	is := Type(p.Data)
 	if (IsImage(p.MediaType) || p.MediaType == PDF) && is != p.MediaType {
