@@ -53,6 +53,10 @@ type Session struct {
 	Deleted         bool           `json:"deleted,omitzero"` // the session is gone, and its thread with it
 }
 
+// Created reports whether s is the record by which its session was created: whoever still finds it in the stream would find
+// the thread's requests there too.
+func (s Session) Created() bool { return s.UpdatedAt.Equal(s.CreatedAt) && !s.Deleted }
+
 // Model names a model: the choice of a [Session].
 type Model struct {
 	Provider string `json:"provider"`
@@ -113,13 +117,14 @@ type ToolStarted struct {
 // ToolResult is the end of a call: agentbus.result.<tenant>.<requestId>.<toolCallId>, first write wins. Content is what
 // the model reads; Ref stands in its place when it is large.
 type ToolResult struct {
-	ToolCallID string           `json:"toolCallId"`
-	Status     event.ToolStatus `json:"status"`
-	Content    string           `json:"content,omitempty"`
-	Ref        *event.ObjectRef `json:"ref,omitempty"`
-	Summary    string           `json:"summary,omitempty"` // what clients see
-	ElapsedMS  int64            `json:"elapsedMs,omitzero"`
-	Events     []event.Custom   `json:"events,omitempty"` // what the tool has emitted
+	ToolCallID string            `json:"toolCallId"`
+	Status     event.ToolStatus  `json:"status"`
+	Content    string            `json:"content,omitempty"`
+	Ref        *event.ObjectRef  `json:"ref,omitempty"`
+	Media      []event.InputPart `json:"media,omitempty"`   // images and files beside the content, by URL or reference
+	Summary    string            `json:"summary,omitempty"` // what clients see
+	ElapsedMS  int64             `json:"elapsedMs,omitzero"`
+	Events     []event.Custom    `json:"events,omitempty"` // what the tool has emitted
 }
 
 // ToolProgress is output of a running tool: agentbus.progress.<tenant>.<requestId>.<toolCallId>, kept nowhere.

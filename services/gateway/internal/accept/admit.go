@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
@@ -93,5 +94,29 @@ func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecor
 	if err != nil {
 		return access.Unavailable(fmt.Errorf("delete thread %s: %w", thread.ThreadID, err))
 	}
+	if err := d.forget(ctx, tenant, thread.ThreadID); err != nil { // the thread is gone all the same
+		d.log.WarnContext(ctx, "what is noted on a deleted thread stays in the stream", "threadId", thread.ThreadID, "error", err)
+	}
 	return nil
+}
+
+// forget makes the last word on a deleted thread that nothing is noted on it, also where a change was under way.
+func (d *Desk) forget(ctx context.Context, tenant, threadID string) error {
+	for range attempts {
+		noted, err := d.bus.Session(ctx, tenant, threadID)
+		if errors.Is(err, bus.ErrNotFound) || noted.Deleted {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = d.bus.SwapSession(ctx, tenant, command.Session{
+			ThreadID: threadID, Owner: noted.Owner, AgentID: noted.AgentID, CreatedAt: noted.CreatedAt,
+			UpdatedAt: time.Now().UTC(), Deleted: true,
+		}, noted)
+		if !errors.Is(err, bus.ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("delete session %s: %w", threadID, bus.ErrConflict)
 }

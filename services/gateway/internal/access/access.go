@@ -41,7 +41,7 @@ func (g *Guard) Thread(ctx context.Context, p auth.Principal, threadID string) (
 	}
 	t, err := g.bus.Thread(ctx, p.Tenant, threadID)
 	if errors.Is(err, bus.ErrNotFound) {
-		t, err = g.pastThread(ctx, p.Tenant, threadID)
+		t, err = g.unrecorded(ctx, p.Tenant, threadID)
 	}
 	if err != nil {
 		return bus.ThreadRecord{}, Unavailable(err)
@@ -53,6 +53,21 @@ func (g *Guard) Thread(ctx context.Context, p auth.Principal, threadID string) (
 		return bus.ThreadRecord{}, fault.New(fault.ThreadAccessDenied, "the thread belongs to somebody else")
 	}
 	return t, nil
+}
+
+// unrecorded finds a thread of which the bus has no record: a session that has just been created, or one that history
+// knows.
+func (g *Guard) unrecorded(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error) {
+	s, err := g.bus.Session(ctx, tenant, threadID)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return bus.ThreadRecord{}, err
+	}
+	if err != nil || !s.Created() {
+		return g.pastThread(ctx, tenant, threadID)
+	}
+	return bus.ThreadRecord{Thread: command.Thread{
+		ThreadID: s.ThreadID, Owner: s.Owner, AgentID: s.AgentID, Index: -1, At: s.UpdatedAt,
+	}}, nil
 }
 
 func (g *Guard) pastThread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error) {
