@@ -1,6 +1,6 @@
 // Package schemas is the contract for everyone who is not Go: JSON Schemas of the events, of the records that the
-// services leave for one another and of Tarko's events, the OpenAPI document of the gateway, and the AsyncAPI document of the bus. Its tests
-// hold the Go types, the schemas and the examples together.
+// services leave for one another and of Tarko's events, the OpenAPI document of the gateway, and the AsyncAPI document
+// of the bus. Its tests hold the Go types, the schemas and the examples together.
 package schemas
 
 import (

@@ -1,0 +1,102 @@
+// Package tarkotest has recordings of Tarko's own agents, for tests that compare what we say with what Tarko said.
+package tarkotest
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+//go:embed recordings
+var recordings embed.FS
+
+// The recordings. Planner is of an older Tarko, whose model writes its calls as JSON into its text.
+const (
+	Planner = "planner-basic"
+	Weather = "streaming-tool-calls"
+)
+
+// Recording is one run.
+type Recording struct {
+	Events []eventstream.Event // what it emitted
+	Turns  []Turn
+}
+
+// Turn is what the model said once, and what came of that.
+type Turn struct {
+	Chunks [][]byte // of chat completions, each one JSON text
+	Calls  []Call
+}
+
+// Call is a tool call with its result.
+type Call struct {
+	Name   string         `json:"name"`
+	Args   jsontext.Value `json:"args"`
+	Result jsontext.Value `json:"result"`
+}
+
+// Open reads a recording.
+func Open(t *testing.T, name string) Recording {
+	t.Helper()
+	var r Recording
+	var events []jsontext.Value
+	decode(t, name+"/events.json", &events)
+	for _, text := range events {
+		e, err := eventstream.DecodeFlat(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.Events = append(r.Events, e)
+	}
+	for n := 1; ; n++ {
+		text, err := recordings.ReadFile(fmt.Sprintf("recordings/%s/turn-%d.jsonl", name, n))
+		if err != nil {
+			return r
+		}
+		turn := Turn{Chunks: bytes.Split(bytes.TrimSpace(text), []byte("\n"))}
+		if file := fmt.Sprintf("%s/calls-%d.json", name, n); exists(file) {
+			decode(t, file, &turn.Calls)
+		}
+		r.Turns = append(r.Turns, turn)
+	}
+}
+
+func exists(file string) bool {
+	_, err := recordings.ReadFile("recordings/" + file)
+	return err == nil
+}
+
+func decode(t *testing.T, file string, value any) {
+	t.Helper()
+	text, err := recordings.ReadFile("recordings/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// Text joins what the model wrote in the turn.
+func (turn Turn) Text() string {
+	var text strings.Builder
+	for _, chunk := range turn.Chunks {
+		var c struct {
+			Choices []struct {
+				Delta struct {
+					Content string `json:"content"`
+				} `json:"delta"`
+			} `json:"choices"`
+		}
+		if err := json.Unmarshal(chunk, &c); err == nil && len(c.Choices) > 0 {
+			text.WriteString(c.Choices[0].Delta.Content)
+		}
+	}
+	return text.String()
+}
