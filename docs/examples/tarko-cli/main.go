@@ -1,0 +1,107 @@
+// Command tarko-cli is the terminal of Tarko's documentation (S0, CLI Integration) in Go: it asks an agent and shows its
+// events as they come. With `agentbus dev` running:
+//
+//	go run ./docs/examples/tarko-cli "How old is the universe?"
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"unicode"
+
+	"github.com/agentbus/agentbus/pkg/client"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko"
+)
+
+func main() {
+	url := flag.String("url", "http://127.0.0.1:8080", "address of the gateway")
+	key := flag.String("key", os.Getenv("AGENTBUS_KEY"), "API key, where the gateway asks for one")
+	agent := flag.String("agent", "demo", "name of the agent")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: tarko-cli [flags] QUERY")
+		os.Exit(2)
+	}
+	c := client.New(*url, *key)
+	if err := ask(c, *agent, strings.Join(flag.Args(), " "), os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "tarko-cli:", err)
+		os.Exit(1)
+	}
+}
+
+// ask shows what an agent does about a query, until it has ended. Ctrl-C leaves; the request goes on.
+func ask(c *client.Client, agent, query string, out, side io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	events := eventstream.New(eventstream.Options{})
+	defer events.Dispose()
+	shown := terminal{out: out, side: side}
+	events.Subscribe(eventstream.Filter{}, shown.handlers().Handle)
+
+	request := event.AgentRequest{Messages: []event.InputMessage{event.UserText(query)}}
+	stream := c.Stream(ctx, agent, request, client.StreamOptions{Include: []string{client.Extended}})
+	if err := client.Feed(ctx, events, stream, tarko.Nested); err != nil {
+		return err
+	}
+	return events.Drain(ctx)
+}
+
+// terminal shows events of the nested vocabulary.
+type terminal struct{ out, side io.Writer }
+
+func (t terminal) handlers() eventstream.Handlers {
+	return eventstream.Handlers{
+		string(tarko.TypeUserMessage): on(func(m tarko.UserMessage) {
+			for _, part := range m.Content {
+				t.print("User: ", part.Text, "\n")
+			}
+		}),
+		string(tarko.TypeAssistantMessageDelta): on(func(d tarko.AssistantMessageDelta) { t.print(d.Delta) }),
+		string(tarko.TypeAssistantMessage):      on(func(tarko.AssistantMessage) { t.print("\n") }),
+		string(tarko.TypeToolCall):              on(func(call tarko.FunctionCall) { t.print("🔧 Using ", call.Name, "...\n") }),
+		string(tarko.TypeToolResult): on(func(result tarko.FunctionResult) {
+			if !result.Success {
+				t.print("❌ Tool failed: ", result.Error, "\n")
+				return
+			}
+			t.print("✅ Tool completed\n")
+		}),
+		string(tarko.TypeError): on(func(failure tarko.Error) {
+			_, _ = fmt.Fprintln(t.side, "Error:", clean(failure.Error)) // a terminal that is gone is nobody's to tell
+		}),
+	}
+}
+
+// on is a handler that takes the data of its events as a D.
+func on[D any](handle func(D)) func(eventstream.Event) {
+	return func(e eventstream.Event) {
+		var data D
+		if err := e.Decode(&data); err == nil { // what is no such data is of a newer server, and not for us
+			handle(data)
+		}
+	}
+}
+
+func (t terminal) print(texts ...string) {
+	for _, text := range texts {
+		_, _ = io.WriteString(t.out, clean(text)) // likewise
+	}
+}
+
+// clean leaves out what a terminal would obey: the text comes from a model.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+}
