@@ -14,6 +14,14 @@ type glance struct {
 	delta bool
 }
 
+// lookAt is look for an event in its frame. The delta of a plan is the whole plan as it stands: nothing repeats it, so it
+// does not count as one.
+func lookAt(line event.Line) glance {
+	g := look(line.JSON)
+	g.delta = g.delta && line.Name != event.NamePlan
+	return g
+}
+
 // look reads the little that the store wants to know of an event. It never fails: of what cannot be read it knows
 // nothing. It runs once for each event that is stored, so JSON without white space is not decoded (BenchmarkLook).
 func look(line []byte) glance {

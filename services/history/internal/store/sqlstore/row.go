@@ -23,7 +23,7 @@ type row struct {
 func split(k Key, fr event.Frame) []row {
 	s := splitter{key: k, rest: fr}
 	for line := range fr.Each() {
-		g := look(line.JSON)
+		g := lookAt(line)
 		if g.at.IsZero() {
 			g.at = fr.Time // an event that cannot be read is kept as it is, under the time of its frame
 		}
