@@ -152,11 +152,21 @@ func (s *socket) finish() error {
 	if err != nil || s.server == nil {
 		return errors.Join(err, s.conn.Close())
 	}
-	again := &handedBack{Conn: s.conn, early: s.early}
-	if err := s.server.Serve(&once{conn: again}); !errors.Is(err, errServed) {
+	if err := s.server.Serve(&once{conn: resumed(s.conn, s.early)}); !errors.Is(err, errServed) {
 		return s.conn.Close() // the server takes no more connections
 	}
 	return nil
+}
+
+// resumed is the connection with what was read from it too early before the rest.
+func resumed(conn net.Conn, early []byte) net.Conn {
+	if h, ok := conn.(*handedBack); ok && len(h.early) == 0 {
+		conn = h.Conn // else every stream on it would wrap it once more
+	}
+	if len(early) == 0 {
+		return conn
+	}
+	return &handedBack{Conn: conn, early: early}
 }
 
 // handedBack is a connection from which something has been read already.
