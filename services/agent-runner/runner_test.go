@@ -282,7 +282,7 @@ func (h *history) Transcript(ctx context.Context, q query.TranscriptQuery) (quer
 			}
 			for line := range f.Each() {
 				isDelta := strings.Contains(string(line.JSON), `"stage":"delta"`)
-				if !isDelta && line.Name != event.NameClaim && line.Name != event.NameUsage {
+				if !isDelta && line.Name != event.NameClaim {
 					request.Events = append(request.Events, slices.Clone(line.JSON))
 				}
 			}

@@ -130,7 +130,8 @@ func TestTranscriptHoldsWhatAModelMustKnow(t *testing.T) {
 	b := bustest.New(t)
 	start(t, b, url(t))
 	c := conversation{t: t, bus: b, thread: "thr_1"}
-	c.say("one")
+	c.run(c.begin("one"), append(c.talk("one"),
+		event.UsageSoFar{Turns: 1}, event.Summary{Text: "short"}, done(c.thread, "you said one"))...)
 	second := c.begin("two")
 	transcript, err := query.NewClient(b).Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
 	if err != nil {
@@ -147,7 +148,7 @@ func TestTranscriptHoldsWhatAModelMustKnow(t *testing.T) {
 		}
 		got = append(got, string(e.Body.Name()))
 	}
-	if want := "input metadata text text tool_output done"; strings.Join(got, " ") != want {
+	if want := "input metadata text text tool_output usage summary done"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

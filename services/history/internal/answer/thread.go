@@ -196,7 +196,7 @@ func (a *Answerer) Transcript(ctx context.Context, q query.TranscriptQuery) (que
 	}
 	events, err := a.store.Events(ctx, store.Events{
 		Tenant: q.Tenant, ThreadID: q.ThreadID, Before: q.Before, Blocks: true,
-		Without: []event.Name{event.NameClaim, event.NameUsage}, Limit: transcriptEvents + 1,
+		Without: []event.Name{event.NameClaim}, Limit: transcriptEvents + 1,
 	})
 	if err != nil {
 		return answer, err
