@@ -74,17 +74,18 @@ func (a *Abort) Error() string { return "aborted: " + a.Reason }
 
 // Agent is the configuration that a request runs with.
 type Agent struct {
-	Name      string
-	Model     string
-	System    string
-	Tools     []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer where the agent may use them
-	MaxTokens int
-	Thinking  int
-	Options   jsontext.Value
-	Turns     int           // of the model; the answer then ends with max_turns
-	Tokens    int64         // input and output; 0 = no limit
-	Time      time.Duration // since the first event of the request
-	ActionTTL time.Duration // how long a client has to act
+	Name       string
+	Model      string
+	System     string
+	Tools      []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer where the agent may use them
+	MaxTokens  int
+	Thinking   int
+	Options    jsontext.Value
+	CompressAt int64         // tokens of a conversation from which on its older part is summarised; 0 = never
+	Turns      int           // of the model; the answer then ends with max_turns
+	Tokens     int64         // input and output; 0 = no limit
+	Time       time.Duration // since the first event of the request
+	ActionTTL  time.Duration // how long a client has to act
 
 	FailOnCrash bool // end a request whose runner died, rather than go on with it
 	AskUnknown  bool // ask the user whether to run an unsafe call again that ended nobody knows how

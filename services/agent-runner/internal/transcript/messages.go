@@ -13,9 +13,15 @@ const noResult = "this call has no result: the request ended before the tool did
 
 // Messages is the conversation for the model: each turn is one assistant's message, followed by one message with the
 // results of all its calls. The blocks of an unfinished turn are not part of it.
+//
+// Where the thread has been compressed, a summary stands for what came before.
 func (s *State) Messages() []backend.Message {
+	return append(s.summary.messages(), s.contributions(s.entries)...)
+}
+
+func (s *State) contributions(entries []entry) []backend.Message {
 	var messages []backend.Message
-	for _, e := range s.entries {
+	for _, e := range entries {
 		if len(e.blocks) == 0 {
 			messages = append(messages, backend.Message{Role: backend.User, Parts: e.user})
 			continue

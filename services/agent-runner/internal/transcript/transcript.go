@@ -19,6 +19,8 @@ type State struct {
 	actions []Action                    // those without an output, in the order of their first announcement
 	customs map[string]int              // custom events of calls without an output
 	plan    event.Plan                  // the newest event of the thread's plan
+	summary *summary                    // of what stands before entries
+	spoken  int64                       // tokens of the last turn, as the model counts them
 	request request                     // the newest one
 }
 
@@ -91,6 +93,12 @@ func (s *State) progress(body event.Body) {
 		s.plan = b
 	case event.Custom:
 		s.custom(b)
+	case event.Summary:
+		s.compress(b)
+	case event.ContextCompressed:
+		if s.summary != nil {
+			s.summary.announced = true
+		}
 	case event.UsageSoFar:
 		s.counted(b)
 	case event.Done, event.Error, event.Aborted:
@@ -103,6 +111,7 @@ func (s *State) progress(body event.Body) {
 // counted folds the end of a turn.
 func (s *State) counted(b event.UsageSoFar) {
 	r := &s.request
+	s.spoken = b.InputTokens + b.OutputTokens - r.usage.InputTokens - r.usage.OutputTokens
 	r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
 	r.calls = 0
 	for _, block := range r.turn {
