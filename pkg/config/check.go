@@ -55,6 +55,7 @@ func (c checker) check(cfg Config) {
 	}
 	for name, m := range cfg.Models {
 		c.price(join(join("models", name), "price"), m.Price)
+		atLeastZero(c, join(join("models", name), "contextWindow"), m.ContextWindow)
 	}
 	for name, t := range cfg.Tools {
 		c.tool(join("tools", name), name, t)
@@ -94,6 +95,10 @@ func (c checker) agent(path, name string, a Agent) {
 	atLeastZero(c, join(path, "limits.turns"), a.Limits.Turns)
 	atLeastZero(c, join(path, "limits.tokens"), a.Limits.Tokens)
 	atLeastZero(c, join(path, "limits.time"), a.Limits.Time)
+	atLeastZero(c, join(path, "contextWindow"), a.ContextWindow)
+	if !(a.CompressAt >= 0 && a.CompressAt <= 1) { // also finds NaN
+		c.report(join(path, "compressAt"), "must be a share of the context window from 0 to 1, such as 0.8")
+	}
 	atLeastZero(c, join(path, "actionTTL"), a.ActionTTL)
 	c.httpURL(join(path, "baseURL"), a.BaseURL)
 	if strings.ContainsAny(a.APIKeyEnv, "= \n") || strings.HasPrefix(a.APIKeyEnv, "sk-") {

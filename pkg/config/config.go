@@ -20,27 +20,29 @@ type Config struct {
 
 // Agent is a named configuration of a backend.
 type Agent struct {
-	Description  string       `yaml:"description"`
-	Backend      string       `yaml:"backend"` // scripted, openai, anthropic
-	Model        string       `yaml:"model"`
-	System       string       `yaml:"system"`
-	Tools        []string     `yaml:"tools"`       // names of server tools that the model may call
-	ClientTools  []ClientTool `yaml:"clientTools"` // tools that the client runs
-	AskUser      bool         `yaml:"askUser"`     // lets the model ask the user a question
-	Planning     bool         `yaml:"planning"`    // lets the model keep a plan that clients see
-	FinalAnswer  bool         `yaml:"finalAnswer"` // lets the model conclude with a report
-	Thinking     int          `yaml:"thinking"`    // budget of thinking tokens; 0 = off
-	MaxTokens    int          `yaml:"maxTokens"`   // of one answer
-	Limits       Limits       `yaml:"limits"`
-	OnDisconnect string       `yaml:"onDisconnect"` // continue (default) or abort, when the client that started it leaves
-	OnBusy       string       `yaml:"onBusy"`       // reject (default), queue or interrupt, when a request runs on the thread
-	Queue        int          `yaml:"queue"`        // how many requests may wait on a thread; default 5
-	OnCrash      string       `yaml:"onCrash"`      // restart (default) or error, when the runner of a request dies
-	OnUnknown    string       `yaml:"onUnknown"`    // tell the model (default) or ask the user, when nobody knows how an unsafe call ended
-	ActionTTL    Duration     `yaml:"actionTTL"`    // how long a client has to act; default 24h
-	BaseURL      string       `yaml:"baseURL"`      // of the provider; default from the environment
-	APIKeyEnv    string       `yaml:"apiKeyEnv"`    // variable that holds the provider's key; default by backend
-	Script       string       `yaml:"script"`       // scripted: run this whatever the prompt says
+	Description   string       `yaml:"description"`
+	Backend       string       `yaml:"backend"` // scripted, openai, anthropic
+	Model         string       `yaml:"model"`
+	System        string       `yaml:"system"`
+	Tools         []string     `yaml:"tools"`       // names of server tools that the model may call
+	ClientTools   []ClientTool `yaml:"clientTools"` // tools that the client runs
+	AskUser       bool         `yaml:"askUser"`     // lets the model ask the user a question
+	Planning      bool         `yaml:"planning"`    // lets the model keep a plan that clients see
+	FinalAnswer   bool         `yaml:"finalAnswer"` // lets the model conclude with a report
+	Thinking      int          `yaml:"thinking"`    // budget of thinking tokens; 0 = off
+	MaxTokens     int          `yaml:"maxTokens"`   // of one answer
+	Limits        Limits       `yaml:"limits"`
+	ContextWindow int64        `yaml:"contextWindow"` // tokens that the model can read; default by model
+	CompressAt    float64      `yaml:"compressAt"`    // share of it from which on older turns are summarised; default 0.8
+	OnDisconnect  string       `yaml:"onDisconnect"`  // continue (default) or abort, when the client that started it leaves
+	OnBusy        string       `yaml:"onBusy"`        // reject (default), queue or interrupt, when a request runs on the thread
+	Queue         int          `yaml:"queue"`         // how many requests may wait on a thread; default 5
+	OnCrash       string       `yaml:"onCrash"`       // restart (default) or error, when the runner of a request dies
+	OnUnknown     string       `yaml:"onUnknown"`     // tell the model (default) or ask the user, when nobody knows how an unsafe call ended
+	ActionTTL     Duration     `yaml:"actionTTL"`     // how long a client has to act; default 24h
+	BaseURL       string       `yaml:"baseURL"`       // of the provider; default from the environment
+	APIKeyEnv     string       `yaml:"apiKeyEnv"`     // variable that holds the provider's key; default by backend
+	Script        string       `yaml:"script"`        // scripted: run this whatever the prompt says
 }
 
 // Limits bound one request.

@@ -18,7 +18,7 @@ func Default(getenv func(string) string) Config {
 			Planning:    true,
 			FinalAnswer: true,
 		}},
-		Models: wellKnownPrices(),
+		Models: wellKnownModels(),
 	}
 	if getenv("OPENAI_API_KEY") != "" || getenv("OPENAI_BASE_URL") != "" {
 		c.Agents["openai"] = Agent{

@@ -35,6 +35,8 @@ agents:
     askUser: true
     planning: true
     finalAnswer: true
+    contextWindow: 32000
+    compressAt: 0.5
     thinking: 1024
     limits: {turns: 5, tokens: 100000, time: 2m30s}
     onDisconnect: abort
@@ -46,7 +48,7 @@ agents:
     baseURL: http://127.0.0.1:11434/v1
     apiKeyEnv: LOCAL_KEY
 models:
-  gpt-4.1: {price: {input: 2, output: 8.5}}
+  gpt-4.1: {price: {input: 2, output: 8.5}, contextWindow: 1000}
 tools:
   http_get: {approval: always, effect: none, timeout: 5s, maxOutput: 65536, allow: [10.1.0.0/16, intranet.example.com]}
 gateway:
@@ -69,12 +71,12 @@ gateway:
 					"required":   []any{"precision"},
 				},
 			}},
-			AskUser: true, Planning: true, FinalAnswer: true, Thinking: 1024,
+			AskUser: true, Planning: true, FinalAnswer: true, ContextWindow: 32000, CompressAt: 0.5, Thinking: 1024,
 			Limits:       config.Limits{Turns: 5, Tokens: 100000, Time: config.Duration(150 * time.Second)},
 			OnDisconnect: "abort", OnBusy: "queue", Queue: 3, OnCrash: "error", OnUnknown: "ask", ActionTTL: config.Duration(time.Hour),
 			BaseURL: "http://127.0.0.1:11434/v1", APIKeyEnv: "LOCAL_KEY",
 		}},
-		Models: map[string]config.Model{"gpt-4.1": {Price: config.Price{Input: 2, Output: 8.5}}},
+		Models: map[string]config.Model{"gpt-4.1": {Price: config.Price{Input: 2, Output: 8.5}, ContextWindow: 1000}},
 		Tools: map[string]config.Tool{"http_get": {
 			Approval: "always", Effect: "none", Timeout: config.Duration(5 * time.Second), MaxOutput: 65536,
 			Allow: []string{"10.1.0.0/16", "intranet.example.com"},
@@ -220,6 +222,10 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"a base URL without a scheme": {
 			"agents:\n  a: {backend: openai, baseURL: localhost:80}\n",
 			`2:24: agents.a.baseURL: "localhost:80" is no URL; write one such as https://api.example.com/v1`,
+		},
+		"a share of the window that is none": {
+			"agents:\n  a: {backend: openai, compressAt: 80}\n",
+			`2:24: agents.a.compressAt: must be a share of the context window from 0 to 1, such as 0.8`,
 		},
 		"a client tool with the name of a server tool": {
 			"agents:\n  a: {backend: openai, tools: [clock], clientTools: [{name: clock}]}\n",

@@ -6,9 +6,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Model tells what a model costs.
+// Model tells what a model costs, and how much it can read.
 type Model struct {
-	Price Price `yaml:"price"`
+	Price         Price `yaml:"price"`
+	ContextWindow int64 `yaml:"contextWindow"` // tokens; 0 = not known
 }
 
 // Price is in US dollars for a million tokens.
@@ -30,35 +31,48 @@ func (p Price) Cost(usage event.Usage) float64 {
 	return (float64(fresh)*p.Input + float64(usage.CachedInputTokens)*cached + float64(usage.OutputTokens)*p.Output) / million
 }
 
-// wellKnownPrices are list prices, so that costs show without a configuration. A file's entry replaces them.
-func wellKnownPrices() map[string]Model {
+// wellKnownModels have list prices and the windows that their providers name, so that costs show without a
+// configuration. A file's entry replaces one.
+func wellKnownModels() map[string]Model {
 	return map[string]Model{
-		"gpt-5":             {Price{Input: 1.25, Output: 10, CachedInput: 0.125}},
-		"gpt-5-mini":        {Price{Input: 0.25, Output: 2, CachedInput: 0.025}},
-		"gpt-5-nano":        {Price{Input: 0.05, Output: 0.4, CachedInput: 0.005}},
-		"gpt-4.1":           {Price{Input: 2, Output: 8, CachedInput: 0.5}},
-		"gpt-4.1-mini":      {Price{Input: 0.4, Output: 1.6, CachedInput: 0.1}},
-		"gpt-4.1-nano":      {Price{Input: 0.1, Output: 0.4, CachedInput: 0.025}},
-		"gpt-4o":            {Price{Input: 2.5, Output: 10, CachedInput: 1.25}},
-		"gpt-4o-mini":       {Price{Input: 0.15, Output: 0.6, CachedInput: 0.075}},
-		"o3":                {Price{Input: 2, Output: 8, CachedInput: 0.5}},
-		"o4-mini":           {Price{Input: 1.1, Output: 4.4, CachedInput: 0.275}},
-		"claude-opus-4-5":   {Price{Input: 5, Output: 25, CachedInput: 0.5}},
-		"claude-opus-4-1":   {Price{Input: 15, Output: 75, CachedInput: 1.5}},
-		"claude-sonnet-4-5": {Price{Input: 3, Output: 15, CachedInput: 0.3}},
-		"claude-sonnet-4":   {Price{Input: 3, Output: 15, CachedInput: 0.3}},
-		"claude-haiku-4-5":  {Price{Input: 1, Output: 5, CachedInput: 0.1}},
+		"gpt-5":             {Price{Input: 1.25, Output: 10, CachedInput: 0.125}, 272_000},
+		"gpt-5-mini":        {Price{Input: 0.25, Output: 2, CachedInput: 0.025}, 272_000},
+		"gpt-5-nano":        {Price{Input: 0.05, Output: 0.4, CachedInput: 0.005}, 272_000},
+		"gpt-4.1":           {Price{Input: 2, Output: 8, CachedInput: 0.5}, 1_047_576},
+		"gpt-4.1-mini":      {Price{Input: 0.4, Output: 1.6, CachedInput: 0.1}, 1_047_576},
+		"gpt-4.1-nano":      {Price{Input: 0.1, Output: 0.4, CachedInput: 0.025}, 1_047_576},
+		"gpt-4o":            {Price{Input: 2.5, Output: 10, CachedInput: 1.25}, 128_000},
+		"gpt-4o-mini":       {Price{Input: 0.15, Output: 0.6, CachedInput: 0.075}, 128_000},
+		"o3":                {Price{Input: 2, Output: 8, CachedInput: 0.5}, 200_000},
+		"o4-mini":           {Price{Input: 1.1, Output: 4.4, CachedInput: 0.275}, 200_000},
+		"claude-opus-4-5":   {Price{Input: 5, Output: 25, CachedInput: 0.5}, 200_000},
+		"claude-opus-4-1":   {Price{Input: 15, Output: 75, CachedInput: 1.5}, 200_000},
+		"claude-sonnet-4-5": {Price{Input: 3, Output: 15, CachedInput: 0.3}, 200_000},
+		"claude-sonnet-4":   {Price{Input: 3, Output: 15, CachedInput: 0.3}, 200_000},
+		"claude-haiku-4-5":  {Price{Input: 1, Output: 5, CachedInput: 0.1}, 200_000},
 	}
 }
 
 // dated matches the date that providers add to the name of a model: gpt-4.1-mini-2025-04-14, claude-…-20250929.
 var dated = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$`)
 
-// Price returns what model costs. A dated name that has no price of its own has that of the name without the date.
+// Price returns what model costs.
 func (c Config) Price(model string) (Price, bool) {
-	m, ok := c.Models[model]
-	if !ok {
-		m, ok = c.Models[dated.ReplaceAllString(model, "")]
-	}
+	m, ok := c.model(model)
 	return m.Price, ok
+}
+
+// ContextWindow returns how many tokens model can read; 0 = not known.
+func (c Config) ContextWindow(model string) int64 {
+	m, _ := c.model(model)
+	return m.ContextWindow
+}
+
+// model knows a dated name that has no entry of its own by the name without the date.
+func (c Config) model(name string) (Model, bool) {
+	m, ok := c.Models[name]
+	if !ok {
+		m, ok = c.Models[dated.ReplaceAllString(name, "")]
+	}
+	return m, ok
 }

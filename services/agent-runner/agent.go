@@ -16,16 +16,19 @@ import (
 
 // What an agent may do when its configuration does not say.
 const (
-	defaultTurns     = 20
-	defaultTime      = 10 * time.Minute
-	defaultActionTTL = 24 * time.Hour
+	defaultTurns      = 20
+	defaultTime       = 10 * time.Minute
+	defaultActionTTL  = 24 * time.Hour
+	defaultCompressAt = 0.8
 )
 
 // agent is a configured agent, ready to run.
 type agent struct {
 	loop.Agent
-	backend backend.Backend
-	script  string
+	backend    backend.Backend
+	script     string
+	window     int64   // of the agent's configuration; 0 = the model's
+	compressAt float64 // share of the window
 }
 
 func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
@@ -40,6 +43,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	return agent{
 		backend: r.meters.Backend(b, c.Backend),
 		script:  c.Script,
+		window:  c.ContextWindow, compressAt: cmp.Or(c.CompressAt, defaultCompressAt),
 		Agent: loop.Agent{
 			Name: name, Model: c.Model, System: c.System, Tools: tools,
 			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
@@ -89,10 +93,12 @@ type options struct {
 	Context jsontext.Value `json:"context,omitzero"`
 }
 
-// forRequest adapts the agent to one request.
-func (a agent) forRequest(request event.AgentRequest) (loop.Agent, error) {
+// forRequest adapts an agent to one request.
+func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, error) {
 	agent := a.Agent
 	agent.Model = cmp.Or(request.Context.Model, agent.Model)
+	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))
+	agent.CompressAt = int64(a.compressAt * float64(window))
 	text, err := json.Marshal(options{Script: a.script, Context: request.Context.Extra})
 	if err != nil {
 		return agent, fmt.Errorf("options of the backend: %w", err)

@@ -202,7 +202,7 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	if err != nil {
 		return refuse(err)
 	}
-	if request.Agent, err = agent.forRequest(c.accepted.Request); err != nil {
+	if request.Agent, err = r.forRequest(agent, c.accepted.Request); err != nil {
 		return refuse(err)
 	}
 	thread := new(transcript.State)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -56,6 +57,41 @@ func TestThreadIsRemembered(t *testing.T) {
 			}
 			if s.history.asks != 1 {
 				t.Errorf("history was asked %d times, want 1: a thread's first request needs none", s.history.asks)
+			}
+		})
+	}
+}
+
+// TestASummaryIsRemembered has a thread outgrow its model: the next request, on another runner, goes on from the summary.
+func TestASummaryIsRemembered(t *testing.T) {
+	t.Parallel()
+	for _, down := range []bool{false, true} {
+		t.Run(map[bool]string{false: "by history", true: "by the stream while history is down"}[down], func(t *testing.T) {
+			t.Parallel()
+			s := newStack(t)
+			s.history.down = down
+			demo := s.agents["demo"]
+			demo.ContextWindow = 1_000_000
+			s.agents["demo"] = demo
+			var last backend.Turn
+			s.backend = backendFunc(func(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+				last = turn
+				return scripted.New().Run(ctx, turn, emit)
+			})
+			stop := s.runner("r1")
+			end[event.Done](s, s.say("/say one\n/usage 900000 1"))
+			_, second := end[event.Done](s, s.say("/say two\n/tool calculator {}\n/say three"))
+			stop()
+			s.runner("r2")
+			_, third := end[event.Done](s, s.say("/say four"))
+			for _, name := range []event.Name{event.NameSummary, event.NameContextCompressed} {
+				if !slices.Contains(names(second), name) || slices.Contains(names(third), name) {
+					t.Errorf("the second request has %v, the third %v; want a %s in the second alone", names(second), names(third), name)
+				}
+			}
+			first, ok := last.Messages[0].Parts[0].(backend.Text)
+			if !ok || !strings.HasPrefix(first.Text, "The conversation had become too long") {
+				t.Errorf("the third request read %+v", last.Messages)
 			}
 		})
 	}

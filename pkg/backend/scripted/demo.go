@@ -44,6 +44,16 @@ func demo(turn backend.Turn, prompt string, n int) ([]Command, error) {
 	return []Command{Say{Text: "I am a script, not a model, so I cannot answer that. " + hint}}, nil
 }
 
+// summaryWords is how many words a summary keeps.
+const summaryWords = 40
+
+// summarize is the script for a conversation that is to be summarised.
+func summarize(conversation string) []Command {
+	words := strings.Fields(conversation)
+	return []Command{Say{Text: fmt.Sprintf("A conversation of %d words, which began: %s",
+		len(words), strings.Join(words[:min(len(words), summaryWords)], " "))}}
+}
+
 const hint = "Tell me what to do with lines such as \"/say hello\" or \"/tool clock {}\"."
 
 func conclude(r backend.Result) string {

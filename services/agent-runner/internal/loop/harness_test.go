@@ -37,7 +37,7 @@ func newThread(t *testing.T) *thread {
 	return &thread{
 		t: t, state: new(transcript.State), backend: scripted.New(), epoch: 1, objects: objects{},
 		agent: Agent{
-			Name: "demo", Model: "small", Turns: 20, Time: 10 * time.Minute, ActionTTL: 24 * time.Hour,
+			Name: "demo", Model: "small", Turns: 20, CompressAt: 1_000_000, Time: 10 * time.Minute, ActionTTL: 24 * time.Hour,
 			Tools: []tool.Spec{
 				{Name: "calculator"}, {Name: "slow"}, {Name: "broken"}, {Name: "stubborn"}, {Name: "long"},
 				{Name: "delete_file", Approval: tool.ApprovalAlways}, {Name: "pick_file", Client: true}, AskUser(),

@@ -30,6 +30,7 @@ type run struct {
 	messageID  string
 	unfinished event.Usage // of a turn that failed
 	looked     bool        // for what users ask, and nothing has happened since
+	whole      bool        // the conversation could not be compressed
 	stragglers sync.WaitGroup
 }
 
@@ -92,6 +93,9 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 			return finish, nil
 		}
 		if err := r.edge(); err != nil {
+			return "", err
+		}
+		if err := r.compress(ctx); err != nil {
 			return "", err
 		}
 		if err := r.turn(ctx); err != nil {
@@ -199,11 +203,10 @@ func (r *run) turn(ctx context.Context) error {
 	r.looked = false
 	s := newSpeech(r)
 	started := time.Now()
-	outcome, err := r.speak(ctx, s)
-	usage := outcome.Usage
-	if usage.CostUSD == 0 {
-		usage.CostUSD = r.Price(outcome.Model, usage)
-	}
+	turn := r.newTurn()
+	turn.Messages, turn.Summarized = r.State.Messages(), r.State.Summarized()
+	outcome, err := r.ask(ctx, turn, s.chunk)
+	usage := r.priced(outcome)
 	if err == nil {
 		err = s.finish()
 	}
@@ -229,23 +232,35 @@ func (r *run) turn(ctx context.Context) error {
 	return r.Log.Flush(ctx)
 }
 
-// speak runs the backend and waits for it, but not for long after ctx is done.
-func (r *run) speak(ctx context.Context, s *speech) (backend.Outcome, error) {
+// newTurn is a turn of the agent's model, without a conversation.
+func (r *run) newTurn() backend.Turn {
+	return backend.Turn{
+		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
+		System: r.Agent.System, Tools: r.Agent.Tools,
+		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options,
+	}
+}
+
+func (r *run) priced(outcome backend.Outcome) event.Usage {
+	usage := outcome.Usage
+	if usage.CostUSD == 0 {
+		usage.CostUSD = r.Price(outcome.Model, usage)
+	}
+	return usage
+}
+
+// ask runs the backend and waits for it, but not for long after ctx is done.
+func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	type answer struct {
 		outcome backend.Outcome
 		err     error
-	}
-	turn := backend.Turn{
-		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
-		System: r.Agent.System, Messages: r.State.Messages(), Tools: r.Agent.Tools,
-		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options,
 	}
 	answers := make(chan answer, 1)
 	r.stragglers.Go(func() {
 		a := answer{err: errPanic}
 		defer func() { answers <- a }()
 		defer r.recover(ctx, "backend")
-		a.outcome, a.err = r.Backend.Run(ctx, turn, s.chunk)
+		a.outcome, a.err = r.Backend.Run(ctx, turn, emit)
 	})
 	select {
 	case a := <-answers:

@@ -23,6 +23,7 @@ func TestTakeoverAnywhere(t *testing.T) {
 		"a plan":                  "/plan a; b\n/plan-done 1\n/plan-finish ok\n/plan c\n/say done",
 		"a final answer":          "/think hm\n/say so\n/answer Report | all of it is well\n/say bye",
 		"custom events":           "/say a\n/custom x {\"n\":1}\n/custom x {\"n\":2}\n/tools metered {}; metered {}\n/custom y\n/say b",
+		"a summary":               "/say a\n/tool calculator {}\n/usage 2000000 1\n/tool metered {}\n/say b\n/tool calculator {}\n/say c",
 		"a failure":               "/say first\n/tool calculator {}\n/fail tool_error",
 	}
 	for name, script := range scripts {
@@ -119,6 +120,10 @@ func beside(events []event.Event) (lines []string) {
 			lines = append(lines, fmt.Sprintf("plan %s %v %s %s", b.Stage, b.Steps, b.Summary, b.ToolCallID))
 		case event.Custom:
 			lines = append(lines, fmt.Sprintf("custom %s %s %s", b.Type, b.Data, b.ToolCallID))
+		case event.Summary:
+			lines = append(lines, fmt.Sprintf("summary %d %s", b.Kept, b.Text))
+		case event.ContextCompressed:
+			lines = append(lines, "compressed")
 		case event.FinalAnswer:
 			if b.Stage == event.Stop && !b.Discarded {
 				lines = append(lines, fmt.Sprintf("final answer %s %s %s", b.Title, b.Format, b.Content))
