@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -50,4 +51,40 @@ func TestAQueueWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
 			t.Fatalf("the queue holds %d subscriptions without its broker, and held %d with it", held, before)
 		}
 	}
+}
+
+func TestWaitingCountsWhatNoRunnerHasTaken(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	waiting := func(want int64) {
+		t.Helper()
+		if got, err := b.Waiting(t.Context()); err != nil || got != want {
+			t.Fatalf("%d requests wait, %v; want %d", got, err, want)
+		}
+	}
+	waiting(0)
+	for i := range 3 {
+		a := command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
+		if err := b.Start(t.Context(), a, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting(3)
+	ctx, cancel := context.WithCancel(t.Context())
+	taken := make(chan struct{})
+	var queue sync.WaitGroup
+	queue.Go(func() {
+		err := b.Starts(ctx, 1, func(context.Context, command.Start) error {
+			taken <- struct{}{}
+			<-ctx.Done()
+			return ErrLeave
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	defer queue.Wait()
+	defer cancel()
+	<-taken
+	waiting(2)
 }

@@ -74,6 +74,17 @@ func (b *Bus) Pointed(ctx context.Context, a command.Accepted) (bool, error) {
 	return b.has(ctx, b.requestsStream(), subject)
 }
 
+// Waiting counts the requests in the queue that no runner has taken yet, of all tenants and agents.
+func (b *Bus) Waiting(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	queue, err := b.js.Consumer(ctx, b.requestsStream(), runnerConsumer)
+	if err != nil {
+		return 0, fmt.Errorf("look at queue %s: %w", b.requestsStream(), err)
+	}
+	return int64(queue.CachedInfo().NumPending), nil //nolint:gosec // MaxQueue is far less
+}
+
 // Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
 // [Handle] for what handle may return.
 func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[command.Start]) error {

@@ -34,6 +34,7 @@ type Bus interface {
 	Start(ctx context.Context, a command.Accepted, index int) error
 	Pointed(ctx context.Context, a command.Accepted) (bool, error)
 	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
+	Waiting(ctx context.Context) (int64, error)
 	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
@@ -135,6 +136,11 @@ func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	reaping.Go(func() { r.reaper().Run(ctx) })
+	unmeasure, err := r.meters.Waiting(r.deps.Bus.Waiting)
+	if err != nil {
+		return fmt.Errorf("metrics of the queue: %w", err)
+	}
+	defer unmeasure()
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	return r.deps.Bus.Starts(ctx, r.deps.Slots, func(ctx context.Context, start command.Start) error {

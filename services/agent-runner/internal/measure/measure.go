@@ -20,6 +20,7 @@ const scope = "github.com/agentbus/agentbus/services/agent-runner"
 // Meters are the instruments of a runner. They are safe for concurrent use.
 type Meters struct {
 	tracer   trace.Tracer
+	meter    metric.Meter
 	duration metric.Float64Histogram
 	tokens   metric.Int64Histogram
 	first    metric.Float64Histogram
@@ -37,7 +38,7 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 		meters = otel.GetMeterProvider()
 	}
 	meter := meters.Meter(scope)
-	m := &Meters{tracer: tracers.Tracer(scope)}
+	m := &Meters{tracer: tracers.Tracer(scope), meter: meter}
 	var errs [6]error
 	m.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIOperationDuration, metric.WithUnit("s"),
 		metric.WithDescription("Time of one turn of a model."),
@@ -55,6 +56,27 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 	m.reaped, errs[5] = meter.Int64Counter("agentbus.reaped",
 		metric.WithDescription("What the reaper did about requests that nobody ran: aborted, timed_out, pointed, failed."))
 	return m, errors.Join(errs[:]...)
+}
+
+// Waiting measures, whenever metrics are read, how many requests wait for a runner: what to scale runners by. Each of them
+// tells the number of the one queue that they share. It ends with stop.
+func (m *Meters) Waiting(look func(context.Context) (int64, error)) (stop func(), err error) {
+	gauge, err := m.meter.Int64ObservableGauge("agentbus.requests.waiting",
+		metric.WithDescription("Requests in the queue of all runners that none has taken yet."))
+	if err != nil {
+		return nil, err
+	}
+	registration, err := m.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		waiting, err := look(ctx)
+		if err == nil {
+			o.ObserveInt64(gauge, waiting)
+		}
+		return err
+	}, gauge)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = registration.Unregister() }, nil // it never fails
 }
 
 // Request names a request for its span.

@@ -95,3 +95,38 @@ func TestAFailureKeepsItsSecrets(t *testing.T) {
 		t.Error("the span does not say what kind of error it was")
 	}
 }
+
+func TestRequestsThatWaitAreMeasuredWhileTheRunnerRuns(t *testing.T) {
+	t.Parallel()
+	reader := sdkmetric.NewManualReader()
+	m, err := New(nil, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := m.Waiting(func(context.Context) (int64, error) { return 7, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := func() []int64 {
+		var data metricdata.ResourceMetrics
+		if err := reader.Collect(t.Context(), &data); err != nil {
+			t.Fatal(err)
+		}
+		var values []int64
+		for _, scope := range data.ScopeMetrics {
+			for _, one := range scope.Metrics {
+				for _, point := range one.Data.(metricdata.Gauge[int64]).DataPoints {
+					values = append(values, point.Value)
+				}
+			}
+		}
+		return values
+	}
+	if got := measured(); !slices.Equal(got, []int64{7}) {
+		t.Errorf("got %v, want 7", got)
+	}
+	stop()
+	if got := measured(); len(got) > 0 {
+		t.Errorf("got %v after the end", got)
+	}
+}
