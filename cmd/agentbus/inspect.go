@@ -13,6 +13,7 @@ import (
 
 type inspectCommand struct {
 	ID       string   `arg:"" name:"request|thread" help:"Id of a request or of a thread."`
+	Format   string   `enum:"native,tarko,protocol" default:"native" help:"How events are written: native; tarko, as Tarko's server sends them; protocol, as Tarko documents them."`
 	Type     []string `help:"Only events of these types, separated by commas."`
 	Since    moment   `help:"Only events from this time on: 2026-01-31T12:00:00Z, or 10m for ten minutes ago."`
 	Until    moment   `help:"Only events before this time."`
@@ -28,7 +29,7 @@ func (cmd *inspectCommand) Run(ctx context.Context, g globals, c *console) error
 	filter := eventstream.Of(cmd.Type...)
 	filter.Since, filter.Until = cmd.Since.Time, cmd.Until.Time
 	return inspect.Run(ctx, inspect.Options{
-		Client: g.client(), ID: cmd.ID, Filter: filter, Last: int(min(cmd.Limit, math.MaxInt32)),
+		Client: g.client(), ID: cmd.ID, Format: inspect.Format(cmd.Format), Filter: filter, Last: int(min(cmd.Limit, math.MaxInt32)),
 		Stats: cmd.Stats, Output: cmd.Output, Validate: cmd.Validate, JSON: g.JSON,
 	}, c.out, c.err)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -87,6 +88,44 @@ func TestInspectFilters(t *testing.T) {
 	}
 }
 
+// What Tarko's clients would get can be looked at, and held against its schemas, in both vocabularies.
+func TestInspectInTarkosWords(t *testing.T) {
+	t.Parallel()
+	request, thread := ran(t, calculates)
+	tests := map[string]struct{ args, want []string }{
+		"as its server sends them": {
+			[]string{request, "--format=tarko"},
+			[]string{`user_message   \{"content":"/think hm`, `assistant_streaming_message \{"content":"hello "`, `tool_result    \{.*6\*7 = 42`, `agent_run_end  \{.*"status":"idle"`},
+		},
+		"as it documents them": {
+			[]string{thread, "--format=protocol"},
+			[]string{`user_message   \{"content":"/think hm.*"role":"user"`, `assistant_message_delta \{"delta":"hello "`, `tool_result    \{.*"success":true`},
+		},
+		"by Tarko's types": {
+			[]string{request, "--format=tarko", "--type=tool_call", "--since=1h"}, []string{`^req_.*\n.* tool_call .*\n$`},
+		},
+		"counted": {[]string{request, "--format=protocol", "--stats"}, []string{`assistant_message_delta +3 `, `\n1 requests`}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, side := execute(t, 0, shared().at(append([]string{"inspect", "--validate"}, test.args...)...)...)
+			for _, want := range test.want {
+				if !regexp.MustCompile(want).MatchString(out) {
+					t.Errorf("no %s in\n%s", want, out)
+				}
+			}
+			if !strings.Contains(side, " 0 wrong, 0 of types without a schema") {
+				t.Errorf("beside it %q", side)
+			}
+		})
+	}
+	out, _ := execute(t, 0, shared().at("--json", "inspect", request, "--format=tarko", "--limit=1")...)
+	if e, err := eventstream.DecodeFlat([]byte(out)); err != nil || e.Type != "agent_run_end" {
+		t.Errorf("the last event is %s, %v", out, err)
+	}
+}
+
 func TestInspectCounts(t *testing.T) {
 	t.Parallel()
 	request, thread := ran(t, calculates)
@@ -158,6 +197,7 @@ func TestInspectRefuses(t *testing.T) {
 		"what is not there":     {[]string{"req_unheardof"}, exitFailed, "neither a request nor a thread req_unheardof"},
 		"a type that is none":   {[]string{"req_1", "--type=txet"}, exitFailed, `no event is of the type "txet"; there are [aborted claim`},
 		"a time that is none":   {[]string{"req_1", "--since=yesterday"}, exitUsage, "write one such as 2026-01-31T12:00:00Z, or 10m"},
+		"a format that is none": {[]string{"req_1", "--format=yaml"}, exitUsage, "--format"},
 		"fewer than none":       {[]string{"req_1", "--limit=-1"}, exitUsage, "--limit"},
 		"two ways to tell":      {[]string{"req_1", "--stats", "-o", "x"}, exitUsage, "can't be used together"},
 		"a file without folder": {[]string{"THREAD", "-o", "/nowhere/at/all.json"}, exitFailed, "/nowhere/at"},

@@ -19,9 +19,10 @@ type checker struct {
 	seen, wrong, unknown int
 }
 
-func newChecker(side io.Writer) (*checker, error) {
-	registry := eventstream.NewSchemas(eventstream.Flat)
-	if err := registry.Read(schemas.FS, "events"); err != nil {
+// newChecker takes the schemas of a folder of the contract.
+func newChecker(folder string, side io.Writer) (*checker, error) {
+	registry := eventstream.NewSchemas(eventstream.Flat) // the form does not matter for what is written already
+	if err := registry.Read(schemas.FS, folder); err != nil {
 		return nil, err
 	}
 	return &checker{schemas: registry, side: side}, nil
@@ -54,7 +55,7 @@ func (c *checker) look(e entry) error {
 	}
 	c.wrong++
 	for _, problem := range invalid.Problems {
-		if _, err := fmt.Fprintf(c.side, "%s %s %s: %s\n", screen.Clean(e.event.SessionID), place(e.event.ID),
+		if _, err := fmt.Fprintf(c.side, "%s %s %s: %s\n", screen.Clean(e.request), place(e.event.ID),
 			screen.Clean(e.event.Type), screen.Clean(problem)); err != nil {
 			return err
 		}

@@ -4,25 +4,22 @@ package inspect
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
-	"slices"
 
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Options say what is looked at, and how.
 type Options struct {
 	Client *client.Client
 	ID     string             // of a request or of a thread
-	Filter eventstream.Filter // which events; an event's session is its request
+	Format Format             // how the events are written
+	Filter eventstream.Filter // which events, by type and time
 	Last   int                // only so many, the newest; 0 = all
 
 	Validate bool   // check every event against the contract
@@ -34,17 +31,20 @@ type Options struct {
 // Run looks at a log and tells of it: what was asked for to out, everything else to side. It returns screen.ErrTold
 // when events are not as the contract says.
 func Run(ctx context.Context, o Options, out, side io.Writer) error {
-	if err := known(o.Filter.Types); err != nil {
+	format, err := o.Format.format()
+	if err != nil {
 		return err
 	}
-	entries := keep(written(o.log(ctx)), o.Filter)
+	if err := format.check(o.Filter.Types); err != nil {
+		return err
+	}
+	entries := keep(format.entries(o.log(ctx)), o.Filter)
 	if o.Last > 0 {
 		entries = last(entries, o.Last)
 	}
 	var check *checker
 	if o.Validate {
-		var err error
-		if check, err = newChecker(side); err != nil {
+		if check, err = newChecker(format.schemas, side); err != nil {
 			return err
 		}
 		entries = check.all(entries)
@@ -56,16 +56,6 @@ func Run(ctx context.Context, o Options, out, side io.Writer) error {
 		return nil
 	}
 	return check.verdict()
-}
-
-// known refuses types that no event has.
-func known(types []string) error {
-	for _, name := range types {
-		if !slices.Contains(event.Names(), event.Name(name)) {
-			return fmt.Errorf("no event is of the type %q; there are %v", name, event.Names())
-		}
-	}
-	return nil
 }
 
 // tell writes the events in the way that was asked for.
@@ -117,7 +107,15 @@ func (o Options) thread(ctx context.Context) (iter.Seq2[event.Event, error], err
 	if err != nil {
 		return nil, err
 	}
-	return o.Client.Events(ctx, o.ID, client.EventsQuery{Since: o.Filter.Since, Until: o.Filter.Until}), nil
+	return o.Client.Events(ctx, o.ID, o.part()), nil
+}
+
+// part is what must be read of a thread: Tarko's words for an event may depend on any before it.
+func (o Options) part() client.EventsQuery {
+	if o.Format != Native {
+		return client.EventsQuery{}
+	}
+	return client.EventsQuery{Since: o.Filter.Since, Until: o.Filter.Until}
 }
 
 // of yields the events of one request.
@@ -129,42 +127,6 @@ func of(requestID string, events iter.Seq2[event.Event, error]) iter.Seq2[event.
 			}
 		}
 	}
-}
-
-// entry is an event as it is written.
-type entry struct {
-	event eventstream.Event // its session is the request
-	line  jsontext.Value
-}
-
-// written yields events as the native protocol writes them.
-func written(events iter.Seq2[event.Event, error]) iter.Seq2[entry, error] {
-	return func(yield func(entry, error) bool) {
-		for e, err := range events {
-			var written entry
-			if err == nil {
-				written, err = native(e)
-			}
-			if !yield(written, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func native(e event.Event) (entry, error) {
-	line, err := event.Encode(e)
-	if err != nil {
-		return entry{}, err
-	}
-	data, err := json.Marshal(e.Body, json.Deterministic(true))
-	if err != nil {
-		return entry{}, fmt.Errorf("encode the body of event %s: %w", e.ID, err)
-	}
-	return entry{
-		event: eventstream.Event{ID: string(e.ID), Type: string(e.Body.Name()), Time: e.Time, SessionID: e.RequestID, Data: data},
-		line:  line,
-	}, nil
 }
 
 // keep yields the events that f means.

@@ -28,7 +28,7 @@ func show(entries iter.Seq2[entry, error], out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		of, at := e.event.SessionID, e.event.Time
+		of, at := e.request, e.event.Time
 		if of != request {
 			request, began = of, at
 			if _, err := fmt.Fprintf(out, "%s, %s\n", screen.Clean(request), at.Local().Format(time.DateTime)); err != nil {
@@ -123,8 +123,8 @@ func count(entries iter.Seq2[entry, error], out io.Writer, asJSON bool) error {
 			return err
 		}
 		all.add(e)
-		if e.event.SessionID != request { // the requests of a thread come one after the other
-			request = e.event.SessionID
+		if e.request != request { // the requests of a thread come one after the other
+			request = e.request
 			all.Requests++
 		}
 	}

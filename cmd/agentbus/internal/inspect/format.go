@@ -1,0 +1,124 @@
+package inspect
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Format says how events are written.
+type Format string
+
+// The formats.
+const (
+	Native   Format = "native"
+	Tarko    Format = "tarko"    // as Tarko's server sends them (S4)
+	Protocol Format = "protocol" // as Tarko documents them (S0)
+)
+
+// format is what a Format comes to.
+type format struct {
+	schemas string                             // the folder of the contract that describes the events
+	types   []string                           // what there is to filter by; nil = types are as applications name them
+	write   func(event.Event) ([]entry, error) // takes the events of a log from its start on
+}
+
+func (f Format) format() (format, error) {
+	switch f {
+	case Native:
+		return format{"events", names(), native}, nil
+	case Tarko:
+		return format{"tarko/flat", nil, words(tarko.Flat, eventstream.Flat)}, nil
+	case Protocol:
+		return format{"tarko/nested", nil, words(tarko.Nested, eventstream.Nested)}, nil
+	default:
+		return format{}, fmt.Errorf("there is no format %q; use %s, %s or %s", f, Native, Tarko, Protocol)
+	}
+}
+
+// names lists the native events.
+func names() []string {
+	var all []string
+	for _, name := range event.Names() {
+		all = append(all, string(name))
+	}
+	return all
+}
+
+// check refuses types that no event has.
+func (f format) check(types []string) error {
+	for _, name := range types {
+		if f.types != nil && !slices.Contains(f.types, name) {
+			return fmt.Errorf("no event is of the type %q; there are %v", name, f.types)
+		}
+	}
+	return nil
+}
+
+// entry is an event as it is written.
+type entry struct {
+	request string
+	event   eventstream.Event
+	line    jsontext.Value
+}
+
+// native writes an event as the native protocol does.
+func native(e event.Event) ([]entry, error) {
+	line, err := event.Encode(e)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(e.Body, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode the body of event %s: %w", e.ID, err)
+	}
+	told := eventstream.Event{ID: string(e.ID), Type: string(e.Body.Name()), Time: e.Time, Data: data}
+	return []entry{{e.RequestID, told, line}}, nil
+}
+
+// words writes events in a vocabulary of Tarko's.
+func words(v tarko.Vocabulary, form eventstream.Form) func(event.Event) ([]entry, error) {
+	projector := tarko.NewProjector(v)
+	return func(e event.Event) ([]entry, error) {
+		told, err := projector.Project(e)
+		if err != nil {
+			return nil, err
+		}
+		entries := make([]entry, len(told))
+		for i, t := range told {
+			line, err := form.Append(nil, t)
+			if err != nil {
+				return nil, err
+			}
+			entries[i] = entry{e.RequestID, t, line}
+		}
+		return entries, nil
+	}
+}
+
+// entries yields the events of a log in the format f.
+func (f format) entries(log iter.Seq2[event.Event, error]) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		for e, err := range log {
+			var written []entry
+			if err == nil {
+				written, err = f.write(e)
+			}
+			if err != nil {
+				yield(entry{}, err)
+				return
+			}
+			for _, w := range written {
+				if !yield(w, nil) {
+					return
+				}
+			}
+		}
+	}
+}
