@@ -199,3 +199,36 @@ func TestThreadFramesLeaveTheDeltasOut(t *testing.T) {
 	_, err = ask.ThreadFrames(t.Context(), query.ThreadFramesQuery{ThreadRef: ref("thr_unknown")})
 	wantCode(t, err, fault.ThreadNotFound)
 }
+
+func TestASessionThatTheStreamHasForgottenCanBeChanged(t *testing.T) {
+	t.Parallel()
+	database := url(t)
+	t.Run("while the stream has it", func(t *testing.T) {
+		b := bustest.New(t)
+		start(t, b, database)
+		note(t, b, bus.SessionRecord{}, "thr_1", "old")
+		c := conversation{t: t, bus: b, thread: "thr_1"}
+		c.say("hello")
+		if s, err := query.NewClient(b).Session(t.Context(), ref("thr_1")); err != nil || s.Title != "old" {
+			t.Fatalf("got %+v, %v", s, err)
+		}
+	})
+	t.Run("when another stream has taken its place", func(t *testing.T) {
+		b := bustest.New(t)
+		start(t, b, database)
+		ask := query.NewClient(b)
+		old, err := ask.Session(t.Context(), ref("thr_1"))
+		if err != nil || old.Title != "old" || old.Record == nil {
+			t.Fatalf("got %+v, %v, want what is stored", old, err)
+		}
+		next := *old.Record
+		next.Name, next.UpdatedAt = "new", next.UpdatedAt.Add(-time.Hour) // by a clock that is late
+		if _, err := b.SwapSession(t.Context(), tenant, next, bus.SessionRecord{Session: *old.Record}); err != nil {
+			t.Fatal(err)
+		}
+		renamed, err := ask.Session(t.Context(), ref("thr_1"))
+		if err != nil || renamed.Title != "new" || renamed.Requests != 1 || !renamed.CreatedAt.Equal(old.CreatedAt) {
+			t.Errorf("got %+v, %v, want the new name on the old thread", renamed, err)
+		}
+	})
+}

@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -67,10 +69,7 @@ func namesThread(t *testing.T, s store.Store) {
 
 func ordersSessions(t *testing.T, s store.Store) {
 	for _, order := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}, {3, 3, 1, 2, 3, 2}} {
-		threadID := "thr"
-		for _, i := range order {
-			threadID += string(rune('0' + i))
-		}
+		threadID := strings.NewReplacer(" ", "_", "[", "", "]", "").Replace(fmt.Sprint("thr", order))
 		l := NewLog(threadID, 0)
 		for n, i := range order {
 			apply(t, s, Session(threadID, i))
