@@ -111,23 +111,33 @@ func anyJSON(text string) jsontext.Value {
 }
 
 // report follows a final answer, which has a messageId of its own. It is what the model said, so the turn's message has it
-// too: many frontends show messages and no reports.
+// too: many frontends show messages and no reports. As a whole it is told with that message, for until the turn ends it may
+// be given up.
 func (p *Projector) report(b event.FinalAnswer) {
-	r := &p.run
-	id := r.id + "-" + b.BlockID
-	switch {
-	case b.Stage == event.Start:
-		r.answer = b
-	case b.Stage == event.Delta && b.Delta != "":
+	id := p.run.id + "-" + b.BlockID
+	if b.Stage == event.Delta && b.Delta != "" {
 		p.tell(FinalAnswerStreaming{Content: b.Delta, MessageID: id})
-	case b.Stage == event.Stop && b.Discarded:
-		p.tell(FinalAnswerStreaming{IsComplete: true, MessageID: id})
-	case b.Stage == event.Stop:
-		p.tell(FinalAnswer{
-			Content: b.Content, Title: cmp.Or(b.Title, r.answer.Title), Format: cmp.Or(b.Format, r.answer.Format), MessageID: id,
-		})
 	}
-	p.prose(b.Block, block{kind: event.NameText, text: b.Content}, b.Delta)
+	if b.Stage == event.Stop && b.Discarded {
+		p.tell(FinalAnswerStreaming{IsComplete: true, MessageID: id})
+	}
+	whole := &FinalAnswer{Title: b.Title, Format: b.Format, MessageID: id}
+	p.prose(b.Block, block{kind: event.NameText, text: b.Content, report: whole}, b.Delta)
+}
+
+// reports tells the final answers of a turn, or that those of a turn which was cut short end here.
+func (p *Projector) reports(cut bool) {
+	for _, b := range p.run.message.blocks {
+		if b.report == nil {
+			continue
+		}
+		if cut {
+			p.tell(FinalAnswerStreaming{IsComplete: true, MessageID: b.report.MessageID})
+			continue
+		}
+		b.report.Content = b.text
+		p.tell(*b.report)
+	}
 }
 
 // ask tells what the client must do: once for frontends that know how, once for people who read it in any other.

@@ -1,6 +1,7 @@
 package tarko
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ type block struct {
 	callID string
 	tool   string
 	args   jsontext.Value // of a call, when it has ended
+	report *FinalAnswer   // of a text that is one
 }
 
 func (m *message) find(blockID string) *block {
@@ -64,7 +66,15 @@ func (p *Projector) prose(at event.Block, b block, delta string) {
 	case at.Stage == event.Stop:
 		if open := m.find(at.BlockID); open != nil {
 			open.text, open.ended = b.text, p.at.Time
+			open.entitle(b.report)
 		}
+	}
+}
+
+// entitle takes over the title and the format of a final answer that its start did not tell.
+func (b *block) entitle(at *FinalAnswer) {
+	if b.report != nil && at != nil {
+		b.report.Title, b.report.Format = cmp.Or(at.Title, b.report.Title), cmp.Or(at.Format, b.report.Format)
 	}
 }
 
@@ -177,6 +187,7 @@ func (p *Projector) finish(reason string, measured event.UsageSoFar) {
 		p.open()
 	}
 	p.thoughts()
+	p.reports(reason == FinishAbort || reason == FinishError)
 	text := m.text(event.NameText)
 	said := AssistantMessage{
 		Content: text, RawContent: text, FinishReason: reason, MessageID: m.id,

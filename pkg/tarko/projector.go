@@ -45,7 +45,6 @@ type run struct {
 	input   Content
 	turns   int
 	message message
-	answer  event.FinalAnswer
 	tools   map[string]ToolInfo // by name, of those that were called
 	outputs map[string]event.ToolOutput
 }

@@ -79,8 +79,8 @@ func plannerTraffic(t *testing.T, r tarkotest.Recording) [][]byte {
 	var traffic [][]byte
 	turn := 0
 	for _, e := range r.Events {
-		switch tarko.Type(e.Type) {
-		case tarko.TypePlanUpdate, tarko.TypePlanFinish:
+		switch e.Type {
+		case string(tarko.TypePlanUpdate), string(tarko.TypePlanFinish):
 			var args struct {
 				Steps   []tarko.PlanStep `json:"steps,omitempty"`
 				Summary string           `json:"summary,omitempty"`
@@ -90,7 +90,7 @@ func plannerTraffic(t *testing.T, r tarkotest.Recording) [][]byte {
 			}
 			args.Summary = head(args.Summary, 200)
 			traffic = append(traffic, speak(t, "", "plan", encoded(t, args)))
-		case tarko.TypeAssistantMessage:
+		case string(tarko.TypeAssistantMessage):
 			if turn == len(r.Turns) {
 				traffic = append(traffic, speak(t, "finished", "", nil)) // Tarko's own words
 				continue
