@@ -1,12 +1,14 @@
 package gateway_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway"
@@ -98,6 +100,29 @@ func TestASteerWithAKeyIsRecordedOnce(t *testing.T) {
 	other, _ := b.accepted(hello)
 	if a := b.post("/v1/requests/"+other+"/steer", extra, key...); a.status != http.StatusAccepted || a.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("the same key for another request: got %d %s", a.status, a.body)
+	}
+}
+
+func TestARequestIsSteeredSoOftenAndNoMore(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	requestID, _ := b.accepted(hello)
+	path := "/v1/requests/" + requestID + "/steer"
+	if a := b.post(path, steer("hm"), "Idempotency-Key", "k"); a.status != http.StatusAccepted {
+		t.Fatalf("got %d %s", a.status, a.body)
+	}
+	for i := range 99 {
+		s := command.Steer{RequestID: requestID, SteerID: fmt.Sprint("more_", i), By: "dev"}
+		if _, _, err := b.bus.Steer(t.Context(), b.log(requestID).Tenant, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := b.post(path, steer("once more"))
+	if f := a.failure(t); a.status != http.StatusTooManyRequests || f.Code != fault.RateLimitExceeded || f.Retryable {
+		t.Errorf("got %d %s, want to be told that it is enough", a.status, a.body)
+	}
+	if a := b.post(path, steer("hm"), "Idempotency-Key", "k"); a.status != http.StatusAccepted {
+		t.Errorf("a retry: got %d %s", a.status, a.body)
 	}
 }
 

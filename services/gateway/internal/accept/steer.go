@@ -11,9 +11,12 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
+// maxSteers is how often a request may be steered. Each steer is kept with it, and read by the model.
+const maxSteers = 100
+
 // Steer records what somebody says to a request that runs or waits, or says why not: fault.RequestFinished,
-// IdempotencyMismatch, MessageTooLarge, Unavailable. Replayed says that the same steer was recorded before. Whoever runs
-// the request may have ended it in the same moment: then nobody reads the steer.
+// IdempotencyMismatch, MessageTooLarge, RateLimitExceeded, Unavailable. Replayed says that the same steer was recorded
+// before. Whoever runs the request may have ended it in the same moment: then nobody reads the steer.
 func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (replayed bool, err error) {
 	if r.Past {
 		return false, finished()
@@ -25,8 +28,16 @@ func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (re
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return false, access.Unavailable(err)
 	}
-	if last.Terminal() {
-		return d.steered(ctx, r, s)
+	said, before, err := d.said(ctx, r, s.SteerID)
+	switch {
+	case err != nil:
+		return false, access.Unavailable(err)
+	case before != nil: // a retry of a steer that came in time is none that comes too late
+		return true, same(*before, s)
+	case last.Terminal():
+		return false, finished()
+	case said >= maxSteers:
+		return false, steeredEnough()
 	}
 	stored, first, err := d.bus.Steer(ctx, r.Tenant, s)
 	if err != nil {
@@ -35,17 +46,18 @@ func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (re
 	return !first, same(stored, s)
 }
 
-// steered answers for a request that has ended: a retry of a steer that came in time is none that comes too late.
-func (d *Desk) steered(ctx context.Context, r access.Request, s command.Steer) (replayed bool, err error) {
+// said counts the steers of a request, and finds the one with an id; nil = there is none.
+func (d *Desk) said(ctx context.Context, r access.Request, steerID string) (count int, found *command.Steer, err error) {
 	for stored, err := range d.bus.Steers(ctx, r.Log(), 0) {
 		if err != nil {
-			return false, access.Unavailable(err)
+			return count, nil, err
 		}
-		if stored.SteerID == s.SteerID {
-			return true, same(stored.Steer, s)
+		if stored.SteerID == steerID {
+			found = &stored.Steer
 		}
+		count++
 	}
-	return false, finished()
+	return count, found, nil
 }
 
 // same is a fault unless both say the same.
@@ -66,4 +78,10 @@ func same(stored, s command.Steer) error {
 
 func finished() error {
 	return fault.New(fault.RequestFinished, "the request has ended; say it in a follow-up")
+}
+
+func steeredEnough() error {
+	f := fault.New(fault.RateLimitExceeded, "the request was steered %d times, which is the most; say it in a follow-up", maxSteers)
+	f.Retryable = false
+	return f
 }
