@@ -112,18 +112,18 @@ func TestAttackCursors(t *testing.T) {
 		}
 		tap := b.nats.Tap(t)
 		for _, cursor := range cursors {
-			a := b.get(r.at(to) + "?after=" + url.QueryEscape(cursor))
-			if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat {
+			a := b.get(r.with(to, "after="+url.QueryEscape(cursor)))
+			if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"code":"`+string(fault.InvalidMessageFormat)+`"`) {
 				t.Errorf("%s after %.40q: got %d %.200s, want 400", r, cursor, a.status, a.body)
 			}
 			if strings.ContainsAny(cursor, "\r\n\x00") {
 				continue // no header can carry it: see TestAttackHeaders
 			}
-			a = b.get(r.at(to), "Last-Event-ID", cursor)
+			a = b.get(r.with(to, ""), "Last-Event-ID", cursor)
 			if a.status != http.StatusBadRequest {
 				t.Errorf("%s with Last-Event-ID %.40q: got %d, want 400", r, cursor, a.status)
 			}
-			a = b.get(r.at(to)+"?after="+b.bus.Incarnation()+"-0", "Last-Event-ID", cursor)
+			a = b.get(r.with(to, "after="+b.bus.Incarnation()+"-0"), "Last-Event-ID", cursor)
 			if a.status != http.StatusBadRequest {
 				t.Errorf("%s with %.40q beside a good cursor: got %d, want 400", r, cursor, a.status)
 			}

@@ -55,6 +55,14 @@ func (r route) at(to target) string {
 	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none").Replace(r.path)
 }
 
+// with is at with parameters in its URL: the session among them, where the path has no place for it.
+func (r route) with(to target, parameters string) string {
+	if strings.HasPrefix(r.path, "/api/v1/") {
+		parameters = "sessionId=" + to.threadID + "&" + parameters
+	}
+	return r.at(to) + "?" + parameters
+}
+
 // running starts a request that never ends, and has said something.
 func (b *bench) running() target {
 	b.t.Helper()

@@ -89,10 +89,15 @@ func New(d Deps) (*Gateway, error) {
 	limits := d.Config.Gateway
 	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
 	desk := accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
+	logs := stream.NewLogs(d.Bus, d.History, meter)
+	mount, err := newSessions(d, guard, desk, logs)
+	if err != nil {
+		return nil, err
+	}
 	handler, err := api.New(api.Deps{
 		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
-		Desk: desk, Logs: stream.NewLogs(d.Bus, d.History, meter),
-		Streamer: streamer, Meter: meter, Config: d.Config, Speakers: speakers(),
+		Desk: desk, Logs: logs, Streamer: streamer, Meter: meter, Config: d.Config,
+		Speakers: speakers(), Mounts: []api.Mount{mount},
 		Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
 	})
 	if err != nil {

@@ -1,0 +1,267 @@
+package sessions
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxEvents bounds a list of events without a limit.
+const maxEvents = 10_000
+
+// selection is which events of a session somebody wants.
+type selection struct {
+	nested       bool
+	types        []string // none = all; one that ends with '*' is a prefix (S0, Event Filtering)
+	since, until time.Time
+	limit        int // 0 = all of them, up to maxEvents
+	offset       int
+}
+
+func selected(c *api.Call) (sel selection, err error) {
+	if sel.nested, err = wantsProtocol(c); err != nil {
+		return sel, err
+	}
+	if sel.limit, err = number(c, "limit", maxEvents); err != nil {
+		return sel, err
+	}
+	if sel.offset, err = number(c, "offset", 1<<30); err != nil {
+		return sel, err
+	}
+	if sel.since, err = moment(c, "since"); err != nil {
+		return sel, err
+	}
+	if sel.until, err = moment(c, "until"); err != nil {
+		return sel, err
+	}
+	sel.types = c.Words("type")
+	if len(sel.types) > 100 {
+		return sel, invalid("type has more than 100 entries")
+	}
+	if sel.limit == 0 && !c.Query().Has("limit") {
+		sel.limit = maxEvents
+	}
+	return sel, nil
+}
+
+// moment reads a time from the URL: in milliseconds, as events have it, or in words.
+func moment(c *api.Call, name string) (time.Time, error) {
+	text := c.Query().Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
+		return time.UnixMilli(ms), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, invalid("%s must be a time in milliseconds, or like 2026-01-31T12:00:00Z", name)
+	}
+	return t, nil
+}
+
+func (sel selection) wants(e eventstream.Event) bool {
+	switch {
+	case tarko.Type(e.Type).IsStreaming():
+		return false
+	case !sel.since.IsZero() && e.Time.Before(sel.since), !sel.until.IsZero() && !e.Time.Before(sel.until):
+		return false
+	}
+	return len(sel.types) == 0 || slices.ContainsFunc(sel.types, func(t string) bool {
+		prefix, open := strings.CutSuffix(t, "*")
+		return t == e.Type || open && strings.HasPrefix(e.Type, prefix)
+	})
+}
+
+// page is a list of events (S0, GET /api/v1/sessions/events). Total counts all that were selected.
+type page struct {
+	Events  []jsontext.Value `json:"events"`
+	Total   int              `json:"total"`
+	HasMore bool             `json:"hasMore"`
+}
+
+// list gives the events of a session that were selected, in the order of its log. Increments are never among them.
+func (s *Sessions) list(ctx context.Context, found session, sel selection) (page, error) {
+	l := lister{selection: sel, page: page{Events: []jsontext.Value{}}, form: eventstream.Event.AppendFlat}
+	projector := tarko.NewProjector(tarko.Flat)
+	if sel.nested {
+		l.form, projector = eventstream.Event.AppendNested, tarko.NewProjector(tarko.Nested)
+		noted, err := s.noted(ctx, found)
+		if err != nil {
+			return page{}, err
+		}
+		if err := l.add(tarko.SessionStarted(noted.ThreadID, noted.AgentID, noted.CreatedAt)); err != nil {
+			return page{}, err
+		}
+	}
+	ref := query.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID}
+	for part, err := range s.History.AllThreadFrames(ctx, query.ThreadFramesQuery{ThreadRef: ref, Limit: 2000}) {
+		if err != nil {
+			return page{}, err
+		}
+		for _, frame := range part.Frames {
+			if err := l.project(projector, frame.Event()); err != nil {
+				return page{}, err
+			}
+		}
+	}
+	l.page.HasMore = sel.offset+len(l.page.Events) < l.page.Total
+	return l.page, nil
+}
+
+// lister makes a page of a session's events.
+type lister struct {
+	selection
+	page page
+	form func(eventstream.Event, []byte) ([]byte, error)
+}
+
+func (l *lister) project(p *tarko.Projector, f event.Frame) error {
+	for line := range f.Each() {
+		e, err := event.Decode(line.JSON)
+		e.ID = event.NewCursor(f.Incarnation, line.N)
+		if err != nil {
+			return err
+		}
+		told, err := p.Project(e)
+		if err != nil {
+			return err
+		}
+		for _, one := range told {
+			if err := l.add(one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *lister) add(e eventstream.Event) error {
+	if !l.wants(e) {
+		return nil
+	}
+	place := l.page.Total
+	l.page.Total++
+	if place < l.offset || len(l.page.Events) >= l.limit {
+		return nil
+	}
+	text, err := l.form(e, nil)
+	if err != nil {
+		return err
+	}
+	l.page.Events = append(l.page.Events, text)
+	return nil
+}
+
+func (s *Sessions) getEvents(c *api.Call) error {
+	sel, err := selected(c)
+	if err != nil {
+		return err
+	}
+	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+	if err != nil {
+		return err
+	}
+	events, err := s.list(c.Context(), found, sel)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, events)
+}
+
+// latest is the answer of getLatest.
+type latest struct {
+	SessionID   string `json:"sessionId"`
+	SessionInfo info   `json:"sessionInfo"`
+	page
+}
+
+// getLatest lists the events of the session that changed last.
+func (s *Sessions) getLatest(c *api.Call) error {
+	sel, err := selected(c)
+	if err != nil {
+		return err
+	}
+	p := c.Principal()
+	newest, err := s.History.Sessions(c.Context(), query.ThreadsQuery{Tenant: p.Tenant, Owner: p.Subject, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(newest.Sessions) == 0 {
+		return c.Reply(http.StatusNotFound, failure{"No sessions found"})
+	}
+	noted := asSession(newest.Sessions[0])
+	found, err := s.find(c.Context(), p, noted.ThreadID)
+	if err != nil {
+		return err
+	}
+	events, err := s.list(c.Context(), found, sel)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, latest{noted.ThreadID, s.info(noted), events})
+}
+
+// getEventStream streams a session, query after query, until the client leaves or the session is deleted (S0, React
+// Integration). It begins with what runs, or with the next query; with from=start at the beginning; or behind a cursor.
+func (s *Sessions) getEventStream(c *api.Call) error {
+	d, err := s.Speech.of(c, s.Speech.Session, s.Speech.SessionProtocol)
+	if err != nil {
+		return err
+	}
+	frames, err := s.join(c)
+	if err != nil {
+		return err
+	}
+	enc, err := c.Encoder(d, dialect.Options{From: frames.Rewind(), Place: frames.Place})
+	if err != nil {
+		frames.Close()
+		return err
+	}
+	answer := c.Follows(frames)
+	answer.Encoder = enc
+	return c.Stream(answer)
+}
+
+// join opens the stream of a session where the client wants it to begin.
+func (s *Sessions) join(c *api.Call) (*stream.Thread, error) {
+	defer c.Hurry()()
+	cursor, err := c.Cursor()
+	if err != nil {
+		return nil, err
+	}
+	switch from := c.Query().Get("from"); {
+	case from != "" && from != "start":
+		return nil, invalid("from=%.40q: use start, or leave it out", from)
+	case from == "start" && cursor == "":
+		cursor = stream.Beginning
+	}
+	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+	if err != nil {
+		return nil, err
+	}
+	at := found.thread
+	if cursor == "" { // what runs may have others waiting behind it
+		if at, err = s.Desk.Running(c.Context(), found.tenant, at); err != nil {
+			return nil, access.Unavailable(err)
+		}
+	}
+	frames, reset, err := s.Logs.OpenThread(c.Context(), found.tenant, at, cursor)
+	if err == nil {
+		c.Named(at.ThreadID, reset)
+	}
+	return frames, err
+}

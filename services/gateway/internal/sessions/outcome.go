@@ -1,0 +1,114 @@
+package sessions
+
+import (
+	"fmt"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// outcome is what came of a query: Tarko's server answers with the result, S0 with the response and the events.
+type outcome struct {
+	SessionID string           `json:"sessionId,omitempty"` // that the call has made
+	Result    jsontext.Value   `json:"result,omitzero"`     // the last assistant_message, flat
+	Response  string           `json:"response"`            // its content
+	Events    []jsontext.Value `json:"events"`              // of the query, nested, without increments
+
+	failure *event.Error
+	flat    *tarko.Projector
+	nested  *tarko.Projector
+}
+
+func newOutcome(made string) *outcome {
+	return &outcome{
+		SessionID: made, Events: []jsontext.Value{}, flat: tarko.NewProjector(tarko.Flat), nested: tarko.NewProjector(tarko.Nested),
+	}
+}
+
+// add takes the next frame of the query's log.
+func (o *outcome) add(f event.Frame) error {
+	for line := range f.Each() {
+		e, err := event.Decode(line.JSON)
+		e.ID = event.NewCursor(f.Incarnation, line.N)
+		if err != nil {
+			return fmt.Errorf("event %d: %w", line.N, err)
+		}
+		if failure, ok := e.Body.(event.Error); ok {
+			o.failure = &failure
+		}
+		if err := o.tell(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *outcome) tell(e event.Event) error {
+	nested, err := o.nested.Project(e)
+	if err != nil {
+		return err
+	}
+	if o.Events, err = appendAll(o.Events, nested, eventstream.Event.AppendNested); err != nil {
+		return err
+	}
+	flat, err := o.flat.Project(e)
+	if err != nil {
+		return err
+	}
+	for _, one := range flat {
+		if one.Type != string(tarko.TypeAssistantMessage) {
+			continue
+		}
+		var said tarko.AssistantMessage
+		if err := one.Decode(&said); err != nil {
+			return err
+		}
+		o.Response = said.Content
+		if o.Result, err = one.AppendFlat(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed is how Tarko's server tells that a query went wrong.
+type failed struct {
+	SessionID string `json:"sessionId,omitempty"`
+	Success   bool   `json:"success"`
+	Error     reason `json:"error"`
+}
+
+type reason struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Details details `json:"details"`
+}
+
+type details struct {
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+}
+
+func (o *outcome) failed() failed {
+	e := o.failure
+	return failed{o.SessionID, false, reason{"AGENT_EXECUTION_ERROR", e.Message, details{string(e.Code), e.Retryable}}}
+}
+
+// appendAll encodes events, without increments, in a form.
+func appendAll(
+	dst []jsontext.Value, events []eventstream.Event, form func(eventstream.Event, []byte) ([]byte, error),
+) ([]jsontext.Value, error) {
+	for _, one := range events {
+		if tarko.Type(one.Type).IsStreaming() {
+			continue
+		}
+		text, err := form(one, nil)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, text)
+	}
+	return dst, nil
+}

@@ -1,0 +1,204 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of what is noted on a session.
+const (
+	maxName     = 500 // characters
+	maxTags     = 50
+	maxTag      = 100 // characters
+	maxMetadata = 64 << 10
+	maxSettings = 16 << 10
+)
+
+// attempts is how often a change is tried again that somebody else's change has overtaken.
+const attempts = 5
+
+// failure is an error as Tarko's clients read it.
+type failure struct {
+	Error string `json:"error"`
+}
+
+// mustFind is find for the first id that a call gives, in its URL or its body.
+func (s *Sessions) mustFind(c *api.Call, ids ...string) (session, error) {
+	for _, one := range ids {
+		if one != "" {
+			return s.find(c.Context(), c.Principal(), one)
+		}
+	}
+	return session{}, invalid("Session ID is required")
+}
+
+// session is a thread with what is noted on it.
+type session struct {
+	tenant string
+	thread bus.ThreadRecord
+	record bus.SessionRecord // zero = nothing is noted
+}
+
+// find returns a session that the principal may see.
+func (s *Sessions) find(ctx context.Context, p auth.Principal, sessionID string) (session, error) {
+	thread, err := s.Guard.Thread(ctx, p, sessionID)
+	if fault.CodeOf(err) == fault.ThreadNotFound {
+		return session{}, fault.Wrap(err, fault.ThreadNotFound, "Session not found")
+	}
+	if err != nil {
+		return session{}, err
+	}
+	record, err := s.Bus.Session(ctx, p.Tenant, sessionID)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return session{}, access.Unavailable(err)
+	}
+	return session{p.Tenant, thread, record}, nil
+}
+
+// noted is what is noted on a session: by its record, by history where the bus has forgotten that, or by nobody.
+func (s *Sessions) noted(ctx context.Context, found session) (command.Session, error) {
+	if found.record.ThreadID != "" {
+		return found.record.Session, nil
+	}
+	told, err := s.History.Session(ctx, query.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	if err != nil {
+		return command.Session{}, err
+	}
+	return asSession(told), nil
+}
+
+// change lets edit change what is noted on a session, and writes it.
+func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Session) error) (info, error) {
+	ctx, p := c.Context(), c.Principal()
+	for range attempts {
+		found, err := s.mustFind(c, sessionID)
+		if err != nil {
+			return info{}, err
+		}
+		next, err := s.noted(ctx, found)
+		if err != nil {
+			return info{}, err
+		}
+		next.UpdatedAt = time.Now().UTC()
+		if err := edit(&next); err != nil {
+			return info{}, err
+		}
+		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, found.record)
+		if err == nil {
+			return s.info(written.Session), nil
+		}
+		if !errors.Is(err, bus.ErrConflict) {
+			return info{}, access.Unavailable(err)
+		}
+	}
+	return info{}, fault.New(fault.Unavailable, "Others change this session at the same time; try again")
+}
+
+// draft is what a client may say of a session that it creates.
+type draft struct {
+	Name            string         `json:"name"`
+	Tags            []string       `json:"tags"`
+	Agent           string         `json:"agent"` // ours: who answers
+	Metadata        jsontext.Value `json:"metadata"`
+	RuntimeSettings jsontext.Value `json:"runtimeSettings"`
+	AgentOptions    jsontext.Value `json:"agentOptions"`
+}
+
+// begin makes a session of a draft.
+func (s *Sessions) begin(c *api.Call, d draft) (command.Session, error) {
+	if err := s.check(d); err != nil {
+		return command.Session{}, err
+	}
+	p, now := c.Principal(), time.Now().UTC()
+	made := command.Session{
+		ThreadID: id.New(id.Thread), Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
+	}
+	if d.Agent != "" {
+		made.AgentID = d.Agent
+	}
+	if err := s.settle(&made, d.RuntimeSettings); err != nil {
+		return made, err
+	}
+	for _, more := range []jsontext.Value{d.Metadata, options(d.AgentOptions)} {
+		if err := merge(&made, more); err != nil {
+			return made, err
+		}
+	}
+	written, err := s.Bus.SwapSession(c.Context(), p.Tenant, made, bus.SessionRecord{})
+	if err != nil {
+		return made, access.Unavailable(err)
+	}
+	return written.Session, nil
+}
+
+func (s *Sessions) check(d draft) error {
+	if _, ok := s.Config.Agents[d.Agent]; d.Agent != "" && !ok {
+		return noAgent(d.Agent)
+	}
+	if err := checkName(d.Name); err != nil {
+		return err
+	}
+	if err := object("agentOptions", d.AgentOptions, maxSettings); err != nil {
+		return err
+	}
+	return checkTags(d.Tags)
+}
+
+func checkName(name string) error {
+	if utf8.RuneCountInString(name) > maxName {
+		return invalid("name is longer than %d characters", maxName)
+	}
+	return nil
+}
+
+func checkTags(tags []string) error {
+	if len(tags) > maxTags {
+		return invalid("tags has more than %d entries", maxTags)
+	}
+	if slices.ContainsFunc(tags, func(tag string) bool { return utf8.RuneCountInString(tag) > maxTag }) {
+		return invalid("tags has an entry of more than %d characters", maxTag)
+	}
+	return nil
+}
+
+func noAgent(name string) error {
+	return fault.New(fault.AgentNotFound, "There is no agent %.64q", name)
+}
+
+// answering says who answers a session's queries, and with which model ("" = the agent's own). A model of another
+// provider than the agent's is that of an agent which has it.
+func (s *Sessions) answering(noted command.Session) (agentID, model string, err error) {
+	agentID = noted.AgentID
+	agent, ok := s.Config.Agents[agentID]
+	if noted.Model == nil {
+		if !ok {
+			return "", "", noAgent(agentID)
+		}
+		return agentID, "", nil
+	}
+	if ok && agent.Backend == noted.Model.Provider {
+		return agentID, noted.Model.ID, nil
+	}
+	for _, name := range s.agents {
+		if has(s.Config.Agents[name], *noted.Model) {
+			return name, noted.Model.ID, nil
+		}
+	}
+	return "", "", fault.New(fault.AgentNotFound, "There is no model %.64q of %.64q any more", noted.Model.ID, noted.Model.Provider)
+}
+
+func has(a config.Agent, m command.Model) bool { return a.Backend == m.Provider && a.Model == m.ID }

@@ -1,0 +1,50 @@
+// Package sessions answers the routes of Tarko's server: those of S0.D and those that its own clients really use. A
+// session is a thread and a query is a request, so that whatever is done here is seen through every other dialect.
+//
+// Read routes.go for the list, session.go for what a session is, and query.go for what happens to a query.
+package sessions
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/agentbus/agentbus/services/gateway/internal/workspace"
+)
+
+// Deps are what sessions are answered from. Every member is needed.
+type Deps struct {
+	Bus       *bus.Bus
+	History   query.Client
+	Guard     *access.Guard
+	Desk      *accept.Desk
+	Logs      *stream.Logs
+	Speech    Speech
+	Workspace *workspace.Workspace
+	Config    config.Config
+	Build     Build
+}
+
+// Sessions answers for all sessions. It is safe for concurrent use.
+type Sessions struct {
+	Deps
+	agents []string // by name
+	agent  string   // of a session that names none
+}
+
+// New returns sessions. An agent that the configuration names and does not have is an error.
+func New(d Deps) (*Sessions, error) {
+	s := &Sessions{Deps: d, agents: slices.Sorted(maps.Keys(d.Config.Agents))}
+	s.agent = cmp.Or(d.Config.Gateway.Sessions.Agent, config.DefaultAgent)
+	if _, ok := d.Config.Agents[s.agent]; !ok && d.Config.Gateway.Sessions.Agent != "" {
+		return nil, fmt.Errorf("gateway.sessions.agent: there is no agent %q; use one of %v", s.agent, s.agents)
+	}
+	return s, nil
+}

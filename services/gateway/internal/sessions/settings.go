@@ -1,0 +1,169 @@
+package sessions
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// settingAgent is the one setting that has a meaning here: who answers. All others are kept for the client.
+const settingAgent = "agent"
+
+// schema describes the settings, as a JSON Schema that clients make a form of.
+type schema struct {
+	Type       string            `json:"type"`
+	Properties map[string]choice `json:"properties"`
+}
+
+type choice struct {
+	Type    string   `json:"type"`
+	Title   string   `json:"title"`
+	Enum    []string `json:"enum"`
+	Default string   `json:"default"`
+}
+
+// settings is the answer of getSettings.
+type settings struct {
+	Schema        schema                    `json:"schema"`
+	CurrentValues map[string]jsontext.Value `json:"currentValues"`
+}
+
+// getSettings shows what can be set and what is: for a session that does not exist, what one begins with.
+func (s *Sessions) getSettings(c *api.Call) error {
+	sessionID := c.Query().Get("sessionId")
+	noted := command.Session{AgentID: s.agent}
+	if sessionID != "" {
+		found, err := s.find(c.Context(), c.Principal(), sessionID)
+		switch {
+		case isNotFound(err):
+		case err != nil:
+			return err
+		default:
+			if noted, err = s.noted(c.Context(), found); err != nil {
+				return err
+			}
+		}
+	}
+	values, err := current(noted)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, settings{s.schema(), values})
+}
+
+// schema offers the agents, where there is a choice.
+func (s *Sessions) schema() schema {
+	properties := map[string]choice{}
+	if len(s.agents) > 1 {
+		properties[settingAgent] = choice{"string", "Agent", s.agents, s.agent}
+	}
+	return schema{"object", properties}
+}
+
+func current(n command.Session) (map[string]jsontext.Value, error) {
+	values := map[string]jsontext.Value{}
+	if len(n.RuntimeSettings) > 0 {
+		if err := json.Unmarshal(n.RuntimeSettings, &values); err != nil {
+			return nil, err
+		}
+	}
+	name, err := json.Marshal(n.AgentID)
+	values[settingAgent] = name
+	return values, err
+}
+
+// settle takes over settings. They replace those that there were.
+func (s *Sessions) settle(n *command.Session, values jsontext.Value) error {
+	if err := object("runtimeSettings", values, maxSettings); err != nil || len(values) == 0 {
+		return err
+	}
+	var known struct {
+		Agent string `json:"agent"`
+	}
+	if err := json.Unmarshal(values, &known); err != nil {
+		return invalid("runtimeSettings.agent must be a string")
+	}
+	if known.Agent != "" && !slices.Contains(s.agents, known.Agent) {
+		return invalid("runtimeSettings.agent must be one of %v", s.agents)
+	}
+	if known.Agent != "" {
+		n.AgentID = known.Agent
+	}
+	n.RuntimeSettings = values.Clone()
+	return n.RuntimeSettings.Compact()
+}
+
+// postSettings changes the settings of a session. They count from its next query on.
+func (s *Sessions) postSettings(c *api.Call) error {
+	var in struct {
+		SessionID       string         `json:"sessionId"`
+		RuntimeSettings jsontext.Value `json:"runtimeSettings"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	changed, err := s.change(c, in.SessionID, func(n *command.Session) error {
+		if len(in.RuntimeSettings) == 0 {
+			return invalid("Runtime settings object is required")
+		}
+		return s.settle(n, in.RuntimeSettings)
+	})
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]any{
+		"success": true, "session": changed, "sessionInfo": changed, "runtimeSettings": in.RuntimeSettings,
+	})
+}
+
+// model is one that a session may be answered by.
+type model struct {
+	command.Model
+	DisplayName string `json:"displayName"`
+}
+
+// models lists the models of the agents.
+func (s *Sessions) models() []model {
+	models := []model{}
+	for _, name := range s.agents {
+		agent := s.Config.Agents[name]
+		one := command.Model{Provider: agent.Backend, ID: agent.Model}
+		if agent.Model != "" && !slices.ContainsFunc(models, func(m model) bool { return m.Model == one }) {
+			models = append(models, model{one, agent.Model})
+		}
+	}
+	return models
+}
+
+func (s *Sessions) getModels(c *api.Call) error {
+	return c.Reply(http.StatusOK, map[string][]model{"models": s.models()})
+}
+
+// postModel chooses the model that answers a session from its next query on.
+func (s *Sessions) postModel(c *api.Call) error {
+	var in struct {
+		SessionID string         `json:"sessionId"`
+		Model     *command.Model `json:"model"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	if in.SessionID == "" || in.Model == nil || in.Model.Provider == "" || in.Model.ID == "" {
+		return invalid("Missing required parameters: sessionId, model.provider, model.id")
+	}
+	changed, err := s.change(c, in.SessionID, func(n *command.Session) error {
+		if !slices.ContainsFunc(s.models(), func(m model) bool { return m.Model == *in.Model }) {
+			return invalid("Invalid model configuration: GET /api/v1/models lists what there is")
+		}
+		n.Model = in.Model
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]any{"success": true, "sessionInfo": changed})
+}

@@ -1,0 +1,122 @@
+package sessions
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+//go:embed share.html
+var shareHTML string
+
+var sharePage = template.Must(template.New("share").Parse(shareHTML))
+
+// shareConfig is the answer of getShareConfig.
+type shareConfig struct {
+	HasShareProvider bool   `json:"hasShareProvider"`
+	ShareProvider    string `json:"shareProvider"`
+}
+
+// getShareConfig says that sessions are shared as a page: nothing is sent to anybody else.
+func (s *Sessions) getShareConfig(c *api.Call) error {
+	return c.Reply(http.StatusOK, shareConfig{})
+}
+
+// shared is the answer of postShare.
+type shared struct {
+	Success   bool   `json:"success"`
+	SessionID string `json:"sessionId"`
+	HTML      string `json:"html"`
+}
+
+// postShare makes a page of a session that needs no server: what was said and done, and the events as data.
+func (s *Sessions) postShare(c *api.Call) error {
+	var in struct {
+		SessionID string `json:"sessionId"`
+		Upload    bool   `json:"upload"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	found, err := s.mustFind(c, c.Query().Get("sessionId"), in.SessionID)
+	if err != nil {
+		return err
+	}
+	if in.Upload {
+		return invalid("No share provider is configured; share without upload, and send the page yourself")
+	}
+	noted, err := s.noted(c.Context(), found)
+	if err != nil {
+		return err
+	}
+	events, err := s.list(c.Context(), found, selection{limit: maxEvents})
+	if err != nil {
+		return err
+	}
+	html, err := render(s.info(noted), events.Events)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, shared{true, noted.ThreadID, html})
+}
+
+// told is what the page shows of an event.
+type told struct {
+	Type    tarko.Type     `json:"type"`
+	Name    string         `json:"name"`    // of a tool
+	Content jsontext.Value `json:"content"` // of a message or a result
+	Args    jsontext.Value `json:"arguments"`
+	Message string         `json:"message"` // of a notice
+}
+
+// Text is what was said, or else the JSON of it.
+func (t told) Text() string {
+	value := t.Content
+	if t.Type == tarko.TypeToolCall {
+		value = t.Args
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	if len(value) == 0 {
+		return t.Message
+	}
+	return value.String()
+}
+
+// Shown reports whether people read it.
+func (t told) Shown() bool {
+	switch t.Type {
+	case tarko.TypeUserMessage, tarko.TypeAssistantMessage, tarko.TypeToolCall, tarko.TypeToolResult, tarko.TypeFinalAnswer, tarko.TypeSystem:
+		return t.Text() != ""
+	}
+	return false
+}
+
+func render(about info, events []jsontext.Value) (string, error) {
+	all := make([]told, 0, len(events))
+	for _, one := range events {
+		var t told
+		if err := json.Unmarshal(one, &t); err != nil {
+			return "", fmt.Errorf("share session %s: %w", about.ID, err)
+		}
+		all = append(all, t)
+	}
+	data, err := json.Marshal(map[string]any{"session": about, "events": events}, jsontext.EscapeForHTML(true), json.Deterministic(true))
+	if err != nil {
+		return "", err
+	}
+	var page bytes.Buffer
+	err = sharePage.Execute(&page, map[string]any{
+		"Title": about.Metadata.Name, "Events": all, "Data": template.JS(data), //nolint:gosec // it is JSON without <, > and &
+	})
+	return page.String(), err
+}

@@ -1,0 +1,163 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+)
+
+// state is where a session stands, in Tarko's words.
+type state string
+
+const (
+	idle      state = "idle"
+	executing state = "executing"
+	aborted   state = "aborted" // so ended its last query
+	broken    state = "error"   // so ended its last query
+)
+
+// standing is the answer of getStatus.
+type standing struct {
+	SessionID string `json:"sessionId"`
+	Status    status `json:"status"`
+}
+
+type status struct {
+	IsProcessing bool  `json:"isProcessing"`
+	State        state `json:"state"`
+}
+
+func (s *Sessions) getStatus(c *api.Call) error {
+	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+	if err != nil {
+		return err
+	}
+	now, _, err := s.state(c.Context(), found)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, standing{found.thread.ThreadID, status{now == executing, now}})
+}
+
+// state says where a session stands, and which of its requests runs or ended last ("" = it never had one).
+func (s *Sessions) state(ctx context.Context, found session) (state, string, error) {
+	if found.thread.RequestID == "" {
+		return idle, "", nil
+	}
+	running, err := s.Desk.Running(ctx, found.tenant, found.thread)
+	if err != nil {
+		return "", "", access.Unavailable(err)
+	}
+	log := bus.LogID{Tenant: found.tenant, RequestID: running.RequestID}
+	last, err := s.Bus.Last(ctx, log)
+	if errors.Is(err, bus.ErrNotFound) {
+		now, err := s.unwritten(ctx, log)
+		return now, running.RequestID, err
+	}
+	if err != nil {
+		return "", "", access.Unavailable(err)
+	}
+	if !last.Terminal() {
+		return executing, running.RequestID, nil
+	}
+	return ending(last.Names[len(last.Names)-1]), running.RequestID, nil
+}
+
+func ending(name event.Name) state {
+	switch name {
+	case event.NameAborted:
+		return aborted
+	case event.NameError:
+		return broken
+	default:
+		return idle
+	}
+}
+
+// unwritten is the state of a session whose request has no log on the bus: it is yet to begin, or long ago.
+func (s *Sessions) unwritten(ctx context.Context, log bus.LogID) (state, error) {
+	_, err := s.Bus.Accepted(ctx, log)
+	if err == nil {
+		return executing, nil
+	}
+	if !errors.Is(err, bus.ErrNotFound) {
+		return "", access.Unavailable(err)
+	}
+	told, err := s.History.Request(ctx, query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID})
+	if err != nil {
+		return "", err
+	}
+	switch told.Status {
+	case query.StatusAborted:
+		return aborted, nil
+	case query.StatusError:
+		return broken, nil
+	default:
+		return idle, nil
+	}
+}
+
+// postAbort asks for the end of what runs. Where nothing does, there is no success, and no error either.
+func (s *Sessions) postAbort(c *api.Call) error {
+	found, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	stopped, err := s.abort(c.Context(), found, c.Principal().Subject)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]bool{"success": stopped})
+}
+
+// abort asks for the end of what runs on a session, and reports whether anything does.
+func (s *Sessions) abort(ctx context.Context, found session, by string) (bool, error) {
+	now, requestID, err := s.state(ctx, found)
+	if err != nil || now != executing {
+		return false, err
+	}
+	err = s.Desk.Abort(ctx, found.tenant, command.Abort{RequestID: requestID, By: by, At: time.Now().UTC()})
+	if err != nil {
+		return false, access.Unavailable(err)
+	}
+	return true, nil
+}
+
+// refusal says that another session runs, where only one may.
+type refusal struct {
+	Error            string `json:"error"`
+	RunningSessionID string `json:"runningSessionId"`
+}
+
+// refuseSecond answers for the caller when the configuration wants one session of a tenant at a time and another one
+// runs. It goes by what history knows, which may be a moment behind.
+func (s *Sessions) refuseSecond(c *api.Call) (refused bool, err error) {
+	if !s.Config.Gateway.Sessions.Exclusive {
+		return false, nil
+	}
+	cursor := ""
+	for {
+		open, err := s.History.Open(c.Context(), query.OpenQuery{Before: time.Now().Add(time.Hour), Cursor: cursor})
+		if err != nil {
+			return false, err
+		}
+		for _, one := range open.Requests {
+			if one.Tenant == c.Principal().Tenant {
+				return true, c.Reply(http.StatusConflict, refusal{
+					"Server is in exclusive mode and another session is currently running", one.ThreadID,
+				})
+			}
+		}
+		if cursor = open.NextCursor; cursor == "" {
+			return false, nil
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/service"
+	words "github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/sessions"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/agentbus/agentbus/services/gateway/internal/workspace"
+)
+
+// speech is Tarko's dialect on the routes of its server.
+func speech() sessions.Speech {
+	return sessions.Speech{
+		Query:           tarko.Dialect{},
+		Protocol:        tarko.Dialect{Vocabulary: words.Nested},
+		Session:         tarko.Dialect{Framing: tarko.Session},
+		SessionProtocol: tarko.Dialect{Framing: tarko.Session, Vocabulary: words.Nested},
+	}
+}
+
+// newSessions returns the routes of Tarko's server.
+func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Logs) (api.Mount, error) {
+	folder, err := workspace.Open(d.Config.Gateway.Sessions.Workspace)
+	if err != nil {
+		return api.Mount{}, fmt.Errorf("gateway.sessions.workspace: %w", err)
+	}
+	s, err := sessions.New(sessions.Deps{
+		Bus: d.Bus, History: d.History, Guard: guard, Desk: desk, Logs: logs, Speech: speech(), Workspace: folder,
+		Config: d.Config, Build: build(),
+	})
+	if err != nil {
+		return api.Mount{}, err
+	}
+	return s.Mount(tarko.Dialect{}), nil
+}
+
+// build is which program this is, as far as its build tells.
+func build() sessions.Build {
+	b := sessions.Build{Version: service.Version}
+	about, _ := debug.ReadBuildInfo()
+	if about == nil {
+		return b
+	}
+	for _, s := range about.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.GitHash = s.Value
+		case "vcs.time":
+			if at, err := time.Parse(time.RFC3339, s.Value); err == nil {
+				b.BuildTime = at.UnixMilli()
+			}
+		}
+	}
+	return b
+}
