@@ -20,5 +20,6 @@ type Content struct {
 	Args       jsontext.Value `json:"args,omitzero"`        // tool_use: an object
 	Status     ToolStatus     `json:"status,omitempty"`     // tool_result
 	Summary    string         `json:"summary,omitempty"`    // tool_result
+	Media      []InputPart    `json:"media,omitempty"`      // tool_result: images and files that the tool gave
 	Extra      jsontext.Value `json:",embed"`
 }

@@ -106,7 +106,8 @@ type ToolOutput struct {
 	ToolCallID string         `json:"toolCallId"`
 	Status     ToolStatus     `json:"status"`
 	Content    string         `json:"content,omitempty"`
-	Ref        *ObjectRef     `json:"ref,omitempty"` // instead of content, when it is large
+	Ref        *ObjectRef     `json:"ref,omitempty"`   // instead of content, when it is large
+	Media      []InputPart    `json:"media,omitempty"` // images and files beside the content
 	Extra      jsontext.Value `json:",embed"`
 }
 

@@ -89,6 +89,7 @@ type ToolResult struct {
 	Delta      string         `json:"delta,omitempty"` // what the tool prints while it runs
 	Status     ToolStatus     `json:"status,omitempty"`
 	Summary    string         `json:"summary,omitempty"`
+	Media      []InputPart    `json:"media,omitempty"` // with stop: images and files that the tool gave, by URL or reference
 	ElapsedMS  int64          `json:"elapsedMs,omitzero"`
 	Extra      jsontext.Value `json:",embed"`
 }

@@ -53,10 +53,17 @@ type Result struct {
 	Content string // what the model reads: text, or JSON as text
 	Summary string // one line for people; "" = the start of Content
 
+	// Media are images and files that the model sees beside Content, by URL or with their data: package media says what they may
+	// be. Those that may not, and those behind the first [MaxMedia] of them, are dropped, and operators are told.
+	Media []event.InputPart
+
 	// Events become part of the request's log, before the result: see [event.NewCustom] for what they may be. All of
 	// them together have room for [MaxEventBytes].
 	Events []event.Custom
 }
+
+// MaxMedia is how many images and files a result may bring.
+const MaxMedia = 20
 
 // MaxEventBytes is the most that the data of a result's events may be. Those behind are dropped, and operators are told.
 const MaxEventBytes = 128 << 10

@@ -85,7 +85,7 @@ func (d dispatcher) failed(ctx context.Context, err error) error {
 
 func (d dispatcher) output(ctx context.Context, r command.ToolResult) (loop.Output, error) {
 	output := loop.Output{
-		Status: r.Status, Content: r.Content, Ref: r.Ref, Summary: r.Summary,
+		Status: r.Status, Content: r.Content, Ref: r.Ref, Media: r.Media, Summary: r.Summary,
 		Elapsed: time.Duration(r.ElapsedMS) * time.Millisecond, Events: r.Events,
 	}
 	if r.Ref == nil {

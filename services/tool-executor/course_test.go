@@ -37,6 +37,37 @@ func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
 	}
 }
 
+func TestImagesAndFilesOfAToolGoToTheObjectStore(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	gif := []byte("GIF89a\x01\x00\x01\x00")
+	given := []event.InputPart{
+		{Type: "image", MediaType: "image/gif", Name: "a.gif", Data: gif},
+		{Type: "image", MediaType: "image/png", Data: gif}, // it is none
+		{Type: "file", URL: "file:///etc/passwd"},
+		{Type: "image", URL: "https://example.com/b.png"},
+	}
+	for range tool.MaxMedia {
+		given = append(given, event.InputPart{Type: "file", MediaType: "text/plain", Data: []byte("hi")})
+	}
+	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Media: given}, nil })
+	c := newCall(t, "probe", `{}`)
+	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
+	send(t, b, c)
+	result := await(t, b, c)
+	if len(result.Media) != tool.MaxMedia || result.Summary != `image "a.gif" (image/gif, 10 bytes)` {
+		t.Fatalf("got %d of them, and the summary %q", len(result.Media), result.Summary)
+	}
+	first, second := result.Media[0], result.Media[1]
+	if first.Ref == nil || len(first.Data) > 0 || first.Name != "a.gif" || second.URL != "https://example.com/b.png" {
+		t.Fatalf("got %+v and %+v", first, second)
+	}
+	data, err := b.Object(t.Context(), c.Tenant, c.ThreadID, *first.Ref)
+	if err != nil || string(data) != string(gif) {
+		t.Errorf("the reference leads to %q, %v", data, err)
+	}
+}
+
 func TestWhatAToolEmitsTravelsInItsResult(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)

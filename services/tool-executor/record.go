@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/services/tool-executor/internal/output"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -38,10 +39,13 @@ func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error
 func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Duration) (first bool, err error) {
 	result := command.ToolResult{
 		ToolCallID: j.ToolCallID, Status: v.status, Content: output.Cut(v.content, j.maxOutput()),
-		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Events: v.events,
+		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Media: v.media, Events: v.events,
 	}
 	if result.Summary == "" {
 		result.Summary = output.Summary(result.Content)
+	}
+	if result.Summary == "" && len(v.media) > 0 {
+		result.Summary = output.Summary(media.Describe(v.media[0]))
 	}
 	err = retry(ctx, func(ctx context.Context) error {
 		if err := e.moveOut(ctx, j, &result); err != nil {
@@ -65,8 +69,19 @@ func same(a, b command.ToolResult) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// moveOut puts content that is too large for a record into the object store.
+// moveOut puts content that is too large for a record, and all images and files, into the object store.
 func (e *Executor) moveOut(ctx context.Context, j job, r *command.ToolResult) error {
+	for i := range r.Media {
+		part := &r.Media[i]
+		if len(part.Data) == 0 {
+			continue
+		}
+		ref, err := e.deps.Bus.PutObject(ctx, j.Tenant, j.ThreadID, part.Data)
+		if err != nil {
+			return err
+		}
+		part.Data, part.Ref = nil, &ref
+	}
 	quoted, err := jsontext.AppendQuote(nil, r.Content) // control characters take six bytes each
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/tool-executor/internal/limit"
 )
@@ -17,6 +18,7 @@ type verdict struct {
 	status  event.ToolStatus
 	content string // what the model reads
 	summary string // what clients see; "" = the start of content
+	media   []event.InputPart
 	events  []event.Custom
 }
 
@@ -48,7 +50,8 @@ func (j job) cutOff(what string) verdict {
 func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
 	if err == nil {
 		return verdict{
-			status: event.ToolSuccess, content: result.Content, summary: result.Summary, events: e.events(ctx, j, result.Events),
+			status: event.ToolSuccess, content: result.Content, summary: result.Summary,
+			media: e.media(ctx, j, result.Media), events: e.events(ctx, j, result.Events),
 		}, nil
 	}
 	if p, ok := errors.AsType[*limit.PanicError](err); ok {
@@ -73,6 +76,25 @@ func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err err
 		e.log(ctx, j, "a tool failed", err)
 		return j.cutOff("the tool failed; the operator can see why in the log"), nil
 	}
+}
+
+// media leaves out what is no image or file that may be kept, or is one too many.
+func (e *Executor) media(ctx context.Context, j job, given []event.InputPart) []event.InputPart {
+	var kept []event.InputPart
+	room := media.MaxBytes
+	for i, part := range given {
+		part, err := media.Check(fmt.Sprintf("media[%d]", i), part)
+		if err == nil && (len(kept) == tool.MaxMedia || len(part.Data) > room) {
+			err = fmt.Errorf("a result has at most %d images and files, of %d bytes together", tool.MaxMedia, media.MaxBytes)
+		}
+		if err != nil {
+			e.log(ctx, j, "an image or file of a tool was dropped", err)
+			continue
+		}
+		room -= len(part.Data)
+		kept = append(kept, part)
+	}
+	return kept
 }
 
 // events leaves out what cannot be an event, or has no room.

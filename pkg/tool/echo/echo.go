@@ -29,6 +29,7 @@ const schema = `{
 		"delay": {"type": "string", "description": "How long to take, such as 200ms or 3s; at most 10m."},
 		"fail": {"type": "string", "minLength": 1, "description": "Fail with this message."},
 		"bytes": {"type": "integer", "minimum": 0, "maximum": 4194304, "description": "Repeat the text up to this length."},
+		"image": {"type": "integer", "minimum": 0, "maximum": 1024, "description": "Give a picture of so many pixels each way."},
 		"emit": {
 			"type": "object",
 			"description": "Emit this event.",
@@ -45,6 +46,7 @@ type args struct {
 	Delay string `json:"delay,omitzero"`
 	Fail  string `json:"fail,omitzero"`
 	Bytes int    `json:"bytes,omitzero"`
+	Image int    `json:"image,omitzero"`
 	Emit  *emit  `json:"emit,omitzero"`
 }
 
@@ -81,6 +83,13 @@ func run(ctx context.Context, in args, call tool.Call) (tool.Result, error) {
 	result := tool.Result{Content: in.Text}
 	if in.Bytes > 0 {
 		result.Content, result.Summary = repeat(in.Text, in.Bytes), fmt.Sprintf("%d bytes", in.Bytes)
+	}
+	if in.Image > 0 {
+		part, err := picture(in.Image)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		result.Media = []event.InputPart{part}
 	}
 	if in.Emit == nil {
 		return result, nil

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/echo"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
@@ -18,9 +19,9 @@ func TestEcho(t *testing.T) {
 	t.Parallel()
 	tooltest.Run(t, echo.New(), tooltest.Cases{
 		Good: []string{`{}`, `{"text":"hi"}`, `{"text":"a b","delay":"10ms"}`, `{"bytes":0}`, `{"text":"é","bytes":5}`,
-			`{"emit":{"type":"metric","data":{"n":1}}}`},
+			`{"emit":{"type":"metric","data":{"n":1}}}`, `{"image":8}`},
 		Bad: []string{
-			`{"delay":"soon"}`, `{"delay":5}`, `{"delay":"-1s"}`, `{"delay":"11m"}`, `{"bytes":-1}`, `{"bytes":1e9}`, `{"fail":""}`,
+			`{"delay":"soon"}`, `{"delay":5}`, `{"delay":"-1s"}`, `{"delay":"11m"}`, `{"bytes":-1}`, `{"bytes":1e9}`, `{"fail":""}`, `{"image":1025}`,
 			`{"fail":"as asked"}`, `{"emit":{}}`, `{"emit":{"type":"done"}}`, `{"emit":{"type":"x","data":[1]}}`,
 		},
 		Slow: `{"text":"a b c","delay":"5m"}`,
@@ -52,6 +53,18 @@ func TestEchoFailsWithItsMessage(t *testing.T) {
 	_, err := echo.New().Call(t.Context(), call)
 	if f := fault.From(err); f.Code != fault.ToolError || f.Message != "100% as asked" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestEchoGivesAPicture(t *testing.T) {
+	t.Parallel()
+	call := tool.Call{Args: jsontext.Value(`{"text":"x","image":8}`), Progress: func(string) {}}
+	result, err := echo.New().Call(t.Context(), call)
+	if err != nil || len(result.Media) != 1 {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	if part, err := media.Check("the picture", result.Media[0]); err != nil || media.Type(part.Data) != "image/png" {
+		t.Errorf("got %+v, %v", part, err)
 	}
 }
 

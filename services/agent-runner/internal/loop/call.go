@@ -245,7 +245,7 @@ func (j *journal) result(callID, name, blockID string, output Output, ref *event
 	if err := j.customs(callID, output.Events); err != nil {
 		return err
 	}
-	body := event.ToolOutput{ToolCallID: callID, Status: output.Status, Content: clean(output.Content)}
+	body := event.ToolOutput{ToolCallID: callID, Status: output.Status, Content: clean(output.Content), Media: output.Media}
 	if ref != nil {
 		body.Content, body.Ref = "", ref
 	}
@@ -257,6 +257,6 @@ func (j *journal) result(callID, name, blockID string, output Output, ref *event
 	}
 	return j.emit(event.ToolResult{
 		Block: j.stop(blockID), ToolCallID: callID, Tool: name,
-		Status: output.Status, Summary: output.Summary, ElapsedMS: output.Elapsed.Milliseconds(),
+		Status: output.Status, Summary: output.Summary, Media: output.Media, ElapsedMS: output.Elapsed.Milliseconds(),
 	})
 }

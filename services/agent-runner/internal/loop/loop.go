@@ -40,9 +40,10 @@ type Tools interface {
 // Output is the end of a tool call.
 type Output struct {
 	Status  event.ToolStatus
-	Content string           // what the model reads
-	Ref     *event.ObjectRef // where Content is stored already, if it is
-	Summary string           // what clients see
+	Content string            // what the model reads
+	Ref     *event.ObjectRef  // where Content is stored already, if it is
+	Media   []event.InputPart // images and files beside Content
+	Summary string            // what clients see
 	Elapsed time.Duration
 	Events  []event.Custom // what the tool has emitted
 }

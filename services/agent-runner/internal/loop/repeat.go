@@ -116,7 +116,9 @@ const (
 func (j *journal) discardOpen() error {
 	for _, b := range j.state.Open() {
 		if output, ok := j.state.Output(b.CallID); ok && b.Kind == event.NameToolResult {
-			err := j.emit(event.ToolResult{Block: j.stop(b.ID), ToolCallID: b.CallID, Tool: b.Tool, Status: output.Status})
+			err := j.emit(event.ToolResult{
+				Block: j.stop(b.ID), ToolCallID: b.CallID, Tool: b.Tool, Status: output.Status, Media: output.Media,
+			})
 			if err != nil {
 				return err
 			}

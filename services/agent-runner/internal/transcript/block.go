@@ -32,6 +32,7 @@ type Block struct {
 
 	Status  event.ToolStatus // of results
 	Summary string
+	Media   []event.InputPart
 
 	partial []byte // deltas of an open block
 }
@@ -98,6 +99,7 @@ func (b Block) content() event.Content {
 	case event.NameToolResult:
 		return event.Content{
 			Type: event.ContentToolResult, ToolCallID: b.CallID, Name: b.Tool, Status: b.Status, Summary: b.Summary,
+			Media: b.Media,
 		}
 	default:
 		return event.Content{Type: event.ContentText, Text: b.Text}

@@ -56,7 +56,7 @@ func (s *State) result(b Block) backend.Result {
 	if !ok {
 		output = event.ToolOutput{Status: event.ToolAborted, Content: noResult}
 	}
-	return backend.Result{ID: b.CallID, Name: b.Tool, Content: output.Content, Status: output.Status}
+	return backend.Result{ID: b.CallID, Name: b.Tool, Content: output.Content, Media: output.Media, Status: output.Status}
 }
 
 func userParts(content event.InputContent) []backend.Part {

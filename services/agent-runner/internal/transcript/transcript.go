@@ -71,6 +71,7 @@ func (s *State) fold(e event.Event) {
 		}
 		s.block(b.Block, Block{
 			Kind: event.NameToolResult, CallID: b.ToolCallID, Tool: b.Tool, Status: b.Status, Summary: b.Summary,
+			Media: b.Media,
 		}, "")
 	case event.ToolOutput:
 		s.output(b)

@@ -142,6 +142,7 @@ func finish(m *query.Message, body event.Body) {
 	case event.ToolResult:
 		add(b.Block, event.Content{
 			Type: event.ContentToolResult, ToolCallID: b.ToolCallID, Name: b.Tool, Status: b.Status, Summary: b.Summary,
+			Media: b.Media,
 		})
 	}
 }
