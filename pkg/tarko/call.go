@@ -86,6 +86,10 @@ func (r *run) toolResult(b event.ToolResult) ToolResult {
 		text = output.Content
 	}
 	told.Content = anyJSON(text)
+	if len(b.Media) > 0 && text != "" {
+		told.ProcessedContent = TextContent(text)
+	}
+	told.ProcessedContent = append(told.ProcessedContent, contentOf(b.Media, r.session)...)
 	var extra ToolExtra
 	if b.Status != event.ToolSuccess {
 		told.Error = cmp.Or(b.Summary, text, string(b.Status))
