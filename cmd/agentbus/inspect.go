@@ -13,7 +13,7 @@ import (
 
 type inspectCommand struct {
 	ID       string   `arg:"" name:"request|thread" help:"Id of a request or of a thread."`
-	Format   string   `enum:"native,tarko,protocol" default:"native" help:"How events are written: native; tarko, as Tarko's server sends them; protocol, as Tarko documents them."`
+	Format   string   `enum:"native,tarko,protocol" default:"native" help:"native, tarko (as its server sends), protocol (as it documents)."`
 	Type     []string `help:"Only events of these types, separated by commas."`
 	Since    moment   `help:"Only events from this time on: 2026-01-31T12:00:00Z, or 10m for ten minutes ago."`
 	Until    moment   `help:"Only events before this time."`
