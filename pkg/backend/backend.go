@@ -25,8 +25,8 @@ type Turn struct {
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
 	Options   jsontext.Value
 
-	Summarize  bool // the message asks for a summary of a conversation: whoever follows a script must not go on with it
-	Summarized int  // of the turns since the user spoke, those that are not among Messages: a summary stands for them
+	Summarise  bool // the message asks for a summary of a conversation: whoever follows a script must not go on with it
+	Summarised int  // of the turns since the user spoke, those that are not among Messages: a summary stands for them
 }
 
 // Role says who speaks.

@@ -47,8 +47,8 @@ func demo(turn backend.Turn, prompt string, n int) ([]Command, error) {
 // summaryWords is how many words a summary keeps.
 const summaryWords = 40
 
-// summarize is the script for a conversation that is to be summarised.
-func summarize(conversation string) []Command {
+// summarise is the script for a conversation that is to be summarised.
+func summarise(conversation string) []Command {
 	words := strings.Fields(conversation)
 	return []Command{Say{Text: fmt.Sprintf("A conversation of %d words, which began: %s",
 		len(words), strings.Join(words[:min(len(words), summaryWords)], " "))}}

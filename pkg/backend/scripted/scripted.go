@@ -54,7 +54,7 @@ type Options struct {
 
 // Run implements [backend.Backend]. The same turn gives the same chunks.
 func (Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
-	n := position(turn.Messages) + turn.Summarized
+	n := position(turn.Messages) + turn.Summarised
 	outcome := backend.Outcome{
 		Model: Model, ID: fmt.Sprintf("%s_%s_%d", Model, turn.RequestID, n), Finish: event.FinishStop,
 	}
@@ -74,8 +74,8 @@ func (Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (b
 // choose returns the commands of turn number n since the user spoke.
 func choose(turn backend.Turn, n int) ([]Command, error) {
 	prompt := lastPrompt(turn.Messages)
-	if turn.Summarize {
-		return summarize(prompt), nil
+	if turn.Summarise {
+		return summarise(prompt), nil
 	}
 	var options Options
 	if len(turn.Options) > 0 {

@@ -126,8 +126,8 @@ func (r *run) begin(ctx context.Context, jobs []*job) (rest []*job, err error) {
 			return nil, err
 		}
 		output := j.ruling.output
-		if output == nil {
-			if output, err = r.own(ctx, j.call.Call); err != nil {
+		if t, own := r.own(j.call.Name); own && output == nil {
+			if output, err = settle(ctx, t, j.call.Call); err != nil {
 				return nil, err
 			}
 		}

@@ -80,7 +80,7 @@ func (r *run) announce() error {
 // summarise lets the model itself summarise.
 func (r *run) summarise(ctx context.Context, older []backend.Message) (string, event.Usage, error) {
 	turn := r.newTurn()
-	turn.System, turn.Tools, turn.Thinking, turn.Summarize = summarySystem, nil, 0, true
+	turn.System, turn.Tools, turn.Thinking, turn.Summarise = summarySystem, nil, 0, true
 	turn.Messages = []backend.Message{{Role: backend.User, Parts: []backend.Part{
 		backend.Text{Text: minutes(older, int(r.Agent.CompressAt)*3) + "\n\nSummarise this conversation."},
 	}}}

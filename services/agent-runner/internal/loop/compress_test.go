@@ -23,7 +23,7 @@ type reader struct {
 func (r *reader) Run(_ context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	r.turns = append(r.turns, turn)
 	outcome := backend.Outcome{Finish: event.FinishStop, Usage: event.Usage{InputTokens: 5, OutputTokens: 5}}
-	if !turn.Summarize {
+	if !turn.Summarise {
 		return outcome, emit(backend.TextDelta(r.answer))
 	}
 	text, err := r.summary()

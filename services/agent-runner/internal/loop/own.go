@@ -11,17 +11,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// own runs a call of a tool that is the loop's own; of any other it gives nothing.
-func (r *run) own(ctx context.Context, call backend.Call) (*Output, error) {
-	var t tool.Tool
-	switch call.Name {
+// own gives a tool that is the loop's own: no executor runs it.
+func (r *run) own(name string) (t tool.Tool, own bool) {
+	switch name {
 	case Planning().Name:
-		t = tool.Func(Planning(), r.plan)
+		return tool.Func(Planning(), r.plan), true
 	case FinalAnswer().Name:
-		t = tool.Func(FinalAnswer(), conclude)
+		return tool.Func(FinalAnswer(), conclude), true
 	default:
-		return nil, nil
+		return nil, false
 	}
+}
+
+// settle runs a call of one of the loop's own tools. An error is the log's.
+func settle(ctx context.Context, t tool.Tool, call backend.Call) (*Output, error) {
 	result, err := t.Call(ctx, tool.Call{ID: call.ID, Args: call.Args})
 	if err != nil && fault.CodeOf(err) == fault.ToolError {
 		return fixed(event.ToolFailed, "%s", fault.From(err).Message).output, nil

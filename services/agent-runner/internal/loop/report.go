@@ -47,7 +47,7 @@ type report struct {
 	format  string
 }
 
-// reports reports whether a call is a final answer.
+// reports says whether a call is a final answer.
 func (r *run) reports(c backend.CallStart) bool {
 	_, known := r.spec(c.Name)
 	return known && c.Name == FinalAnswer().Name && c.Gate != backend.GateClient && c.Gate != backend.GateInput

@@ -204,7 +204,7 @@ func (r *run) turn(ctx context.Context) error {
 	s := newSpeech(r)
 	started := time.Now()
 	turn := r.newTurn()
-	turn.Messages, turn.Summarized = r.State.Messages(), r.State.Summarized()
+	turn.Messages, turn.Summarised = r.State.Messages(), r.State.Summarised()
 	outcome, err := r.ask(ctx, turn, s.chunk)
 	usage := r.priced(outcome)
 	if err == nil {

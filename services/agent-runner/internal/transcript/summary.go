@@ -68,8 +68,8 @@ func (s *summary) messages() []backend.Message {
 	return append(messages, backend.Message{Role: backend.User, Parts: s.asked.user})
 }
 
-// Summarized counts the turns of the model since the user spoke that a summary stands for.
-func (s *State) Summarized() int {
+// Summarised counts the turns of the model since the user spoke that a summary stands for.
+func (s *State) Summarised() int {
 	if s.summary == nil || slices.ContainsFunc(s.entries, func(e entry) bool { return len(e.blocks) == 0 }) {
 		return 0
 	}
@@ -106,8 +106,7 @@ func (s *State) Older(keep int64) Older {
 	scale := float64(s.Size()) / float64(max(s.estimate(), 1))
 	var older Older
 	cut, asked := len(s.entries), -1
-	for i := len(s.entries) - 1; i >= 0; i-- {
-		e := s.entries[i]
+	for i, e := range slices.Backward(s.entries) {
 		size := int64(float64(s.size(e)) * scale)
 		if cut == i+1 && older.KeptSize+size <= keep {
 			cut, older.KeptSize = i, older.KeptSize+size
