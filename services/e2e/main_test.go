@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,6 +22,9 @@ var base string
 
 // faults is what the stacks of the tests that kill processes start from; nil where everything is one process.
 var faults *stack.Options
+
+// provider answers for both providers, and remembers what it was shown.
+var provider = new(eyes)
 
 // mockMissing says why there is no mock of the providers' APIs; nil when there is one.
 var mockMissing error
@@ -54,7 +58,9 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 		defer func() { err = errors.Join(err, mock.Stop()) }()
 	}
 	options := stack.Options{Kind: kind, Dir: dir}
-	if options.Config, err = writeConfig(dir, mock); err != nil {
+	eyes := httptest.NewServer(provider)
+	defer eyes.Close()
+	if options.Config, err = writeConfig(dir, mock, eyes.URL); err != nil {
 		return 1, err
 	}
 	if kind == stack.Processes {
@@ -85,18 +91,23 @@ func startMock(ctx context.Context) (*aimock.Server, error) {
 	return aimock.Start(ctx, "aimock", "testdata/models.json")
 }
 
-// writeConfig writes the configuration of the stack, with agents on the mock if there is one, and returns its path.
-func writeConfig(dir string, mock *aimock.Server) (string, error) {
+// writeConfig writes the configuration of the stack, with agents on the mock if there is one and on the providers at eyes,
+// and returns its path.
+func writeConfig(dir string, mock *aimock.Server, eyes string) (string, error) {
 	text, err := os.ReadFile("testdata/config.yaml")
 	if err != nil {
 		return "", err
 	}
+	agents := map[string]string{"testdata/eyes.yaml": eyes}
 	if mock != nil {
-		models, err := os.ReadFile("testdata/models.yaml")
+		agents["testdata/models.yaml"] = mock.URL
+	}
+	for file, url := range agents {
+		more, err := os.ReadFile(file)
 		if err != nil {
 			return "", err
 		}
-		text = append(text, fmt.Appendf(nil, string(models), mock.URL)...)
+		text = append(text, fmt.Appendf(nil, string(more), url)...)
 	}
 	path := filepath.Join(dir, "config.yaml")
 	return path, os.WriteFile(path, text, 0o600)
