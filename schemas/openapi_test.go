@@ -136,6 +136,14 @@ func TestOpenAPIErrorsAreJSONAndTraced(t *testing.T) {
 func TestOpenAPIRoutes(t *testing.T) {
 	t.Parallel()
 	want := []string{
+		"/api/v1/agent/options", "/api/v1/health", "/api/v1/models", "/api/v1/oneshot/query",
+		"/api/v1/oneshot/query/stream", "/api/v1/runtime-settings", "/api/v1/sessions", "/api/v1/sessions/abort",
+		"/api/v1/sessions/create", "/api/v1/sessions/delete", "/api/v1/sessions/details",
+		"/api/v1/sessions/events", "/api/v1/sessions/events/latest", "/api/v1/sessions/events/stream",
+		"/api/v1/sessions/generate-summary", "/api/v1/sessions/model", "/api/v1/sessions/query",
+		"/api/v1/sessions/query/stream", "/api/v1/sessions/share", "/api/v1/sessions/status",
+		"/api/v1/sessions/update", "/api/v1/share/config", "/api/v1/version", "/api/v1/workspace/files",
+		"/api/v1/workspace/search", "/api/v1/workspace/validate",
 		"/healthz", "/metrics", "/openapi.yaml", "/readyz",
 		"/v1/agents", "/v1/agents/{agentName}/requests", "/v1/agents/{agentName}/stream",
 		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/follow-up",

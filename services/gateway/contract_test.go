@@ -39,6 +39,23 @@ func TestEveryDocumentedRouteIsServed(t *testing.T) {
 	}
 }
 
+func TestEveryRouteIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData(schemas.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range start(t).routes() {
+		path := r.path
+		for _, name := range r.params() {
+			path = strings.Replace(path, name, "{"+name[1:]+"}", 1)
+		}
+		if item := doc.Paths.Find(path); item == nil || item.GetOperation(r.method) == nil {
+			t.Errorf("%s is not documented", r)
+		}
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	reader := sdk.NewManualReader()
