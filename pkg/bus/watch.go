@@ -25,6 +25,15 @@ func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 	return fullest, nil
 }
 
+// EventsFullness tells how full the EVENTS stream is, from 0 to 1; 0 where it has no limit.
+func (b *Bus) EventsFullness(ctx context.Context) (float64, error) {
+	info, err := b.look(ctx, b.eventsStream())
+	if err != nil {
+		return 0, err
+	}
+	return share(info.State.Bytes, info.Config.MaxBytes), nil
+}
+
 func share(have uint64, limit int64) float64 {
 	if limit <= 0 {
 		return 0

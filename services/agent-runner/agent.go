@@ -41,7 +41,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 		return agent{}, err
 	}
 	return agent{
-		backend: r.meters.Backend(b, c.Backend),
+		backend: r.room.within(r.meters.Backend(b, c.Backend)),
 		script:  c.Script,
 		window:  c.ContextWindow, compressAt: cmp.Or(c.CompressAt, defaultCompressAt),
 		Agent: loop.Agent{

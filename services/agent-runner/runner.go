@@ -35,6 +35,7 @@ type Bus interface {
 	Pointed(ctx context.Context, a command.Accepted) (bool, error)
 	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
 	Waiting(ctx context.Context) (int64, error)
+	EventsFullness(ctx context.Context) (float64, error)
 	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
@@ -88,6 +89,7 @@ type Runner struct {
 	deps   Deps
 	agents map[string]agent
 	meters *measure.Meters
+	room   room
 }
 
 // New checks the configuration of the agents and returns a runner for them.
@@ -131,11 +133,12 @@ func (d Deps) withDefaults() Deps {
 // that run may end. After Deps.HandOver they are handed over to another runner as soon as a step of theirs is done, and
 // after Deps.Grace wherever they stand.
 func (r *Runner) Run(ctx context.Context) error {
-	var reaping sync.WaitGroup
-	defer reaping.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reaping.Go(func() { r.reaper().Run(ctx) })
+	beside.Go(func() { r.reaper().Run(ctx) })
+	beside.Go(func() { r.room.watch(ctx, r.deps.Bus.EventsFullness, r.deps.Log) })
 	unmeasure, err := r.meters.Waiting(r.deps.Bus.Waiting)
 	if err != nil {
 		return fmt.Errorf("metrics of the queue: %w", err)
