@@ -84,14 +84,14 @@ func types(events []members) string {
 	return strings.Join(slices.Compact(all), " ")
 }
 
-// stream reads the server-sent events of a route until they end.
-func tarkoStream(t *testing.T, method, route string, body members, headers ...header) (*http.Response, []sse.Event) {
+// tarkoStream asks, and reads the server-sent events of a route until they end.
+func tarkoStream(t *testing.T, route string, body members) (*http.Response, []sse.Event) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response := call(t.Context(), t, method, "/api/v1"+route, string(text), headers...)
+	response := call(t.Context(), t, http.MethodPost, "/api/v1"+route, string(text))
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("%s answers %s: %s", route, response.Status, readAll(t, response))
 	}
@@ -191,7 +191,7 @@ func TestAQueryStreamsFlatEventsInBlocksThatThePublishedClientTakes(t *testing.T
 func TestAQueryStreamsNamedEventsOnRequest(t *testing.T) { // S0-38, S0-39, S0-41
 	t.Parallel()
 	id := session(t, nil)
-	response, events := tarkoStream(t, http.MethodPost, "/sessions/query/stream?format=protocol", members{"sessionId": id, "query": "/say hello you"})
+	response, events := tarkoStream(t, "/sessions/query/stream?format=protocol", members{"sessionId": id, "query": "/say hello you"})
 	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		t.Errorf("got %s", kind)
 	}
@@ -230,8 +230,8 @@ func TestAQueryIsAnsweredWithResultResponseAndEvents(t *testing.T) { // S0-35, S
 func TestEventsAreListedInPagesAndByTypeAndTime(t *testing.T) { // S0-27, S0-29, S0-37, C5, C8
 	t.Parallel()
 	id := session(t, nil)
-	tarkoStream(t, http.MethodPost, "/sessions/query/stream", members{"sessionId": id, "query": everything})
-	tarkoStream(t, http.MethodPost, "/sessions/query/stream", members{"sessionId": id, "query": "/say again"})
+	tarkoStream(t, "/sessions/query/stream", members{"sessionId": id, "query": everything})
+	tarkoStream(t, "/sessions/query/stream", members{"sessionId": id, "query": "/say again"})
 	list := func(parameters string) members {
 		return tarko(t, http.MethodGet, "/sessions/events?sessionId="+id+parameters, nil, 200)
 	}
@@ -279,10 +279,10 @@ func TestOtherScreensSeeWhatASessionDoes(t *testing.T) { // S0-40, S0-46
 	id := session(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	response := call(ctx, t, http.MethodGet, "/api/v1/sessions/events/stream?sessionId="+id, "")
-	if response.StatusCode != 200 {
+	if response.StatusCode != http.StatusOK {
 		t.Fatalf("got %s", readAll(t, response))
 	}
-	_, asked := tarkoStream(t, http.MethodPost, "/sessions/query/stream", members{"sessionId": id, "query": everything})
+	_, asked := tarkoStream(t, "/sessions/query/stream", members{"sessionId": id, "query": everything})
 	reader := sse.NewReader(response.Body)
 	var watched []sse.Event
 	for len(watched) < len(asked) {
@@ -361,7 +361,7 @@ func TestOneshotMakesASessionOfItsOwn(t *testing.T) {
 	if answer.text("result", "content") != "once" || details.text("session", "metadata", "name") != "Once" {
 		t.Errorf("got %v and %v", answer, details)
 	}
-	_, events := tarkoStream(t, http.MethodPost, "/oneshot/query/stream", members{"query": "/say twice"})
+	_, events := tarkoStream(t, "/oneshot/query/stream", members{"query": "/say twice"})
 	told := decoded(t, events)
 	if got := types(told); got != "session_created user_message agent_run_start assistant_streaming_message assistant_message agent_run_end" {
 		t.Errorf("got %s", got)
@@ -474,7 +474,7 @@ func TestWhatTarkosClientsAskFirst(t *testing.T) {
 func TestASessionIsNamedAndShared(t *testing.T) {
 	t.Parallel()
 	id := session(t, members{"name": "<b>Sums</b>"})
-	tarkoStream(t, http.MethodPost, "/sessions/query/stream", members{"sessionId": id, "query": everything})
+	tarkoStream(t, "/sessions/query/stream", members{"sessionId": id, "query": everything})
 	named := tarko(t, http.MethodPost, "/sessions/generate-summary", members{
 		"sessionId": id, "messages": []members{{"role": "assistant", "content": "hello"}, {"role": "user", "content": "What  is\nsix times seven?"}},
 	}, 200)
@@ -499,7 +499,7 @@ func TestASessionIsNamedAndShared(t *testing.T) {
 func TestAnActionIsResolvedByAQuery(t *testing.T) {
 	t.Parallel()
 	id := session(t, nil)
-	_, events := tarkoStream(t, http.MethodPost, "/sessions/query/stream", members{"sessionId": id, "query": "/approve echo {\"text\":\"ok\"}"})
+	_, events := tarkoStream(t, "/sessions/query/stream", members{"sessionId": id, "query": "/approve echo {\"text\":\"ok\"}"})
 	told := decoded(t, events)
 	at := slices.IndexFunc(told, func(m members) bool { return m.text("type") == "action_required" })
 	if at < 0 {

@@ -47,7 +47,8 @@ func (s *Sessions) info(n command.Session) info {
 		m.ModelConfig = &command.Model{Provider: agent.Backend, ID: agent.Model}
 	}
 	return info{
-		ID: n.ThreadID, CreatedAt: millis(n.CreatedAt), UpdatedAt: millis(n.UpdatedAt), Workspace: s.Workspace.Name(), Metadata: m, UserID: n.Owner,
+		ID: n.ThreadID, CreatedAt: millis(n.CreatedAt), UpdatedAt: millis(n.UpdatedAt),
+		Workspace: s.Workspace.Name(), Metadata: m, UserID: n.Owner,
 	}
 }
 

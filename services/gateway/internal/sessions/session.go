@@ -89,15 +89,16 @@ func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Sess
 		if err != nil {
 			return info{}, err
 		}
-		next, err := s.noted(ctx, found)
+		before, err := s.noted(ctx, found)
 		if err != nil {
 			return info{}, err
 		}
+		next := before
 		next.UpdatedAt = time.Now().UTC()
 		if err := edit(&next); err != nil {
 			return info{}, err
 		}
-		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, found.record)
+		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, bus.SessionRecord{Session: before, Sequence: found.record.Sequence})
 		if err == nil {
 			return s.info(written.Session), nil
 		}

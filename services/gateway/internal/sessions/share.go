@@ -97,8 +97,9 @@ func (t told) Shown() bool {
 	switch t.Type {
 	case tarko.TypeUserMessage, tarko.TypeAssistantMessage, tarko.TypeToolCall, tarko.TypeToolResult, tarko.TypeFinalAnswer, tarko.TypeSystem:
 		return t.Text() != ""
+	default:
+		return false
 	}
-	return false
 }
 
 func render(about info, events []jsontext.Value) (string, error) {

@@ -49,8 +49,11 @@ func (s *search) visit(name string, d fs.DirEntry, err error) error {
 	if s.visited++; s.visited > maxVisited {
 		return fs.SkipAll
 	}
+	if err != nil && d == nil {
+		return err
+	}
 	if name == "." || err != nil {
-		return nil // a folder that may not be read has nothing in it
+		return nil //nolint:nilerr // a folder that may not be read has nothing in it
 	}
 	if hidden(d.Name()) {
 		return skip(d)

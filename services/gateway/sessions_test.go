@@ -1,0 +1,121 @@
+package gateway_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/services/gateway"
+)
+
+// ofSessions are Tarko's routes that name a session.
+func (b *bench) ofSessions() []route {
+	var all []route
+	for _, r := range b.routes() {
+		switch r.path {
+		case "/api/v1/sessions", "/api/v1/sessions/create", "/api/v1/sessions/events/latest", "/api/v1/runtime-settings":
+			continue
+		}
+		if strings.HasPrefix(r.path, "/api/v1/sessions/") || strings.HasPrefix(r.path, "/api/v1/workspace/") {
+			all = append(all, r)
+		}
+	}
+	if len(all) < 15 {
+		b.t.Fatalf("the gateway serves only %v", all)
+	}
+	return all
+}
+
+// mention is a body that every such route takes as far as the session's owner.
+func mention(sessionID string) string {
+	return `{"sessionId":"` + sessionID + `","query":"hi","model":{"provider":"scripted","id":"m"},"messages":[{"role":"user","content":"x"}],"paths":[]}`
+}
+
+func TestSessionsBelongToTheirOwners(t *testing.T) { // S0-52
+	t.Parallel()
+	b := start(t, withKeys)
+	alice, _ := b.key("acme", "alice")
+	bob, _ := b.key("acme", "bob")
+	carol, _ := b.key("globex", "alice")
+	id := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+alice).header.Get("X-Thread-Id")
+	for _, r := range b.ofSessions() {
+		path, body := r.with(target{threadID: id}, "q=x"), mention(id)
+		if r.method == http.MethodGet {
+			body = ""
+		}
+		for _, test := range []struct {
+			who    string
+			key    string
+			status int
+			says   string
+		}{
+			{"another owner", bob, http.StatusForbidden, `"error":"the thread belongs to somebody else"`},
+			{"another tenant", carol, http.StatusNotFound, `"error":"Session not found"`},
+			{"nobody", "ak_a_b", http.StatusUnauthorized, `"error":"`},
+		} {
+			a := b.do(b.request(r.method, path, body, "Authorization", "Bearer "+test.key))
+			if a.status != test.status || !strings.Contains(a.body, test.says) {
+				t.Errorf("%s for %s: got %d %s, want %d", r, test.who, a.status, a.body, test.status)
+			}
+		}
+	}
+	for _, open := range []string{"/api/v1/health", "/api/v1/version"} {
+		if a := b.get(open); a.status != http.StatusOK {
+			t.Errorf("%s: got %d, want no key to be needed", open, a.status)
+		}
+	}
+}
+
+func TestTheWorkspaceIsSeenByNameAndNothingOutsideIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.md"), []byte("secret words"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Sessions.Workspace = dir })
+	_, id := b.accepted(hello)
+	files := b.get("/api/v1/workspace/files?sessionId=" + id + "&path=/")
+	if files.status != http.StatusOK || !strings.Contains(files.body, `"path":"/notes.md"`) || strings.Contains(files.body, "link") || strings.Contains(files.body, dir) {
+		t.Errorf("got %d %s", files.status, files.body)
+	}
+	found := b.get("/api/v1/workspace/search?sessionId=" + id + "&q=note&type=file")
+	if want := `{"items":[{"name":"notes.md","path":"/notes.md","type":"file","relativePath":"notes.md"}]}` + "\n"; found.body != want {
+		t.Errorf("got %s, want %s", found.body, want)
+	}
+	checked := b.post("/api/v1/workspace/validate?sessionId="+id, `{"paths":["notes.md","link","../x"]}`)
+	want := `{"results":[{"path":"notes.md","exists":true,"type":"file"},{"path":"link","exists":false},{"path":"../x","exists":false}]}` + "\n"
+	if checked.body != want {
+		t.Errorf("got %s, want %s", checked.body, want)
+	}
+}
+
+func TestLargeQueriesAreTakenWhereTheConfigurationSaysSo(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.MaxBody, d.Config.Gateway.Sessions.MaxBody = 1000, 5000 })
+	large := strings.Repeat("x", 2000)
+	a := b.post("/api/v1/sessions/create", `{"metadata":{"a":"`+large+`"}}`)
+	if a.status != http.StatusCreated {
+		t.Errorf("a session: got %d %s", a.status, a.body)
+	}
+	native := strings.Replace(hello, "hi", large, 1)
+	if a := b.post("/v1/agents/demo/requests", native); a.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a native request: got %d %s", a.status, a.body)
+	}
+	if a := b.post("/api/v1/sessions/create", strings.Repeat(" ", 6000)); a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.body, `"error":`) {
+		t.Errorf("a body that is too large all the same: got %d %s", a.status, a.body)
+	}
+}
+
+func TestAnAgentOfSessionsMustExist(t *testing.T) {
+	t.Parallel()
+	_, err := gateway.New(gateway.Deps{Config: config.Config{Gateway: config.Gateway{Sessions: config.Sessions{Agent: "nobody"}}}})
+	if err == nil || !strings.Contains(err.Error(), "gateway.sessions.agent") {
+		t.Errorf("got %v, want an error that names gateway.sessions.agent", err)
+	}
+}
