@@ -114,7 +114,7 @@ func (c *conversation) answer(ctx context.Context, action event.Continuation) (e
 }
 
 func (c *conversation) approval(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
-	text, err := c.ask(ctx, fmt.Sprintf("Allow %s %s? [y/N, or why not] ", call.Tool, call.Args))
+	text, err := c.ask(ctx, mayIt(call)+" [y/N, or why not] ")
 	if err != nil {
 		return event.ActionResult{}, err
 	}
@@ -125,6 +125,14 @@ func (c *conversation) approval(ctx context.Context, call event.ContinuationActi
 		text = ""
 	}
 	return event.ActionResult{Status: event.ActionDenied, Error: text}, nil
+}
+
+// mayIt asks whether a call may run.
+func mayIt(call event.ContinuationAction) string {
+	if call.Again {
+		return fmt.Sprintf("%s %s was interrupted, and may have run. Run it again?", call.Tool, call.Args)
+	}
+	return fmt.Sprintf("Allow %s %s?", call.Tool, call.Args)
 }
 
 // toolResult lets the person stand in for the program that would run the tool.

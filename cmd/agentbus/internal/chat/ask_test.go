@@ -1,0 +1,21 @@
+package chat
+
+import (
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
+	t.Parallel()
+	for want, again := range map[string]bool{
+		`Allow pay {"to":"ann"}?`: false,
+		`pay {"to":"ann"} was interrupted, and may have run. Run it again?`: true,
+	} {
+		call := event.ContinuationAction{Tool: "pay", Args: jsontext.Value(`{"to":"ann"}`), Again: again}
+		if got := mayIt(call); got != want {
+			t.Errorf("again %t: got %q, want %q", again, got, want)
+		}
+	}
+}
