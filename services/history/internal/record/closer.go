@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -127,6 +128,6 @@ func farewell(r query.OpenRequest, n uint64, incarnation string) (event.Frame, e
 		ID: event.NewCursor(incarnation, n), RequestID: r.RequestID, Time: f.Time,
 		Body: event.Error{ThreadID: r.ThreadID, Code: e.Code, Message: e.Message, Retryable: e.Retryable},
 	})
-	f.Lines = append(line, '\n')
+	f.Lines = slices.Concat(line, []byte("\n"))
 	return f, err
 }
