@@ -11,7 +11,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 	t.Parallel()
 	want := map[fault.Code]int{
 		fault.InvalidMessageFormat: 400, fault.InvalidActionID: 400, fault.AuthFailed: 401, fault.ThreadAccessDenied: 403,
-		fault.ThreadNotFound: 404, fault.AgentNotFound: 404, fault.RequestNotFound: 404, fault.RouteNotFound: 404,
+		fault.ThreadNotFound: 404, fault.AgentNotFound: 404, fault.RequestNotFound: 404, fault.ObjectNotFound: 404, fault.RouteNotFound: 404,
 		fault.ThreadBusy: 409, fault.RequestFinished: 409, fault.MessageTooLarge: 413, fault.IdempotencyMismatch: 422,
 		fault.RateLimitExceeded: 429, fault.AgentError: 500, fault.ToolError: 500, fault.Internal: 500,
 		fault.Unavailable: 503, fault.StreamTimeout: 504,
