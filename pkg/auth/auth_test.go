@@ -82,6 +82,27 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
+func TestCheckGoesByTheNewestRecordOfAKey(t *testing.T) {
+	t.Parallel()
+	issuer, ring := pair(t)
+	_, record := issue(t, issuer, "alice", time.Hour)
+	if err := ring.Check(record.ID, time.Now()); fault.CodeOf(err) != fault.AuthFailed {
+		t.Errorf("a key that nobody knows: got %v", err)
+	}
+	ring.Put(record)
+	if err := ring.Check(record.ID, time.Now()); err != nil {
+		t.Errorf("an active key: got %v", err)
+	}
+	if err := ring.Check(record.ID, record.ExpiresAt); fault.CodeOf(err) != fault.AuthFailed {
+		t.Errorf("an expired key: got %v", err)
+	}
+	record.Revoked = true
+	ring.Put(record)
+	if err := ring.Check(record.ID, time.Now()); fault.CodeOf(err) != fault.AuthFailed {
+		t.Errorf("a revoked key: got %v", err)
+	}
+}
+
 func TestNoKeyIsWrongBeforeTheKeysAreLoaded(t *testing.T) {
 	t.Parallel()
 	issuer, err := auth.NewIssuer([]byte(pepper))

@@ -62,21 +62,41 @@ func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {
 		want = r.Hash
 	}
 	same := hmac.Equal(digest(k.issuer.pepper, secret), want)
-	switch {
-	case !loaded:
+	if !loaded {
 		return Principal{}, fault.New(fault.Unavailable, "the API keys are not loaded yet; try again in a second")
-	case !known || !same:
+	}
+	if !known || !same {
 		return Principal{}, fault.New(fault.AuthFailed, "the API key is not valid; %s", how)
-	case r.Revoked:
-		return Principal{}, fault.New(fault.AuthFailed, "the API key %s is revoked; %s that is active", keyID, how)
-	case !r.Active(now):
-		return Principal{}, fault.New(fault.AuthFailed, "the API key %s has expired; %s that is active", keyID, how)
+	}
+	if err := r.open(now); err != nil {
+		return Principal{}, err
 	}
 	p := Principal{Tenant: r.Tenant, Subject: r.Subject, KeyID: r.ID}
 	for _, s := range r.Scopes {
 		p.Scopes = append(p.Scopes, Scope(s))
 	}
 	return p, nil
+}
+
+// Check says whether a key that Verify has taken still opens anything at time now. It fails as Verify would.
+func (k *Keyring) Check(keyID string, now time.Time) error {
+	k.mu.RLock()
+	r, known := k.byID[keyID]
+	k.mu.RUnlock()
+	if !known {
+		return fault.New(fault.AuthFailed, "the API key %s is not known any more; %s", keyID, how)
+	}
+	return r.open(now)
+}
+
+func (r Record) open(now time.Time) error {
+	switch {
+	case r.Revoked:
+		return fault.New(fault.AuthFailed, "the API key %s is revoked; %s that is active", r.ID, how)
+	case !r.Active(now):
+		return fault.New(fault.AuthFailed, "the API key %s has expired; %s that is active", r.ID, how)
+	}
+	return nil
 }
 
 // split takes "ak_<id>_<secret>" apart at its last '_'.

@@ -100,6 +100,34 @@ func TestAThreadStreamResumesAfterEachEvent(t *testing.T) {
 	}
 }
 
+func TestAThreadStreamBeginsBeforeARequest(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	first, threadID := b.accepted(hello)
+	b.run(first, input("hi"), metadata(), done())
+	inc := b.bus.Incarnation()
+	path := "/v1/threads/" + threadID + "/stream"
+	ahead, next := b.open(b.request(http.MethodGet, path, "", "Last-Event-ID", inc+"-1.start"))
+	second, _ := b.accepted(onThread(threadID))
+	b.run(second, input("more"), metadata(), delta("a"), done())
+	for cursor, want := range map[string]string{
+		inc + "-0.start": "input metadata done input metadata text done",
+		inc + "-1.start": "input metadata text done",
+	} {
+		resp, reader := b.open(b.request(http.MethodGet, path, "", "Last-Event-ID", cursor))
+		if got := list(take(t, reader, len(strings.Fields(want)))); got != want || resp.Header.Get("X-Stream-Reset") != "" {
+			t.Errorf("%s: got %q, want %q", cursor, got, want)
+		}
+	}
+	if got := list(take(t, next, 4)); got != "input metadata text done" || ahead.Header.Get("X-Stream-Reset") != "" {
+		t.Errorf("before a request that was yet to come: got %q", got)
+	}
+	resp, _ := b.open(b.request(http.MethodGet, path, "", "Last-Event-ID", inc+"-3.start"))
+	if resp.Header.Get("X-Stream-Reset") != "true" {
+		t.Error("a request that nobody has heard of is no place to begin")
+	}
+}
+
 func TestThreadCursorsThatAreOdd(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -22,10 +22,12 @@ var (
 	// ErrLeft says the same, because the client closed the connection.
 	ErrLeft = fmt.Errorf("the client left: %w", ErrCut)
 
+	// What ends the context of those who are here: see [Streamer.Attend].
+	ErrTimeout  = errors.New("the stream lasted too long")
+	ErrDraining = errors.New("the gateway is draining")
+	ErrRevoked  = errors.New("the API key was revoked")
+
 	errGone     = errors.New("the connection is gone")
-	errTimeout  = errors.New("the stream lasted too long")
-	errDraining = errors.New("the gateway is draining")
-	errRevoked  = errors.New("the API key was revoked")
 	errPanicked = errors.New("panic")
 )
 
@@ -148,15 +150,15 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded): // a slow client; the server takes it for one that left
 		return errors.Join(ErrCut, err)
-	case errors.Is(cause, errDraining) && c.open:
+	case errors.Is(cause, ErrDraining) && c.open:
 		c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
-		return errors.Join(ErrCut, errDraining, c.renew(time.Now(), lastWord), c.write())
-	case errors.Is(cause, errDraining):
+		return errors.Join(ErrCut, ErrDraining, c.renew(time.Now(), lastWord), c.write())
+	case errors.Is(cause, ErrDraining):
 		return fault.New(fault.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
-	case errors.Is(cause, errTimeout) && !c.open:
+	case errors.Is(cause, ErrTimeout) && !c.open:
 		return fault.New(fault.StreamTimeout, "nothing happened for %v; the request is queued: read its stream to follow it", s.timeout)
-	case errors.Is(cause, errRevoked) && !c.open:
-		return fault.Wrap(errRevoked, fault.AuthFailed, "the API key was revoked just now")
+	case errors.Is(cause, ErrRevoked) && !c.open:
+		return fault.Wrap(ErrRevoked, fault.AuthFailed, "the API key was revoked just now")
 	case cause != nil && !isOurs(cause), errors.Is(err, errGone):
 		return errors.Join(ErrLeft, err)
 	case c.open:
@@ -166,19 +168,19 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 }
 
 func isOurs(cause error) bool {
-	return errors.Is(cause, errDraining) || errors.Is(cause, errTimeout) || errors.Is(cause, errRevoked)
+	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrTimeout) || errors.Is(cause, ErrRevoked)
 }
 
 // enter registers a stream that may last so long. Its context ends when the client leaves, when it has lasted that long,
 // and when Drain or Revoke says so. Forget it at its end.
 func (s *Streamer) enter(ctx context.Context, keyID string, limit time.Duration) (context.Context, *entry) {
 	ctx, end := context.WithCancelCause(ctx)
-	e := &entry{keyID: keyID, end: end, timer: time.AfterFunc(limit, func() { end(errTimeout) })}
+	e := &entry{keyID: keyID, end: end, timer: time.AfterFunc(limit, func() { end(ErrTimeout) })}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[e] = struct{}{}
 	if s.draining {
-		end(errDraining)
+		end(ErrDraining)
 	}
 	return ctx, e
 }
@@ -197,7 +199,7 @@ func (s *Streamer) Drain() {
 	s.mu.Lock()
 	s.draining = true
 	for e := range s.open {
-		e.end(errDraining)
+		e.end(ErrDraining)
 	}
 	s.mu.Unlock()
 	s.parked.Wait()
@@ -216,7 +218,7 @@ func (s *Streamer) Revoke(keyID string) {
 	defer s.mu.Unlock()
 	for e := range s.open {
 		if e.keyID == keyID {
-			e.end(errRevoked)
+			e.end(ErrRevoked)
 		}
 	}
 }

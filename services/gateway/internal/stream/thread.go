@@ -17,11 +17,12 @@ import (
 )
 
 // Thread is the stream of a whole thread: the logs of its requests, one after the other, and those to come. Its
-// cursors are "<incarnation>-<index>.<n>", event n of the thread's request with that index. It goes back as far as the
-// bus remembers the thread.
+// cursors are "<incarnation>-<index>.<n>", event n of the thread's request with that index, or "<incarnation>-<index>.start",
+// the place before that request's first event. It goes back as far as the bus remembers the thread.
 type Thread struct {
 	logs    *Logs
 	tenant  string
+	start   string // where the frames begin, as a cursor
 	records *bus.ThreadFollower
 	current Frames // nil between requests
 	index   int    // of the current request
@@ -35,10 +36,13 @@ const Beginning = "0"
 // OpenThread returns the frames of a thread behind a cursor, and whether the cursor was of no use, so that the client
 // starts anew. Without a cursor it starts with the request that runs, or with the next one when none does.
 func (l *Logs) OpenThread(ctx context.Context, tenant string, newest bus.ThreadRecord, cursor string) (*Thread, bool, error) {
-	t := &Thread{logs: l, tenant: tenant, skip: -1}
+	t := &Thread{logs: l, tenant: tenant, start: cursor, skip: -1}
 	after, reset, err := t.locate(ctx, newest, cursor)
 	if err != nil {
 		return nil, false, access.Unavailable(err)
+	}
+	if reset {
+		t.start = Beginning
 	}
 	t.records, err = l.bus.FollowThread(ctx, tenant, newest.ThreadID, after)
 	if err != nil {
@@ -56,25 +60,32 @@ func (t *Thread) locate(ctx context.Context, newest bus.ThreadRecord, cursor str
 	case Beginning:
 		return 0, false, nil
 	}
-	incarnation, index, n, err := parseThreadCursor(cursor)
+	at, err := parseThreadCursor(cursor)
 	if err != nil {
 		return 0, false, err
 	}
-	if incarnation != t.logs.bus.Incarnation() || index > newest.Index {
+	if at.incarnation != t.logs.bus.Incarnation() {
 		return 0, true, nil
+	}
+	if at.start && at.index == newest.Index+1 {
+		return newest.Sequence, false, nil
 	}
 	for r, err := range t.logs.bus.ThreadRecords(ctx, t.tenant, newest.ThreadID, 0) {
 		if err != nil {
 			return 0, false, err
 		}
-		if r.Index > index {
+		if r.Index > at.index {
 			break
 		}
-		if r.Index == index {
-			return t.within(ctx, r, n)
+		if r.Index < at.index {
+			continue
 		}
+		if at.start {
+			return r.Sequence - 1, false, nil
+		}
+		return t.within(ctx, r, at.n)
 	}
-	return 0, true, nil // the bus has forgotten that request
+	return 0, true, nil // the bus has forgotten that request, or there never was one
 }
 
 // within stands the client behind event n of a record's request.
@@ -99,15 +110,20 @@ func (t *Thread) within(ctx context.Context, r bus.ThreadRecord, n uint64) (afte
 
 // afterFinished is the newest record's sequence when its request has ended, and just before it when not.
 func (t *Thread) afterFinished(ctx context.Context, newest bus.ThreadRecord) (uint64, error) {
+	t.start = startOf(t.logs.bus.Incarnation(), newest.Index+1)
 	if newest.Sequence == 0 {
 		return 0, nil
 	}
 	last, err := t.logs.bus.Last(ctx, bus.LogID{Tenant: t.tenant, RequestID: newest.RequestID})
 	if errors.Is(err, bus.ErrNotFound) || err == nil && !last.Terminal() {
+		t.start = startOf(t.logs.bus.Incarnation(), newest.Index)
 		return newest.Sequence - 1, nil
 	}
 	return newest.Sequence, err
 }
+
+// Start is the cursor of the place where the frames begin: who comes back with it misses nothing, even if nothing came.
+func (t *Thread) Start() string { return t.start }
 
 // Rewind makes the first request come whole, for an encoder that needs to know what came before, and returns n of the
 // first event of it that the client has not seen. It is for before the first Next.
@@ -183,13 +199,39 @@ func (t *Thread) Close() {
 	t.records.Close()
 }
 
-func parseThreadCursor(cursor string) (incarnation string, index int, n uint64, err error) {
+// threadCursor is a place in a thread: behind event n of a request, or before its first one.
+type threadCursor struct {
+	incarnation string
+	index       int // of the request
+	n           uint64
+	start       bool // before its first event
+}
+
+// atStart stands in a cursor where n would.
+const atStart = "start"
+
+func startOf(incarnation string, index int) string {
+	return incarnation + "-" + strconv.Itoa(index) + "." + atStart
+}
+
+func parseThreadCursor(cursor string) (threadCursor, error) {
 	head, tail, ok := strings.Cut(cursor, ".")
-	incarnation, place, err := event.ParseCursor(head)
-	number, numberErr := strconv.ParseUint(tail, 10, 63)
-	if !ok || err != nil || numberErr != nil || strconv.FormatUint(number, 10) != tail || place > 1<<31 {
-		return "", 0, 0, fault.New(fault.InvalidMessageFormat,
-			"the id to resume after must be one that this thread's stream gave, like k3f9-2.17, or 0 for all of it")
+	incarnation, index, err := event.ParseCursor(head)
+	if !ok || err != nil || index > 1<<31 {
+		return threadCursor{}, badThreadCursor()
 	}
-	return incarnation, int(place), number, nil
+	at := threadCursor{incarnation: incarnation, index: int(index), start: tail == atStart}
+	if at.start {
+		return at, nil
+	}
+	at.n, err = strconv.ParseUint(tail, 10, 63)
+	if err != nil || strconv.FormatUint(at.n, 10) != tail {
+		return threadCursor{}, badThreadCursor()
+	}
+	return at, nil
+}
+
+func badThreadCursor() error {
+	return fault.New(fault.InvalidMessageFormat,
+		"the id to resume after must be one that this thread's stream gave, like k3f9-2.17, or 0 for all of it")
 }

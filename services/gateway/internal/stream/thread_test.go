@@ -4,19 +4,23 @@ import (
 	"testing"
 )
 
-// FuzzThreadCursor says: what Place writes is read back, and nothing else is taken.
+// FuzzThreadCursor says: what Place and Start write is read back, and nothing else is taken.
 func FuzzThreadCursor(f *testing.F) {
 	f.Add("k3f9-2.17")
 	f.Add("k3f9-0.0")
 	f.Add("k3f9-2.017")
+	f.Add("k3f9-2.start")
 	f.Add("a.b")
 	f.Fuzz(func(t *testing.T, cursor string) {
-		incarnation, index, n, err := parseThreadCursor(cursor)
+		at, err := parseThreadCursor(cursor)
 		if err != nil {
 			return
 		}
-		thread := Thread{index: index}
-		if got := string(thread.Place(nil, incarnation, n)); got != cursor {
+		got := startOf(at.incarnation, at.index)
+		if !at.start {
+			got = string(place(nil, at.incarnation, at.index, at.n))
+		}
+		if got != cursor {
 			t.Fatalf("%q was taken for %q", cursor, got)
 		}
 	})

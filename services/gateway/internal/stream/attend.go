@@ -1,0 +1,30 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Attend serves, in a goroutine, what is not one answer and lasts like one, under the rules of Serve: its context ends
+// with ErrTimeout, ErrDraining or ErrRevoked as the cause, and not with ctx, of which it has the trace alone. Drain waits
+// for it. False means that the gateway is draining, and that nothing is served.
+func (s *Streamer) Attend(ctx context.Context, keyID string, serve func(context.Context)) bool {
+	if !s.mayPark() {
+		return false
+	}
+	s.meter.Opened(ctx)
+	own := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(ctx))
+	own, e := s.enter(own, keyID, s.timeout)
+	go func() { // ends with serve; Drain waits for it
+		defer s.parked.Done()
+		defer s.meter.Closed()
+		defer s.forget(e)
+		serve(own)
+	}()
+	return true
+}
+
+// Heartbeat is how long a stream may be quiet.
+func (s *Streamer) Heartbeat() time.Duration { return s.heartbeat }

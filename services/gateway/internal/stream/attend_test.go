@@ -1,0 +1,58 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+func TestWhatIsAttendedEndsWithTheReason(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		what string
+		do   func(*stream.Streamer)
+		want error
+	}{
+		{"the gateway drains", (*stream.Streamer).Drain, stream.ErrDraining},
+		{"the key is revoked", func(s *stream.Streamer) { s.Revoke("k") }, stream.ErrRevoked},
+		{"time is up", func(*stream.Streamer) { time.Sleep(2 * time.Hour) }, stream.ErrTimeout}, // of the bubble
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				meter, err := measure.New(noop.NewMeterProvider())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := stream.NewStreamer(15*time.Second, time.Hour, meter)
+				ended := make(chan error, 1)
+				leave, cancel := context.WithCancel(t.Context())
+				if !s.Attend(leave, "k", func(ctx context.Context) {
+					<-ctx.Done()
+					ended <- context.Cause(ctx)
+				}) {
+					t.Fatal("it is not attended")
+				}
+				cancel() // the end of a handler is not the end of what it began
+				synctest.Wait()
+				if len(ended) > 0 {
+					t.Fatalf("it ended with %v", <-ended)
+				}
+				test.do(s)
+				if err := <-ended; !errors.Is(err, test.want) {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+				s.Drain()
+				if s.Attend(t.Context(), "k", func(context.Context) { t.Error("it is served") }) {
+					t.Error("a gateway that drains attends")
+				}
+			})
+		})
+	}
+}
