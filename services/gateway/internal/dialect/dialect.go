@@ -27,10 +27,11 @@ type Dialect interface {
 
 // Options say how a client wants a log to be written.
 type Options struct {
-	Accept  string   // the Accept header
-	Include []string // names of events beside those that every client gets, or "extended" for all of them
-	From    uint64   // n of the first event to write; the client has seen those before
-	Place   Place    // nil = the event's own cursor
+	Accept   string   // the Accept header
+	Include  []string // names of events beside those that every client gets, or "extended" for all of them
+	From     uint64   // n of the first event to write; the client has seen those before
+	Place    Place    // nil = the event's own cursor
+	ThreadID string   // whose log it is, for a format that tells a reader of several; "" = as the log says
 }
 
 // Place appends to dst what a client resumes after: the id of event n in a stream's incarnation.

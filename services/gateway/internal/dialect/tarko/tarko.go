@@ -29,8 +29,12 @@ const (
 	// Session is the stream of all that happens in a session (S0, events/stream), for an EventSource with an onmessage:
 	// blocks with id and data, without an event, since a named one would not reach it.
 	Session
-	// Lines is a JSON text a line: what a WebSocket sends as one message each.
+	// Lines is a JSON text a line.
 	Lines
+	// Messages is Lines for a WebSocket (S0, WebSocket Protocol), which sends each line as a message: of any session that
+	// the client has joined. So the line has, beside the members of the event, the sessionId and, with the last event of
+	// a cursor, the cursor.
+	Messages
 )
 
 // ndjson is the media type of JSON lines.
@@ -52,16 +56,16 @@ var _ dialect.Dialect = Dialect{}
 // The encoder also writes a thread's requests one after the other: From is of the first of them.
 func (d Dialect) Encoder(o dialect.Options) (dialect.Encoder, error) {
 	e := &encoder{
-		from: o.From, place: o.Place, framing: d.Framing, projector: words.NewProjector(d.Vocabulary),
-		named: d.Vocabulary == words.Nested && d.Framing == Query, form: eventstream.Event.AppendFlat,
+		from: o.From, place: o.Place, session: o.ThreadID, framing: d.Framing, projector: words.NewProjector(d.Vocabulary),
+		nested: d.Vocabulary == words.Nested, form: eventstream.Event.AppendFlat,
 	}
-	if d.Vocabulary == words.Nested {
+	if e.nested {
 		e.form = eventstream.Event.AppendNested
 	}
 	if e.place == nil {
 		e.place = cursor
 	}
-	if strings.Contains(o.Accept, ndjson) {
+	if strings.Contains(o.Accept, ndjson) && d.Framing != Messages {
 		e.framing = Lines
 	}
 	return e, nil
@@ -76,8 +80,9 @@ type encoder struct {
 	from      uint64
 	next      uint64 // n that the log goes on with; a lower one begins another
 	place     dialect.Place
+	session   string // "" = as the log says
 	framing   Framing
-	named     bool
+	nested    bool
 	projector *words.Projector
 	form      func(eventstream.Event, []byte) ([]byte, error)
 
@@ -85,8 +90,10 @@ type encoder struct {
 	json []byte
 }
 
+func (e *encoder) lines() bool { return e.framing == Lines || e.framing == Messages }
+
 func (e *encoder) ContentType() string {
-	if e.framing == Lines {
+	if e.lines() {
 		return ndjson
 	}
 	return sse.ContentType
@@ -134,10 +141,16 @@ func (e *encoder) tell(incarnation string, line event.Line) ([]eventstream.Event
 func (e *encoder) write(dst []byte, told []eventstream.Event) ([]byte, error) {
 	var err error
 	for i, one := range told {
-		if e.json, err = e.form(one, e.json[:0]); err != nil {
+		last := i == len(told)-1
+		if e.framing == Messages {
+			err = e.address(one, last)
+		} else {
+			e.json, err = e.form(one, e.json[:0])
+		}
+		if err != nil {
 			return dst, err
 		}
-		if dst, err = e.frame(dst, one.Type, i == len(told)-1); err != nil {
+		if dst, err = e.frame(dst, one.Type, last); err != nil {
 			return dst, err
 		}
 	}
@@ -151,12 +164,12 @@ func (e *encoder) frame(dst []byte, kind string, last bool) ([]byte, error) {
 		id = e.id
 	}
 	switch {
-	case e.framing == Lines:
+	case e.lines():
 		return append(append(dst, e.json...), '\n'), nil
-	case e.named:
-		return sse.Append(dst, id, kind, e.json)
 	case e.framing == Session:
 		return sse.Append(dst, id, "", e.json)
+	case e.nested:
+		return sse.Append(dst, id, kind, e.json)
 	}
 	dst, err := sse.Append(dst, "", "", e.json)
 	if err != nil || !last {
@@ -167,7 +180,7 @@ func (e *encoder) frame(dst []byte, kind string, last bool) ([]byte, error) {
 
 // Note adds blocks of their own, which every client of Tarko leaves alone. JSON lines have no place for it.
 func (e *encoder) Note(dst []byte, n dialect.Note) []byte {
-	if e.framing == Lines {
+	if e.lines() {
 		return dst
 	}
 	if n.Comment != "" {

@@ -21,19 +21,21 @@ var update = dialecttest.Update()
 
 func forms() map[string]tarko.Dialect {
 	return map[string]tarko.Dialect{
-		"flat query":     {},
-		"flat session":   {Framing: tarko.Session},
-		"flat lines":     {Framing: tarko.Lines},
-		"nested query":   {Vocabulary: words.Nested},
-		"nested session": {Vocabulary: words.Nested, Framing: tarko.Session},
-		"nested lines":   {Vocabulary: words.Nested, Framing: tarko.Lines},
+		"flat query":      {},
+		"flat session":    {Framing: tarko.Session},
+		"flat lines":      {Framing: tarko.Lines},
+		"flat messages":   {Framing: tarko.Messages},
+		"nested query":    {Vocabulary: words.Nested},
+		"nested session":  {Vocabulary: words.Nested, Framing: tarko.Session},
+		"nested lines":    {Vocabulary: words.Nested, Framing: tarko.Lines},
+		"nested messages": {Vocabulary: words.Nested, Framing: tarko.Messages},
 	}
 }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	var formats []dialecttest.Format
-	for _, name := range []string{"flat query", "flat session", "flat lines", "nested query", "nested session", "nested lines"} {
+	for _, name := range []string{"flat query", "flat session", "flat lines", "flat messages", "nested query", "nested session", "nested lines", "nested messages"} {
 		formats = append(formats, dialecttest.Format{Name: name, Dialect: forms()[name]})
 	}
 	dialecttest.Run(t, tarko.Dialect{}, update, formats...)
@@ -151,7 +153,7 @@ func TestNotesAreBlocksOfTheirOwn(t *testing.T) {
 	note := dialect.Note{Retry: 1500 * time.Millisecond, Comment: "heartbeat"}
 	for name, d := range forms() {
 		want := ": heartbeat\n\nretry: 1500\n\n"
-		if d.Framing == tarko.Lines {
+		if d.Framing == tarko.Lines || d.Framing == tarko.Messages {
 			want = ""
 		}
 		enc, err := d.Encoder(dialect.Options{})
