@@ -41,9 +41,10 @@ const (
 )
 
 // Project gives every entry to apply at least once, in the order of the stream but for those that come again, until ctx
-// is done. All processes that project share the work. It fetches what there is when apply has returned: an apply that
-// takes its time gets larger batches, which cost the broker less than entries one by one.
-func (b *Bus) Project(ctx context.Context, apply Apply) error {
+// is done. All processes that project share the work. A batch is what came in the last moments, since apply takes a large
+// one more cheaply than several small ones; whoever waits for an entry that has not been applied sends on hurry, which
+// may be nil.
+func (b *Bus) Project(ctx context.Context, hurry <-chan struct{}, apply Apply) error {
 	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
 	if err != nil && ctx.Err() == nil { // else it was told to stop before there was anything to do
 		return fmt.Errorf("open projection: %w", err)
@@ -53,9 +54,11 @@ func (b *Bus) Project(ctx context.Context, apply Apply) error {
 		if err != nil {
 			_ = pause(ctx, refill) // the loop ends with ctx
 		}
-		if len(batch) > 0 {
-			b.project(ctx, batch, consumer.CachedInfo().Config.AckWait/4, apply)
+		if len(batch) == 0 {
+			continue
 		}
+		batch = gather(ctx, batch, hurry, func() ([]jetstream.Msg, error) { return take(consumer) })
+		b.project(ctx, batch, consumer.CachedInfo().Config.AckWait/4, apply)
 	}
 	return nil
 }
@@ -85,8 +88,8 @@ func (b *Bus) Projected(ctx context.Context) (Projected, error) {
 	return Projected{Through: info.AckFloor.Stream, Again: info.NumRedelivered}, nil
 }
 
-// fetch returns the messages that are there, or waits a while for one.
-func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+// take returns the messages that are there.
+func take(consumer jetstream.Consumer) ([]jetstream.Msg, error) {
 	some, err := consumer.FetchNoWait(projectBatch)
 	if err != nil {
 		return nil, err
@@ -95,8 +98,14 @@ func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, e
 	for msg := range some.Messages() {
 		batch = append(batch, msg)
 	}
-	if len(batch) > 0 || some.Error() != nil {
-		return batch, some.Error()
+	return batch, some.Error()
+}
+
+// fetch returns the messages that are there, or waits a while for one.
+func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+	batch, err := take(consumer)
+	if len(batch) > 0 || err != nil {
+		return batch, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, projectWait)
 	defer cancel()

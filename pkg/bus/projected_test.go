@@ -21,7 +21,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 	var mu sync.Mutex
 	refuse := errors.New("not now")
 	projection.Go(func() {
-		_ = b.Project(ctx, func(_ context.Context, batch []Entry) ([]error, error) {
+		_ = b.Project(ctx, nil, func(_ context.Context, batch []Entry) ([]error, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			errs := make([]error, len(batch))

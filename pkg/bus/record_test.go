@@ -381,7 +381,7 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 	defer cancel()
 	var kinds []string
 	refused := false
-	err := b.Project(ctx, func(_ context.Context, batch []bus.Entry) ([]error, error) {
+	err := b.Project(ctx, nil, func(_ context.Context, batch []bus.Entry) ([]error, error) {
 		errs := make([]error, len(batch))
 		for i, e := range batch {
 			switch {

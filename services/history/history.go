@@ -26,7 +26,7 @@ type Bus interface {
 	answer.Bus
 	record.Log
 	record.Stream
-	Project(ctx context.Context, apply bus.Apply) error
+	Project(ctx context.Context, hurry <-chan struct{}, apply bus.Apply) error
 	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
 	Ready(ctx context.Context) error
 }
@@ -87,7 +87,7 @@ func (h *History) Run(ctx context.Context) error {
 		h.closer.Run(ctx)
 		return nil
 	})
-	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Apply) })
+	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Hurried(), h.recorder.Apply) })
 	group.Go(func() error { return h.bus.Serve(ctx, query.Service, h.answerer.Verbs()) })
 	return errors.Join(group.Wait(), h.store.Close())
 }

@@ -41,7 +41,7 @@ func TestAListDoesNotStandStillForWhatTheDatabaseRefuses(t *testing.T) {
 	defer projection.Wait()
 	defer cancel()
 	projection.Go(func() {
-		_ = b.Project(ctx, func(_ context.Context, batch []bus.Entry) ([]error, error) {
+		_ = b.Project(ctx, nil, func(_ context.Context, batch []bus.Entry) ([]error, error) {
 			errs := make([]error, len(batch))
 			for i := range errs {
 				errs[i] = errors.New("refused")

@@ -27,13 +27,6 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// A transaction costs more than the few rows that a small batch writes, and so does a fetch. After a small one the recorder
-// rests, so that the next is larger; a batch that is not small shows that more is waiting.
-const (
-	longestRest = 50 * time.Millisecond
-	small       = 800 // entries
-)
-
 // Recorder stores batches. Apply is for one goroutine at a time, everything else for any number.
 type Recorder struct {
 	store   store.Recorder
@@ -63,13 +56,16 @@ func (r *Recorder) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Hurry ends the recorder's rest, this one or the next: somebody waits for what it has not stored yet.
+// Hurry says that somebody waits for what has not been stored yet: whoever gathers the next batch hears of it on Hurried.
 func (r *Recorder) Hurry() {
 	select {
 	case r.hurry <- struct{}{}:
 	default:
 	}
 }
+
+// Hurried returns the channel on which Hurry is heard.
+func (r *Recorder) Hurried() <-chan struct{} { return r.hurry }
 
 func (r *Recorder) announce() {
 	r.mu.Lock()
@@ -79,7 +75,6 @@ func (r *Recorder) announce() {
 }
 
 // Apply is a bus.Apply. It says in the log when an outage of the database begins and ends, and slows down meanwhile.
-// After a small batch it returns a little later than it has stored it.
 func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error) {
 	entries := make([]store.Entry, len(batch))
 	for i, e := range batch {
@@ -99,20 +94,7 @@ func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error
 	}
 	r.metrics.stored(ctx, time.Since(begun), entries)
 	r.announce()
-	if len(batch) < small {
-		r.rest(ctx)
-	}
 	return errs, nil
-}
-
-func (r *Recorder) rest(ctx context.Context) {
-	timer := time.NewTimer(longestRest)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.hurry:
-	case <-ctx.Done():
-	}
 }
 
 // suffer notes a failure of the database and waits.
