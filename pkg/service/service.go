@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -57,9 +58,10 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Run is the life of a process: it opens the admin server, builds the parts, runs the actors until ctx is done or the
-// first of them ends, and stops them in order. It returns the errors of the actors, nil when there was none. During build the process
-// is alive and not ready; build should give up when ctx is done.
+// first of them ends, and stops them in order. It returns the errors of the actors, nil when there was none. During build
+// the process is alive and not ready; build should give up when ctx is done.
 func Run(ctx context.Context, o Options, build func(context.Context) (Parts, error)) error {
+	defer runtime.KeepAlive(ballast())
 	var state readiness
 	admin, err := openAdmin(ctx, o, &state)
 	if err != nil {
