@@ -90,14 +90,14 @@ func New(d Deps) (*Gateway, error) {
 	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
 	desk := accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
 	logs := stream.NewLogs(d.Bus, d.History, meter)
-	mount, err := newSessions(d, guard, desk, logs)
+	mounts, err := newSessions(d, guard, desk, logs)
 	if err != nil {
 		return nil, err
 	}
 	handler, err := api.New(api.Deps{
 		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
 		Desk: desk, Logs: logs, Streamer: streamer, Meter: meter, Config: d.Config,
-		Speakers: speakers(), Mounts: []api.Mount{mount},
+		Speakers: speakers(), Mounts: mounts,
 		Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
 	})
 	if err != nil {

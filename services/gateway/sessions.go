@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/frontend"
 	"github.com/agentbus/agentbus/services/gateway/internal/sessions"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/agentbus/agentbus/services/gateway/internal/workspace"
@@ -26,20 +27,24 @@ func speech() sessions.Speech {
 	}
 }
 
-// newSessions returns the routes of Tarko's server.
-func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Logs) (api.Mount, error) {
+// newSessions returns the routes of Tarko's server, and of the page in front of them.
+func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Logs) ([]api.Mount, error) {
 	folder, err := workspace.Open(d.Config.Gateway.Sessions.Workspace)
 	if err != nil {
-		return api.Mount{}, fmt.Errorf("gateway.sessions.workspace: %w", err)
+		return nil, fmt.Errorf("gateway.sessions.workspace: %w", err)
+	}
+	page, err := frontend.Open(d.Config.Gateway.Sessions.UI)
+	if err != nil {
+		return nil, fmt.Errorf("gateway.sessions.ui: %w", err)
 	}
 	s, err := sessions.New(sessions.Deps{
 		Bus: d.Bus, History: d.History, Guard: guard, Desk: desk, Logs: logs, Speech: speech(), Workspace: folder,
 		Config: d.Config, Build: build(),
 	})
 	if err != nil {
-		return api.Mount{}, err
+		return nil, err
 	}
-	return s.Mount(tarko.Dialect{}), nil
+	return []api.Mount{s.Mount(tarko.Dialect{}), page.Mount(tarko.Dialect{})}, nil
 }
 
 // build is which program this is, as far as its build tells.

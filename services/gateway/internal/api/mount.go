@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -70,6 +71,9 @@ func (c *Call) Principal() auth.Principal { return principal(c.gin) }
 // Query returns the parameters of the URL.
 func (c *Call) Query() url.Values { return c.gin.Request.URL.Query() }
 
+// Param is a variable part of the route's path.
+func (c *Call) Param(name string) string { return c.gin.Param(name) }
+
 // Words reads a list from the URL: separated by commas, or the parameter repeated.
 func (c *Call) Words(name string) []string { return words(c.gin, name) }
 
@@ -106,6 +110,12 @@ func (c *Call) Reply(status int, value any) error {
 
 // Answer sends what is no JSON.
 func (c *Call) Answer(contentType string, body []byte) { c.gin.Data(http.StatusOK, contentType, body) }
+
+// Content sends what clients may ask for in parts, or not again. Its type goes by the end of its name, and nothing is shown
+// as anything else.
+func (c *Call) Content(name string, modified time.Time, content io.ReadSeeker) {
+	http.ServeContent(c.gin.Writer, c.gin.Request, name, modified, content)
+}
 
 // Header sets a header of the answer.
 func (c *Call) Header(name, value string) { c.gin.Header(name, value) }

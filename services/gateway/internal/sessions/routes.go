@@ -45,6 +45,9 @@ func (s *Sessions) Mount(d dialect.Dialect) api.Mount {
 		get("/workspace/files", auth.ScopeRead, s.getFiles),
 		get("/workspace/search", auth.ScopeRead, s.getSearch),
 		post("/workspace/validate", auth.ScopeRead, s.postValidate),
+		get("/sessions/workspace/files", auth.ScopeRead, s.getFiles), // where the published frontend looks
+		get("/sessions/workspace/search", auth.ScopeRead, s.getSearch),
+		post("/sessions/workspace/validate", auth.ScopeRead, s.postValidate),
 	}}
 }
 
