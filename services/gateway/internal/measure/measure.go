@@ -50,8 +50,8 @@ func (i *Instruments) Answered(ctx context.Context, route string, status int) {
 // Opened counts a stream until Closed is called.
 func (i *Instruments) Opened(ctx context.Context) { i.streams.Add(ctx, 1) }
 
-// Closed says that a stream has ended.
-func (i *Instruments) Closed() { i.streams.Add(context.Background(), -1) }
+// Closed says that a stream has ended, often because ctx has.
+func (i *Instruments) Closed(ctx context.Context) { i.streams.Add(context.WithoutCancel(ctx), -1) }
 
 // Sent counts events.
 func (i *Instruments) Sent(ctx context.Context, events int) { i.events.Add(ctx, int64(events)) }

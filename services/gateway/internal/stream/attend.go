@@ -19,7 +19,7 @@ func (s *Streamer) Attend(ctx context.Context, keyID string, serve func(context.
 	own, e := s.enter(own, keyID, s.timeout)
 	go func() { // ends with serve; Drain waits for it
 		defer s.parked.Done()
-		defer s.meter.Closed()
+		defer s.meter.Closed(ctx)
 		defer s.forget(e)
 		serve(own)
 	}()

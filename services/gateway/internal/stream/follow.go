@@ -16,7 +16,7 @@ func (s *Streamer) Follow(ctx context.Context, a Answer, each func(event.Frame) 
 	ctx, e := s.enter(ctx, a.KeyID, s.timeout)
 	defer func() {
 		s.forget(e)
-		s.ended(a, err)
+		s.ended(ctx, a, err)
 	}()
 	for {
 		f, err := a.Frames.Next(ctx, s.heartbeat)

@@ -22,6 +22,8 @@ const parkAfter = 20 * time.Millisecond
 var errQuiet = errors.New("the stream is quiet")
 
 // park lets a stream go on by itself and reports whether it does; else the caller goes on.
+//
+//nolint:contextcheck // the request's context ends with its handler, and would keep all of the request
 func (s *Streamer) park(w http.ResponseWriter, r *http.Request, c *connection, a Answer) bool {
 	if !s.mayPark() {
 		return false
@@ -32,14 +34,14 @@ func (s *Streamer) park(w http.ResponseWriter, r *http.Request, c *connection, a
 		return false
 	}
 	span := trace.SpanContextFromContext(r.Context())
-	ctx := trace.ContextWithSpanContext(context.Background(), span) // the request's own ends with its handler
+	ctx := trace.ContextWithSpanContext(context.Background(), span)
 	ctx, e := s.enter(ctx, a.KeyID, s.timeout-time.Since(c.began))
 	c.status, c.out, c.renewed, c.stays = nil, out, time.Time{}, true
 	go func() { // ends with the stream; Drain waits for it
 		defer s.parked.Done()
 		err := s.goOn(ctx, e, out, c, a.Frames)
 		s.forget(e)
-		s.ended(a, err)
+		s.ended(ctx, a, err)
 	}()
 	return true
 }

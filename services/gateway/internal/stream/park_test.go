@@ -90,17 +90,19 @@ func (l *lot) say(text string) {
 	}
 }
 
-func (l *lot) answer() *http.Response {
+// answer returns the body of the next response.
+func (l *lot) answer() io.Reader {
 	l.t.Helper()
 	r, err := http.ReadResponse(l.in, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return r
+	l.t.Cleanup(func() { _ = r.Body.Close() })
+	return r.Body
 }
 
-// parked opens a stream, and returns its response when the handler has left it.
-func (l *lot) parked() *http.Response {
+// parked opens a stream, and returns its body when the handler has left it.
+func (l *lot) parked() io.Reader {
 	l.t.Helper()
 	l.say("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
 	l.frames <- frames("first")[0]
@@ -116,9 +118,9 @@ func (l *lot) parked() *http.Response {
 	return r
 }
 
-func (l *lot) body(r *http.Response) string {
+func (l *lot) all(r io.Reader) string {
 	l.t.Helper()
-	body, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(r)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -133,7 +135,7 @@ func TestAQuietStreamLeavesItsHandlerAndGoesOn(t *testing.T) {
 		l.frames <- f
 	}
 	close(l.frames)
-	if got := l.body(r); strings.Count(got, "event: text\n") != 3 || !strings.HasSuffix(got, "third\n\n") {
+	if got := l.all(r); strings.Count(got, "event: text\n") != 3 || !strings.HasSuffix(got, "third\n\n") {
 		t.Errorf("got %d bytes with %d events", len(got), strings.Count(got, "event: text\n"))
 	}
 	if err := <-l.ended; err != nil {
@@ -154,11 +156,11 @@ func TestTheConnectionOfAParkedStreamServesTheNextRequest(t *testing.T) {
 				l.say(next)
 			}
 			close(l.frames)
-			l.body(r)
+			l.all(r)
 			if !early {
 				l.say(next)
 			}
-			if got := l.body(l.answer()); got != "plain" {
+			if got := l.all(l.answer()); got != "plain" {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -190,7 +192,7 @@ func TestDrainEndsParkedStreamsAndWaitsForThem(t *testing.T) {
 	default:
 		t.Error("Drain has not waited")
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(r)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the response looks whole: %v", err)
 	}
@@ -217,7 +219,7 @@ func TestAConnectionThatIsToBeClosedIs(t *testing.T) {
 	r := l.answer()
 	<-l.returned
 	close(l.frames)
-	l.body(r)
+	l.all(r)
 	if _, err := l.in.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection is open: %v", err)
 	}
@@ -243,7 +245,7 @@ func TestWhatCannotBeParkedIsServedByItsHandler(t *testing.T) {
 			case <-time.After(100 * time.Millisecond): // five times as long as it takes to be parked
 			}
 			close(l.frames)
-			if got := l.body(r); strings.Count(got, "event: text\n") != 2 {
+			if got := l.all(r); strings.Count(got, "event: text\n") != 2 {
 				t.Errorf("got %q", got)
 			}
 		})

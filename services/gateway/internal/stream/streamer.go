@@ -83,7 +83,7 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err 
 	defer func() {
 		s.forget(e)
 		if !parked {
-			s.ended(a, err)
+			s.ended(ctx, a, err)
 		}
 	}()
 	if !a.Hold {
@@ -107,9 +107,9 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err 
 }
 
 // ended lets go of what a stream held.
-func (s *Streamer) ended(a Answer, err error) {
+func (s *Streamer) ended(ctx context.Context, a Answer, err error) {
 	a.Frames.Close()
-	s.meter.Closed()
+	s.meter.Closed(ctx)
 	if a.Ended != nil {
 		a.Ended(err)
 	}
