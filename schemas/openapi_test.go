@@ -150,7 +150,7 @@ func TestOpenAPIRoutes(t *testing.T) {
 		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/follow-up",
 		"/v1/requests/{requestId}/steer", "/v1/requests/{requestId}/stream",
 		"/v1/threads", "/v1/threads/{threadId}", "/v1/threads/{threadId}/events", "/v1/threads/{threadId}/messages",
-		"/v1/threads/{threadId}/objects/{objectId}", "/v1/threads/{threadId}/stream",
+		"/v1/threads/{threadId}/objects/{objectId}", "/v1/threads/{threadId}/stream", "/ws",
 	}
 	if got := slices.Sorted(maps.Keys(openAPI(t).Paths.Map())); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -24,6 +24,8 @@ func speech() sessions.Speech {
 		Protocol:        tarko.Dialect{Vocabulary: words.Nested},
 		Session:         tarko.Dialect{Framing: tarko.Session},
 		SessionProtocol: tarko.Dialect{Framing: tarko.Session, Vocabulary: words.Nested},
+		Message:         tarko.Dialect{Framing: tarko.Messages},
+		MessageProtocol: tarko.Dialect{Framing: tarko.Messages, Vocabulary: words.Nested},
 	}
 }
 

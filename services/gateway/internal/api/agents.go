@@ -131,7 +131,7 @@ func (a *API) accept(c *gin.Context) (accept.Ticket, error) {
 		return accept.Ticket{}, err
 	}
 	defer a.hurry(c)()
-	return a.take(c, a.call(c, agentID, in))
+	return a.take(c, a.call(principal(c), c.FullPath(), agentID, in))
 }
 
 // received is what a client sent.
@@ -157,10 +157,10 @@ func (a *API) receive(c *gin.Context) (in received, err error) {
 }
 
 // call is the request to an agent that the configuration has.
-func (a *API) call(c *gin.Context, agentID string, in received) accept.Call {
+func (a *API) call(p auth.Principal, route, agentID string, in received) accept.Call {
 	agent := a.Config.Agents[agentID]
 	return accept.Call{
-		Principal: principal(c), AgentID: agentID, Request: in.request, Route: c.FullPath(), Key: in.key, BodyHash: in.hash,
+		Principal: p, AgentID: agentID, Request: in.request, Route: route, Key: in.key, BodyHash: in.hash,
 		OnBusy: agent.OnBusy, Queue: cmp.Or(agent.Queue, config.DefaultQueue),
 	}
 }

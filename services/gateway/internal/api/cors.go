@@ -53,10 +53,24 @@ func (a *API) cors(c *gin.Context) {
 			return
 		}
 	}
-	if err := a.origins.guard.Check(c.Request); err != nil {
-		a.fail(c, fault.Wrap(err, fault.AuthFailed,
-			"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", origin))
+	if err := a.origins.check(c.Request); err != nil {
+		a.fail(c, err)
 	}
+}
+
+// check refuses a request with an effect that a page of another origin sends.
+func (o *origins) check(r *http.Request) error {
+	if err := o.guard.Check(r); err != nil {
+		return fault.Wrap(err, fault.AuthFailed,
+			"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", r.Header.Get("Origin"))
+	}
+	return nil
+}
+
+// checkUpgrade refuses a WebSocket of such a page: it begins with a GET, which by itself has no effect, and neither
+// browsers ask first nor do they keep what comes from the page.
+func (o *origins) checkUpgrade(r *http.Request) error {
+	return o.check(&http.Request{Method: http.MethodPost, Host: r.Host, URL: r.URL, Header: r.Header})
 }
 
 // allow returns what to answer a page of origin: "" when it may not read the answer.

@@ -62,8 +62,11 @@ func (a *API) fail(c *gin.Context, err error) {
 	}
 	f := fault.From(err)
 	status := statusOf(f.Code)
-	if errors.Is(err, errEncoding) {
+	switch {
+	case errors.Is(err, errEncoding):
 		status = http.StatusUnsupportedMediaType
+	case errors.Is(err, errNoUpgrade):
+		status = http.StatusUpgradeRequired
 	}
 	if status >= http.StatusInternalServerError {
 		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "error", err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -57,17 +58,23 @@ func orDefault(n, fallback int) int {
 
 // limit counts the call for its key, and for its principal where there are no keys.
 func (a *API) limit(c *gin.Context) {
-	if a.limits.each.Requests == 0 {
-		return
+	if err := a.count(c.Request.Context(), principal(c)); err != nil {
+		a.fail(c, err)
 	}
-	p := principal(c)
+}
+
+func (a *API) count(ctx context.Context, p auth.Principal) error {
+	if a.limits.each.Requests == 0 {
+		return nil
+	}
 	key := "key:" + p.KeyID
 	if p.KeyID == "" {
 		key = "principal:" + p.Tenant + ":" + p.Subject
 	}
-	if d := a.State.Allow(c.Request.Context(), key, a.limits.each); !d.Allowed {
-		a.fail(c, tooMany(d))
+	if d := a.State.Allow(ctx, key, a.limits.each); !d.Allowed {
+		return tooMany(d)
 	}
+	return nil
 }
 
 func tooMany(d state.Decision) error {

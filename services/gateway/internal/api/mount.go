@@ -28,6 +28,7 @@ type Endpoint struct {
 	Route
 	Scope auth.Scope // that a key needs; "" = no key at all
 	Long  bool       // it may last as long as a stream does, and takes a stream's place
+	Page  bool       // a web page may give its key as bearerProtocol says
 	Serve func(*Call) error
 }
 
@@ -42,6 +43,9 @@ func (a *API) mount(engine *gin.Engine, m Mount) {
 		chain := []gin.HandlerFunc{a.speak(m.Dialect)}
 		if m.MaxBody > 0 {
 			chain = append(chain, func(c *gin.Context) { c.Set(keyMaxBody, m.MaxBody) })
+		}
+		if e.Page {
+			chain = append(chain, keyOfPage)
 		}
 		if e.Scope != "" {
 			chain = append(chain, a.authenticate, a.limit, a.need(e.Scope))
@@ -90,7 +94,7 @@ func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (accept
 	if err != nil {
 		return accept.Ticket{}, err
 	}
-	return c.api.take(c.gin, c.api.call(c.gin, agentID, received{r, key, accept.Hash(agentID, body)}))
+	return c.api.take(c.gin, c.api.call(c.Principal(), c.gin.FullPath(), agentID, received{r, key, accept.Hash(agentID, body)}))
 }
 
 // Encoder returns an encoder of the dialect for what the client accepts.

@@ -72,7 +72,7 @@ func (a *API) postFollowUp(c *gin.Context) error {
 		return fault.New(fault.AgentNotFound, "there is no agent %.64q any more; start a request of another one on the thread", r.AgentID)
 	}
 	in.request.ThreadID = r.ThreadID
-	call := a.call(c, r.AgentID, in)
+	call := a.call(principal(c), c.FullPath(), r.AgentID, in)
 	call.OnBusy = config.OnBusyQueue
 	ticket, err := a.take(c, call)
 	if err != nil {

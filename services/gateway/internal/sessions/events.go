@@ -253,15 +253,21 @@ func (s *Sessions) join(c *api.Call) (*stream.Thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := found.thread
-	if cursor == "" { // what runs may have others waiting behind it
-		if at, err = s.Desk.Running(c.Context(), found.tenant, at); err != nil {
-			return nil, access.Unavailable(err)
-		}
-	}
-	frames, reset, err := s.Logs.OpenThread(c.Context(), found.tenant, at, cursor)
+	frames, reset, err := s.open(c.Context(), found, cursor)
 	if err == nil {
-		c.Named(at.ThreadID, reset)
+		c.Named(found.thread.ThreadID, reset)
 	}
 	return frames, err
+}
+
+// open opens the stream of a session behind a cursor; without one it begins with what runs, or with the next query. Reset
+// says that the cursor was of no use, so that the stream begins at the beginning.
+func (s *Sessions) open(ctx context.Context, found session, cursor string) (frames *stream.Thread, reset bool, err error) {
+	at := found.thread
+	if cursor == "" { // what runs may have others waiting behind it
+		if at, err = s.Desk.Running(ctx, found.tenant, at); err != nil {
+			return nil, false, access.Unavailable(err)
+		}
+	}
+	return s.Logs.OpenThread(ctx, found.tenant, at, cursor)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 )
 
-// prefix is where all routes begin.
+// prefix is where all routes begin, but for the WebSocket (S0, WebSocket Protocol).
 const prefix = "/api/v1"
 
 // Mount lists the routes. Their errors are told by the dialect.
@@ -41,6 +41,7 @@ func (s *Sessions) Mount(d dialect.Dialect) api.Mount {
 		long(post("/sessions/query/stream", auth.ScopeRun, s.postQueryStream)),
 		long(post("/oneshot/query", auth.ScopeRun, s.postOneshot)),
 		long(post("/oneshot/query/stream", auth.ScopeRun, s.postOneshotStream)),
+		{Route: api.Route{Method: http.MethodGet, Path: "/ws"}, Scope: auth.ScopeRead, Long: true, Page: true, Serve: s.getSocket},
 
 		get("/workspace/files", auth.ScopeRead, s.getFiles),
 		get("/workspace/search", auth.ScopeRead, s.getSearch),

@@ -11,6 +11,8 @@ type Speech struct {
 	Protocol        dialect.Dialect // the same, nested (S0), with format=protocol
 	Session         dialect.Dialect // the stream of a session, flat
 	SessionProtocol dialect.Dialect // the same, nested
+	Message         dialect.Dialect // the messages of a WebSocket, flat
+	MessageProtocol dialect.Dialect // the same, nested
 }
 
 // formatProtocol asks for the nested events of S0 instead of the flat ones that Tarko's server sends.

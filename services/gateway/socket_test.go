@@ -1,0 +1,253 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/coder/websocket"
+	"github.com/go-json-experiment/json"
+)
+
+// peer is a client of the WebSocket.
+type peer struct {
+	t    *testing.T
+	conn *websocket.Conn
+}
+
+// message is what a peer reads: an event or an answer.
+type message struct {
+	Type      string         `json:"type"`
+	ID        string         `json:"id"`
+	SessionID string         `json:"sessionId"`
+	Cursor    string         `json:"cursor"`
+	Status    string         `json:"status"` // of a flat agent_run_end
+	Data      map[string]any `json:"data"`
+}
+
+// dial connects. The query begins with '?' if there is one.
+func (b *bench) dial(query string, headers ...string) *peer {
+	b.t.Helper()
+	p, resp, err := b.tryDial(query, nil, headers...)
+	if err != nil {
+		b.t.Fatalf("connect: %v (%v)", err, resp)
+	}
+	return p
+}
+
+func (b *bench) tryDial(query string, protocols []string, headers ...string) (*peer, *http.Response, error) {
+	b.t.Helper()
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Add(headers[i], headers[i+1])
+	}
+	conn, resp, err := websocket.Dial(b.t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/ws"+query,
+		&websocket.DialOptions{HTTPHeader: h, Subprotocols: protocols})
+	if err != nil {
+		return nil, resp, err
+	}
+	b.t.Cleanup(func() { _ = conn.CloseNow() })
+	return &peer{b.t, conn}, resp, nil
+}
+
+func (p *peer) say(text string) {
+	p.t.Helper()
+	if err := p.conn.Write(p.t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// raw reads the next message, or the error that stands for the end.
+func (p *peer) raw() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	_, text, err := p.conn.Read(ctx)
+	return text, err
+}
+
+func (p *peer) hear() message {
+	p.t.Helper()
+	text, err := p.raw()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		p.t.Fatalf("%s: %v", text, err)
+	}
+	return m
+}
+
+// until reads up to a message of a type, and returns all of them.
+func (p *peer) until(kind string) []message {
+	p.t.Helper()
+	var all []message
+	for {
+		m := p.hear()
+		all = append(all, m)
+		if m.Type == kind {
+			return all
+		}
+		if len(all) > 1000 {
+			p.t.Fatalf("%s does not come", kind)
+		}
+	}
+}
+
+// join joins a session and returns the answer.
+func (p *peer) join(sessionID, after string) message {
+	p.t.Helper()
+	p.say(`{"type":"join_session","sessionId":"` + sessionID + `","after":"` + after + `"}`)
+	m := p.hear()
+	if m.Type != "joined" || m.SessionID != sessionID {
+		p.t.Fatalf("got %+v, want to have joined %s", m, sessionID)
+	}
+	return m
+}
+
+// ask sends a query and returns the request that it began. Events may come before the answer.
+func (p *peer) ask(sessionID, text string) (requestID string, before []message) {
+	p.t.Helper()
+	p.say(`{"type":"send_query","sessionId":"` + sessionID + `","query":"` + text + `"}`)
+	all := p.until("query_accepted")
+	requestID, _ = all[len(all)-1].Data["requestId"].(string)
+	return requestID, all[:len(all)-1]
+}
+
+// closed reads until the socket ends, and returns how.
+func (p *peer) closed() websocket.CloseError {
+	p.t.Helper()
+	for {
+		_, err := p.raw()
+		if err == nil {
+			continue
+		}
+		bye, ok := errors.AsType[websocket.CloseError](err)
+		if !ok {
+			p.t.Fatalf("the end has no code: %v", err)
+		}
+		return bye
+	}
+}
+
+// session creates one.
+func (b *bench) session(headers ...string) string {
+	b.t.Helper()
+	a := b.post("/api/v1/sessions/create", `{}`, headers...)
+	var made struct {
+		SessionID string `json:"sessionId"`
+	}
+	if err := json.Unmarshal([]byte(a.body), &made); err != nil || made.SessionID == "" {
+		b.t.Fatalf("got %d %s", a.status, a.body)
+	}
+	return made.SessionID
+}
+
+// answerOn writes a whole run on a session.
+func (b *bench) answerOn(w *bus.Writer, sessionID, question, text string) {
+	b.t.Helper()
+	b.emit(w, opening(sessionID, question)...)
+	b.emit(w, reply(sessionID, text)...)
+}
+
+func opening(sessionID, question string) []event.Body {
+	return []event.Body{
+		event.Input{ThreadID: sessionID, AgentID: "demo", Messages: []event.InputMessage{event.UserText(question)}},
+		event.Metadata{ThreadID: sessionID, AgentID: "demo", ProtocolVersion: event.Protocol},
+	}
+}
+
+func reply(sessionID, text string) []event.Body {
+	block := func(stage event.Stage) event.Block { return event.Block{BlockID: "b0", Stage: stage} }
+	return []event.Body{
+		event.Text{Block: block(event.Start)},
+		event.Text{Block: block(event.Delta), Delta: text},
+		event.Text{Block: block(event.Stop), Text: text},
+		event.Done{MessageID: "m", ThreadID: sessionID, Content: []event.Content{{Type: "text", Text: text}}, FinishReason: event.FinishStop},
+	}
+}
+
+// kinds lists the types of messages.
+func kinds(all []message) string {
+	list := make([]string, len(all))
+	for i, m := range all {
+		list[i] = m.Type
+	}
+	return strings.Join(list, " ")
+}
+
+func ids(all []message) string {
+	list := make([]string, len(all))
+	for i, m := range all {
+		list[i] = m.ID
+	}
+	return strings.Join(list, " ")
+}
+
+func TestSocketTwoClientsSeeTheSameEvents(t *testing.T) { // S0-41, S0-42, S0-43, S0-45
+	t.Parallel()
+	b := start(t)
+	id := b.session()
+	one, two := b.dial(""), b.dial("")
+	if m := one.join(id, ""); m.Data["state"] != "idle" || m.Data["cursor"] != b.bus.Incarnation()+"-0.start" {
+		t.Errorf("got %+v", m)
+	}
+	two.join(id, "")
+	requestID, _ := one.ask(id, "hi")
+	w := b.claim(requestID)
+	b.emit(w, opening(id, "hi")...)
+	first := two.until("agent_run_start")
+	late := b.dial("")
+	if m := late.join(id, ""); m.Data["state"] != "executing" {
+		t.Errorf("joined in the middle: got %+v", m)
+	}
+	b.emit(w, reply(id, "hello")...)
+	seen := append(first, two.until("agent_run_end")...)
+	for name, p := range map[string]*peer{"who asked": one, "who joined in the middle": late} {
+		if got := p.until("agent_run_end"); ids(got) != ids(seen) || kinds(got) != kinds(seen) {
+			t.Errorf("%s: got %s %s, want %s %s", name, kinds(got), ids(got), kinds(seen), ids(seen))
+		}
+	}
+	for _, m := range seen {
+		if m.SessionID != id {
+			t.Errorf("%+v is of no session", m)
+		}
+	}
+	if got := kinds(seen); !strings.HasPrefix(got, "user_message agent_run_start assistant_streaming_message") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestSocketAbort(t *testing.T) { // S0-44
+	t.Parallel()
+	b := start(t)
+	id := b.session()
+	p := b.dial("")
+	p.join(id, "")
+	abort := `{"type":"abort_query","sessionId":"` + id + `"}`
+	p.say(abort)
+	if m := p.hear(); m.Type != "abort_result" || m.Data["success"] != false {
+		t.Errorf("where nothing runs: got %+v", m)
+	}
+	requestID, _ := p.ask(id, "hi")
+	w := b.claim(requestID)
+	b.emit(w, opening(id, "hi")...)
+	p.until("agent_run_start")
+	p.say(abort)
+	if m := p.hear(); m.Type != "abort_result" || m.Data["success"] != true {
+		t.Errorf("got %+v", m)
+	}
+	if _, err := b.bus.Aborted(t.Context(), b.log(requestID)); err != nil {
+		t.Errorf("the wish is not on the bus: %v", err)
+	}
+	b.emit(w, event.Aborted{ThreadID: id, Reason: "x"})
+	all := p.until("agent_run_end")
+	if last := all[len(all)-1]; last.Status != "aborted" {
+		t.Errorf("got %+v", last)
+	}
+}
