@@ -78,6 +78,7 @@ func (c checker) agent(path, name string, a Agent) {
 		if slices.Contains(a.Tools[:i], t) {
 			c.report(fmt.Sprintf("%s.tools[%d]", path, i), "tool %q is in the list twice; remove one", t)
 		}
+		c.ownTool(fmt.Sprintf("%s.tools[%d]", path, i), t)
 	}
 	for i, t := range a.ClientTools {
 		c.clientTool(fmt.Sprintf("%s.clientTools[%d]", path, i), t, a)
@@ -117,12 +118,27 @@ func (c checker) clientTool(path string, t ClientTool, a Agent) {
 	if slices.Contains(a.Tools, t.Name) {
 		c.report(join(path, "name"), "%q is a server tool of this agent too; give one another name", t.Name)
 	}
-	if own := map[string]bool{"ask_user": a.AskUser, "plan": a.Planning, "final_answer": a.FinalAnswer}; own[t.Name] {
-		c.report(join(path, "name"), "%q is a tool that this agent has anyway; give yours another name", t.Name)
-	}
+	c.ownTool(join(path, "name"), t.Name)
 	if kind, ok := t.Schema["type"]; t.Schema != nil && (!ok || kind != "object") {
 		c.report(join(path, "schema"), "must be a JSON Schema of an object; start it with type: object")
 	}
+}
+
+// ownTool refuses the name of a tool that the loop has itself: it would take a call of the other for one of its own,
+// whether the agent may use that or not.
+func (c checker) ownTool(path, name string) {
+	var member string
+	switch name {
+	case "ask_user":
+		member = "askUser"
+	case "plan":
+		member = "planning"
+	case "final_answer":
+		member = "finalAnswer"
+	default:
+		return
+	}
+	c.report(path, "%q is the name of a tool that agents have themselves; write %s: true for that, or give yours another name", name, member)
 }
 
 func (c checker) price(path string, p Price) {

@@ -231,9 +231,13 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"agents:\n  a: {backend: openai, tools: [clock], clientTools: [{name: clock}]}\n",
 			`2:55: agents.a.clientTools[0].name: "clock" is a server tool of this agent too; give one another name`,
 		},
-		"a client tool with the name of one that the agent has anyway": {
+		"a client tool with the name of one of the agent's own": {
 			"agents:\n  a: {backend: openai, planning: true, clientTools: [{name: plan}]}\n",
-			`2:55: agents.a.clientTools[0].name: "plan" is a tool that this agent has anyway; give yours another name`,
+			`2:55: agents.a.clientTools[0].name: "plan" is the name of a tool that agents have themselves; write planning: true for that, or give yours another name`,
+		},
+		"the same where the agent may not use its own": {
+			"agents:\n  a: {backend: openai, clientTools: [{name: final_answer}]}\n",
+			`2:39: agents.a.clientTools[0].name: "final_answer" is the name of a tool that agents have themselves; write finalAnswer: true for that, or give yours another name`,
 		},
 		"a client tool whose schema is no object": {
 			"agents:\n  a: {backend: openai, clientTools: [{name: x, schema: {type: string}}]}\n",
