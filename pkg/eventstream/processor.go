@@ -102,7 +102,7 @@ func (p *Processor) Create(kind string, data any) (Event, error) {
 	if data == nil {
 		return e, check(e)
 	}
-	members, err := json.Marshal(data)
+	members, err := json.Marshal(data, json.Deterministic(true))
 	if err != nil {
 		return Event{}, fmt.Errorf("encode the data of a %s event: %w", kind, err)
 	}
@@ -280,6 +280,7 @@ func (p *Processor) Trim(keep int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trimTo(max(0, keep), true)
+	p.events = slices.Clone(p.events) // else what is forgotten stays in memory until others take its place
 }
 
 func (p *Processor) trimTo(keep int, wanted bool) {

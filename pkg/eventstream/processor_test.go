@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +153,29 @@ func TestOldEventsAreForgotten(t *testing.T) {
 	send(t, p, at(3, "x", ""))
 	if got := ids(p.Events(eventstream.Filter{})); got != "e2 e3" || ids(before) != "e0 e1 e2" {
 		t.Errorf("after Trim(1): %s; what was read before is %s", got, ids(before))
+	}
+}
+
+// What a program trims it wants the memory of.
+func TestTrimLetsGo(t *testing.T) {
+	t.Parallel()
+	p := eventstream.New(eventstream.Options{NoTrim: true})
+	gone := make(chan struct{})
+	func() {
+		data := new([1 << 20]byte)
+		copy(data[:], `{}`)
+		runtime.AddCleanup(data, func(gone chan struct{}) { close(gone) }, gone)
+		send(t, p, eventstream.Event{ID: "e0", Type: "x", Data: data[:2]}, at(1, "x", ""))
+	}()
+	p.Trim(1)
+	runtime.GC()
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("a trimmed event is still in memory")
+	}
+	if got := ids(p.Events(eventstream.Filter{})); got != "e1" {
+		t.Errorf("kept are %s", got)
 	}
 }
 
