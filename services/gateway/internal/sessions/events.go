@@ -19,8 +19,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxEvents bounds a list of events without a limit.
-const maxEvents = 10_000
+// Bounds of a list of events.
+const (
+	maxEvents = 10_000   // without a limit
+	maxListed = 32 << 20 // bytes; the list ends with the event that passes this
+)
 
 // selection is which events of a session somebody wants.
 type selection struct {
@@ -93,7 +96,8 @@ type page struct {
 	HasMore bool             `json:"hasMore"`
 }
 
-// list gives the events of a session that were selected, in the order of its log. Increments are never among them.
+// list gives the events of a session that were selected, in the order of its log, as far as there is room for them.
+// Increments are never among them.
 func (s *Sessions) list(ctx context.Context, found session, sel selection) (page, error) {
 	l := lister{selection: sel, page: page{Events: []jsontext.Value{}}, form: eventstream.Event.AppendFlat}
 	projector := tarko.NewProjector(tarko.Flat)
@@ -125,8 +129,9 @@ func (s *Sessions) list(ctx context.Context, found session, sel selection) (page
 // lister makes a page of a session's events.
 type lister struct {
 	selection
-	page page
-	form func(eventstream.Event, []byte) ([]byte, error)
+	page  page
+	bytes int // of its events
+	form  func(eventstream.Event, []byte) ([]byte, error)
 }
 
 func (l *lister) project(p *tarko.Projector, f event.Frame) error {
@@ -155,14 +160,14 @@ func (l *lister) add(e eventstream.Event) error {
 	}
 	place := l.page.Total
 	l.page.Total++
-	if place < l.offset || len(l.page.Events) >= l.limit {
+	if place < l.offset || len(l.page.Events) >= l.limit || l.bytes >= maxListed {
 		return nil
 	}
 	text, err := l.form(e, nil)
 	if err != nil {
 		return err
 	}
-	l.page.Events = append(l.page.Events, text)
+	l.page.Events, l.bytes = append(l.page.Events, text), l.bytes+len(text)
 	return nil
 }
 

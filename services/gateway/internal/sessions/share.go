@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
@@ -59,6 +60,9 @@ func (s *Sessions) postShare(c *api.Call) error {
 	events, err := s.list(c.Context(), found, selection{limit: maxEvents})
 	if err != nil {
 		return err
+	}
+	if events.HasMore {
+		return fault.New(fault.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
 	html, err := render(s.info(noted), events.Events)
 	if err != nil {
