@@ -112,6 +112,57 @@ func TestLargeQueriesAreTakenWhereTheConfigurationSaysSo(t *testing.T) {
 	}
 }
 
+// made is the session that the first event of a oneshot's stream names.
+func (b *bench) made(a answer) string {
+	b.t.Helper()
+	_, rest, found := strings.Cut(a.body, `"type":"session_created","sessionId":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	if a.status != http.StatusOK || !found || id != a.header.Get("X-Thread-Id") {
+		b.t.Fatalf("got %d %v %s", a.status, a.header, a.body)
+	}
+	return id
+}
+
+func TestARetryOfAOneshotMeansTheSameSession(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.runs(metadata(), done())
+	const path = "/api/v1/oneshot/query/stream"
+	ask := func(query string, headers ...string) answer { return b.post(path, `{"query":"`+query+`"}`, headers...) }
+	first := b.made(ask("hi", "Idempotency-Key", "one"))
+	if again := b.made(ask("hi", "Idempotency-Key", "one")); again != first {
+		t.Errorf("the retry made session %s, want %s", again, first)
+	}
+	if other := b.made(ask("hi", "Idempotency-Key", "two")); other == first {
+		t.Errorf("another key means the same session %s", other)
+	}
+	if a := ask("other", "Idempotency-Key", "one"); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("the key with another query: got %d %s", a.status, a.body)
+	}
+	if a := b.post(path+"?format=bad", `{"query":"hi"}`, "Idempotency-Key", "three"); a.status != http.StatusBadRequest {
+		t.Errorf("a format that is none: got %d %s", a.status, a.body)
+	}
+}
+
+func TestAKeyIsForTheSessionThatTheURLNames(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.runs(metadata(), done())
+	ask := func(sessionID string) answer {
+		return b.post("/api/v1/sessions/query?sessionId="+sessionID, `{"query":"hi"}`, "Idempotency-Key", "one")
+	}
+	one, other := b.session(), b.session()
+	if a := ask(one); a.status != http.StatusOK {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if a := ask(one); a.status != http.StatusOK || a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a retry: got %d %v", a.status, a.header)
+	}
+	if a := ask(other); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("the key for another session: got %d %s", a.status, a.body)
+	}
+}
+
 func TestAnAgentOfSessionsMustExist(t *testing.T) {
 	t.Parallel()
 	_, err := gateway.New(gateway.Deps{Config: config.Config{Gateway: config.Gateway{Sessions: config.Sessions{Agent: "nobody"}}}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -87,14 +88,24 @@ func (c *Call) Body() ([]byte, error) { return c.api.readBody(c.gin) }
 // Cursor is what the client resumes after; "" when it does not.
 func (c *Call) Cursor() (string, error) { return resumeAfter(c.gin) }
 
+// ThreadID is the id of a thread that the call begins. A retry with the same Idempotency-Key begins the same.
+func (c *Call) ThreadID() (string, error) {
+	key, err := idempotencyKey(c.gin.Request.Header)
+	if err != nil || key == "" {
+		return id.New(id.Thread), err
+	}
+	p := c.Principal()
+	return id.Derive(id.Thread, p.Tenant, p.Subject, c.gin.FullPath(), key), nil
+}
+
 // Accept has a request taken, and sets the headers that name it. The body is what a retry with the same Idempotency-Key
-// must bring again.
+// must bring again, for the same thread.
 func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (accept.Ticket, error) {
 	key, err := idempotencyKey(c.gin.Request.Header)
 	if err != nil {
 		return accept.Ticket{}, err
 	}
-	return c.api.take(c.gin, c.api.call(c.Principal(), c.gin.FullPath(), agentID, received{r, key, accept.Hash(agentID, body)}))
+	return c.api.take(c.gin, c.api.call(c.Principal(), c.gin.FullPath(), agentID, received{r, key, accept.Hash(r.ThreadID, body)}))
 }
 
 // Encoder returns an encoder of the dialect for what the client accepts.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,7 +35,7 @@ func (s *Sessions) postCreate(c *api.Call) error {
 	if refused, err := s.refuseSecond(c); refused || err != nil {
 		return err
 	}
-	made, err := s.begin(c, in)
+	made, err := s.begin(c, id.New(id.Thread), in)
 	if err != nil {
 		return err
 	}

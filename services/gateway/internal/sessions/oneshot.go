@@ -8,7 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// oneshot makes a session for one query. It makes none where it has answered for the caller, or where the query is none.
+// oneshot makes a session for one query; a retry means the session of the first attempt. It makes none where it has
+// answered for the caller, or where the query is none.
 func (s *Sessions) oneshot(c *api.Call) (made command.Session, q question, answered bool, err error) {
 	body, err := c.Body()
 	if err != nil {
@@ -30,10 +31,14 @@ func (s *Sessions) oneshot(c *api.Call) (made command.Session, q question, answe
 	if _, err := s.Speech.Query.Decode(body); err != nil {
 		return made, q, false, err
 	}
+	threadID, err := c.ThreadID()
+	if err != nil {
+		return made, q, false, err
+	}
 	if refused, err := s.refuseSecond(c); refused || err != nil {
 		return made, q, refused, err
 	}
-	if made, err = s.begin(c, draft{Name: in.SessionName, Tags: in.SessionTags, Agent: in.Agent}); err != nil {
+	if made, err = s.begin(c, threadID, draft{Name: in.SessionName, Tags: in.SessionTags, Agent: in.Agent}); err != nil {
 		return made, q, false, err
 	}
 	q, err = s.address(made, body)
@@ -58,6 +63,9 @@ type announcement struct {
 
 // postOneshotStream asks a session of its own and streams what comes of it.
 func (s *Sessions) postOneshotStream(c *api.Call) error {
+	if _, err := wantsProtocol(c); err != nil {
+		return err
+	}
 	made, q, answered, err := s.oneshot(c)
 	if answered || err != nil {
 		return err

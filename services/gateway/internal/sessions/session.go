@@ -12,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
@@ -119,14 +118,14 @@ type draft struct {
 	AgentOptions    jsontext.Value `json:"agentOptions"`
 }
 
-// begin makes a session of a draft.
-func (s *Sessions) begin(c *api.Call, d draft) (command.Session, error) {
+// begin makes a session of a draft. One that is there already was made by an earlier attempt of the same call.
+func (s *Sessions) begin(c *api.Call, threadID string, d draft) (command.Session, error) {
 	if err := s.check(d); err != nil {
 		return command.Session{}, err
 	}
 	p, now := c.Principal(), time.Now().UTC()
 	made := command.Session{
-		ThreadID: id.New(id.Thread), Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
+		ThreadID: threadID, Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
 	}
 	if d.Agent != "" {
 		made.AgentID = d.Agent
@@ -140,6 +139,9 @@ func (s *Sessions) begin(c *api.Call, d draft) (command.Session, error) {
 		}
 	}
 	written, err := s.Bus.SwapSession(c.Context(), p.Tenant, made, bus.SessionRecord{})
+	if errors.Is(err, bus.ErrConflict) {
+		written, err = s.Bus.Session(c.Context(), p.Tenant, threadID)
+	}
 	if err != nil {
 		return made, access.Unavailable(err)
 	}
