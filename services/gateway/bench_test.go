@@ -42,7 +42,19 @@ type bench struct {
 // start starts a gateway whose dependencies the test may change first.
 func start(t *testing.T, change ...func(*gateway.Deps)) *bench {
 	t.Helper()
-	b := &bench{t: t, nats: bustest.NewServer(t), redis: miniredis.RunT(t), archive: &archive{}}
+	b := startOn(t, bustest.NewServer(t), &archive{}, change...)
+	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, b.archive.verbs()) })
+	b.eventually("history answers", func() bool {
+		_, err := query.NewClient(b.bus).Threads(t.Context(), query.ThreadsQuery{})
+		return err == nil
+	})
+	return b
+}
+
+// startOn starts a gateway on a bus that is there.
+func startOn(t *testing.T, nats bustest.Server, a *archive, change ...func(*gateway.Deps)) *bench {
+	t.Helper()
+	b := &bench{t: t, nats: nats, redis: miniredis.RunT(t), archive: a}
 	b.bus = b.nats.Connect(t, "test")
 	store, err := state.Open("redis://" + b.redis.Addr())
 	if err != nil {
@@ -61,17 +73,12 @@ func start(t *testing.T, change ...func(*gateway.Deps)) *bench {
 		t.Fatal(err)
 	}
 	b.background(b.gateway.Run)
-	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, b.archive.verbs()) })
 	b.server = httptest.NewServer(b.gateway.Handler())
 	t.Cleanup(func() {
 		b.server.CloseClientConnections()
 		b.server.Close()
 	})
 	b.eventually("ready", func() bool { return b.get("/readyz").status == http.StatusOK })
-	b.eventually("history answers", func() bool {
-		_, err := query.NewClient(b.bus).Threads(t.Context(), query.ThreadsQuery{})
-		return err == nil
-	})
 	return b
 }
 

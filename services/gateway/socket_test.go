@@ -3,12 +3,12 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
@@ -33,14 +33,15 @@ type message struct {
 // dial connects. The query begins with '?' if there is one.
 func (b *bench) dial(query string, headers ...string) *peer {
 	b.t.Helper()
-	p, resp, err := b.tryDial(query, nil, headers...)
-	if err != nil {
-		b.t.Fatalf("connect: %v (%v)", err, resp)
+	p, a := b.tryDial(query, nil, headers...)
+	if p == nil {
+		b.t.Fatalf("connect: %+v", a)
 	}
 	return p
 }
 
-func (b *bench) tryDial(query string, protocols []string, headers ...string) (*peer, *http.Response, error) {
+// tryDial returns no peer when the handshake is refused.
+func (b *bench) tryDial(query string, protocols []string, headers ...string) (*peer, answer) {
 	b.t.Helper()
 	h := http.Header{}
 	for i := 0; i < len(headers); i += 2 {
@@ -48,11 +49,16 @@ func (b *bench) tryDial(query string, protocols []string, headers ...string) (*p
 	}
 	conn, resp, err := websocket.Dial(b.t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/ws"+query,
 		&websocket.DialOptions{HTTPHeader: h, Subprotocols: protocols})
-	if err != nil {
-		return nil, resp, err
+	if resp == nil {
+		b.t.Fatalf("connect: %v", err)
 	}
-	b.t.Cleanup(func() { _ = conn.CloseNow() })
-	return &peer{b.t, conn}, resp, nil
+	if err == nil {
+		b.t.Cleanup(func() { _ = conn.CloseNow() })
+		return &peer{b.t, conn}, answer{status: resp.StatusCode, header: resp.Header}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, _ := io.ReadAll(resp.Body) // the client keeps the beginning of it
+	return nil, answer{resp.StatusCode, resp.Header, string(body), err}
 }
 
 func (p *peer) say(text string) {
@@ -110,13 +116,15 @@ func (p *peer) join(sessionID, after string) message {
 	return m
 }
 
-// ask sends a query and returns the request that it began. Events may come before the answer.
-func (p *peer) ask(sessionID, text string) (requestID string, before []message) {
+// ask sends a query and returns the request that it began.
+func (p *peer) ask(sessionID string) (requestID string) {
 	p.t.Helper()
-	p.say(`{"type":"send_query","sessionId":"` + sessionID + `","query":"` + text + `"}`)
-	all := p.until("query_accepted")
-	requestID, _ = all[len(all)-1].Data["requestId"].(string)
-	return requestID, all[:len(all)-1]
+	p.say(`{"type":"send_query","sessionId":"` + sessionID + `","query":"hi"}`)
+	m := p.hear()
+	if requestID, _ = m.Data["requestId"].(string); m.Type != "query_accepted" || requestID == "" {
+		p.t.Fatalf("got %+v", m)
+	}
+	return requestID
 }
 
 // closed reads until the socket ends, and returns how.
@@ -146,13 +154,6 @@ func (b *bench) session(headers ...string) string {
 		b.t.Fatalf("got %d %s", a.status, a.body)
 	}
 	return made.SessionID
-}
-
-// answerOn writes a whole run on a session.
-func (b *bench) answerOn(w *bus.Writer, sessionID, question, text string) {
-	b.t.Helper()
-	b.emit(w, opening(sessionID, question)...)
-	b.emit(w, reply(sessionID, text)...)
 }
 
 func opening(sessionID, question string) []event.Body {
@@ -198,16 +199,16 @@ func TestSocketTwoClientsSeeTheSameEvents(t *testing.T) { // S0-41, S0-42, S0-43
 		t.Errorf("got %+v", m)
 	}
 	two.join(id, "")
-	requestID, _ := one.ask(id, "hi")
+	requestID := one.ask(id)
 	w := b.claim(requestID)
 	b.emit(w, opening(id, "hi")...)
-	first := two.until("agent_run_start")
+	seen := two.until("agent_run_start")
 	late := b.dial("")
 	if m := late.join(id, ""); m.Data["state"] != "executing" {
 		t.Errorf("joined in the middle: got %+v", m)
 	}
 	b.emit(w, reply(id, "hello")...)
-	seen := append(first, two.until("agent_run_end")...)
+	seen = append(seen, two.until("agent_run_end")...)
 	for name, p := range map[string]*peer{"who asked": one, "who joined in the middle": late} {
 		if got := p.until("agent_run_end"); ids(got) != ids(seen) || kinds(got) != kinds(seen) {
 			t.Errorf("%s: got %s %s, want %s %s", name, kinds(got), ids(got), kinds(seen), ids(seen))
@@ -234,7 +235,7 @@ func TestSocketAbort(t *testing.T) { // S0-44
 	if m := p.hear(); m.Type != "abort_result" || m.Data["success"] != false {
 		t.Errorf("where nothing runs: got %+v", m)
 	}
-	requestID, _ := p.ask(id, "hi")
+	requestID := p.ask(id)
 	w := b.claim(requestID)
 	b.emit(w, opening(id, "hi")...)
 	p.until("agent_run_start")

@@ -103,7 +103,7 @@ func (t *tap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	t.conn = conn
-	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // never more than there is
+	early, _ := buffered.Peek(buffered.Reader.Buffered()) // never more than there is
 	r := bufio.NewReaderSize(bytes.NewReader(bytes.Clone(early)), max(readBuffer, len(early)))
 	_, _ = r.Peek(len(early)) // so that it is buffered again
 	return conn, bufio.NewReadWriter(r, bufio.NewWriterSize(conn, writeBuffer)), nil

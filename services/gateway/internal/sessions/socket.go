@@ -167,7 +167,7 @@ func (t *talk) answer(ctx context.Context, kind, sessionID string, data any) {
 		Data      any    `json:"data,omitzero"`
 	}{kind, sessionID, data})
 	if err != nil {
-		t.socket.Fault(ctx, err)
+		_ = t.socket.Fault(ctx, err) // nobody can be told, and it is logged
 		return
 	}
 	_ = t.socket.Send(ctx, text)
