@@ -50,14 +50,14 @@ func (b *Bus) Project(ctx context.Context, hurry <-chan struct{}, apply Apply) e
 		return fmt.Errorf("open projection: %w", err)
 	}
 	for ctx.Err() == nil {
-		batch, err := fetch(ctx, consumer)
+		batch, err := b.fetch(ctx, consumer)
 		if err != nil {
 			_ = pause(ctx, refill) // the loop ends with ctx
 		}
 		if len(batch) == 0 {
 			continue
 		}
-		batch = gather(ctx, batch, hurry, func() ([]jetstream.Msg, error) { return take(consumer) })
+		batch = gather(ctx, batch, hurry, func() ([]jetstream.Msg, error) { return b.take(consumer) })
 		b.project(ctx, batch, consumer.CachedInfo().Config.AckWait/4, apply)
 	}
 	return nil
@@ -88,8 +88,22 @@ func (b *Bus) Projected(ctx context.Context) (Projected, error) {
 	return Projected{Through: info.AckFloor.Stream, Again: info.NumRedelivered}, nil
 }
 
+// errDown says that nothing was asked, because there is no connection.
+var errDown = errors.New("the connection to the broker is down")
+
+// mayPull is errDown while the connection is down: a pull that cannot be sent leaves its subscription behind.
+func (b *Bus) mayPull() error {
+	if !b.nc.IsConnected() {
+		return errDown
+	}
+	return nil
+}
+
 // take returns the messages that are there.
-func take(consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+func (b *Bus) take(consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+	if err := b.mayPull(); err != nil {
+		return nil, err
+	}
 	some, err := consumer.FetchNoWait(projectBatch)
 	if err != nil {
 		return nil, err
@@ -102,8 +116,8 @@ func take(consumer jetstream.Consumer) ([]jetstream.Msg, error) {
 }
 
 // fetch returns the messages that are there, or waits a while for one.
-func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
-	batch, err := take(consumer)
+func (b *Bus) fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+	batch, err := b.take(consumer)
 	if len(batch) > 0 || err != nil {
 		return batch, err
 	}

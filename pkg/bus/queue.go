@@ -56,8 +56,7 @@ func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int
 		if ctx.Err() != nil {
 			return nil
 		}
-		// A pull that cannot be sent leaves its subscription behind, so none is tried while the connection is down.
-		if !b.nc.IsConnected() {
+		if b.mayPull() != nil {
 			<-free
 			_ = pause(ctx, retryPause) // the next round sees that ctx is done
 			continue

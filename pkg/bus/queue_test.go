@@ -12,35 +12,54 @@ import (
 )
 
 // TestAQueueWithoutItsBrokerLeavesNothingBehind watches a queue for longer than one of its waits.
-func TestAQueueWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
+func TestAPullerWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
+	pullers := map[string]func(context.Context, *Bus) error{
+		"a queue": func(ctx context.Context, b *Bus) error {
+			return b.Starts(ctx, 4, func(context.Context, command.Start) error { return nil })
+		},
+		"the projection": func(ctx context.Context, b *Bus) error {
+			return b.Project(ctx, nil, func(_ context.Context, batch []Entry) ([]error, error) { return make([]error, len(batch)), nil })
+		},
 	}
-	stop := sync.OnceFunc(server.Close)
-	t.Cleanup(stop)
-	b, err := Connect(t.Context(), Options{URL: server.URL(), Name: "test"})
-	if err != nil {
-		t.Fatal(err)
+	for name, pull := range pullers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := sync.OnceFunc(server.Close)
+			t.Cleanup(stop)
+			b, err := Connect(t.Context(), Options{URL: server.URL(), Name: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(b.Close)
+			if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
+				t.Fatal(err)
+			}
+			leavesNothingBehind(t, b, pull, stop)
+		})
 	}
-	t.Cleanup(b.Close)
-	if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// leavesNothingBehind starts a puller, takes its broker away, and counts its subscriptions for a while.
+func leavesNothingBehind(t *testing.T, b *Bus, pull func(context.Context, *Bus) error, stop func()) {
+	t.Helper()
+	idle := b.nc.NumSubscriptions()
 	ctx, cancel := context.WithCancel(t.Context())
-	var queue sync.WaitGroup
-	queue.Go(func() {
-		if err := b.Starts(ctx, 4, func(context.Context, command.Start) error { return nil }); err != nil {
+	var puller sync.WaitGroup
+	puller.Go(func() {
+		if err := pull(ctx, b); err != nil {
 			t.Error(err)
 		}
 	})
-	defer queue.Wait()
+	defer puller.Wait()
 	defer cancel()
-	idle := b.nc.NumSubscriptions()
 	for deadline := time.Now().Add(30 * time.Second); b.nc.NumSubscriptions() <= idle; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the queue does not pull")
+			t.Fatal("nothing is pulled")
 		}
 	}
 	before := b.nc.NumSubscriptions()
@@ -48,7 +67,7 @@ func TestAQueueWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
 	// One may be left by a pull that is tried just when the connection goes.
 	for end := time.Now().Add(3 * fetchWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if held := b.nc.NumSubscriptions(); held > before+1 {
-			t.Fatalf("the queue holds %d subscriptions without its broker, and held %d with it", held, before)
+			t.Fatalf("%d subscriptions are held without the broker, and %d were with it", held, before)
 		}
 	}
 }
