@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/services/gateway"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ofSessions are Tarko's routes that name a session.
@@ -141,6 +142,22 @@ func TestARetryOfAOneshotMeansTheSameSession(t *testing.T) {
 	}
 	if a := b.post(path+"?format=bad", `{"query":"hi"}`, "Idempotency-Key", "three"); a.status != http.StatusBadRequest {
 		t.Errorf("a format that is none: got %d %s", a.status, a.body)
+	}
+}
+
+func TestAOneshotInLinesHasNothingElse(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.runs(metadata(), done())
+	a := b.post("/api/v1/oneshot/query/stream", `{"query":"hi"}`, "Accept", "application/x-ndjson")
+	lines := strings.Split(strings.TrimSuffix(a.body, "\n"), "\n")
+	for _, line := range lines {
+		if !jsontext.Value(line).IsValid() {
+			t.Errorf("a line is %q", line)
+		}
+	}
+	if a.header.Get("Content-Type") != "application/x-ndjson" || !strings.Contains(lines[0], `"session_created"`) || len(lines) < 3 {
+		t.Errorf("got %v %s", a.header, a.body)
 	}
 }
 

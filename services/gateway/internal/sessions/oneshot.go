@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -74,9 +73,5 @@ func (s *Sessions) postOneshotStream(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	first, err := sse.Append(nil, "", "", text)
-	if err != nil {
-		return err
-	}
-	return s.stream(c, q, first)
+	return s.stream(c, q, text)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
@@ -107,9 +108,9 @@ func (s *Sessions) postQueryStream(c *api.Call) error {
 	return s.stream(c, q, nil)
 }
 
-// stream streams what comes of a query, behind a first event of the caller's. Its cursors are those of the session's
-// stream, so that a client whose connection breaks goes on there.
-func (s *Sessions) stream(c *api.Call, q question, first []byte) error {
+// stream streams what comes of a query, behind a first event of the caller's (nil = none). Its cursors are those of the
+// session's stream, so that a client whose connection breaks goes on there.
+func (s *Sessions) stream(c *api.Call, q question, first jsontext.Value) error {
 	d, err := s.Speech.of(c, s.Speech.Query, s.Speech.Protocol)
 	if err != nil {
 		return err
@@ -122,12 +123,12 @@ func (s *Sessions) stream(c *api.Call, q question, first []byte) error {
 	if err == nil {
 		answer.Encoder, err = c.Encoder(d, dialect.Options{Place: stream.Within(index)})
 	}
+	if err == nil && first != nil {
+		answer.Encoder, err = announce(answer.Encoder, first)
+	}
 	if err != nil {
 		answer.Frames.Close()
 		return err
-	}
-	if first != nil {
-		answer.Encoder = &announced{answer.Encoder, first}
 	}
 	return c.Stream(answer)
 }
@@ -163,6 +164,15 @@ func (s *Sessions) indexAmong(ctx context.Context, tenant string, t accept.Ticke
 type announced struct {
 	dialect.Encoder
 	first []byte
+}
+
+// announce frames an event as the encoder does its own, and puts it first.
+func announce(enc dialect.Encoder, first jsontext.Value) (dialect.Encoder, error) {
+	if enc.ContentType() != sse.ContentType {
+		return &announced{enc, append(first, '\n')}, nil
+	}
+	block, err := sse.Append(nil, "", "", first)
+	return &announced{enc, block}, err
 }
 
 func (a *announced) Append(dst []byte, f event.Frame) ([]byte, error) {
