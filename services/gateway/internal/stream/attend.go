@@ -10,6 +10,8 @@ import (
 // Attend serves, in a goroutine, what is not one answer and lasts like one, under the rules of Serve: its context ends
 // with ErrTimeout, ErrDraining or ErrRevoked as the cause, and not with ctx, of which it has the trace alone. Drain waits
 // for it. False means that the gateway is draining, and that nothing is served.
+//
+//nolint:contextcheck // ctx ends with its handler, and would keep all of the request
 func (s *Streamer) Attend(ctx context.Context, keyID string, serve func(context.Context)) bool {
 	if !s.mayPark() {
 		return false
@@ -19,7 +21,7 @@ func (s *Streamer) Attend(ctx context.Context, keyID string, serve func(context.
 	own, e := s.enter(own, keyID, s.timeout)
 	go func() { // ends with serve; Drain waits for it
 		defer s.parked.Done()
-		defer s.meter.Closed(ctx)
+		defer s.meter.Closed(own)
 		defer s.forget(e)
 		serve(own)
 	}()

@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,4 +56,30 @@ func TestWhatIsAttendedEndsWithTheReason(t *testing.T) {
 			})
 		})
 	}
+}
+
+// There are many who are attended for hours, and what a server keeps for a request is large.
+func TestWhatIsAttendedKeepsNothingOfItsRequest(t *testing.T) {
+	t.Parallel()
+	meter, err := measure.New(noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stream.NewStreamer(15*time.Second, time.Hour, meter)
+	type key struct{}
+	gone := make(chan struct{})
+	func() {
+		request := new([1 << 10]byte)
+		runtime.AddCleanup(request, func(gone chan struct{}) { close(gone) }, gone)
+		if !s.Attend(context.WithValue(t.Context(), key{}, request), "k", func(ctx context.Context) { <-ctx.Done() }) {
+			t.Fatal("it is not attended")
+		}
+	}()
+	runtime.GC()
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("the request is still in memory")
+	}
+	s.Drain()
 }
