@@ -169,3 +169,21 @@ func sameSet(a, b []any) bool {
 	}
 	return len(a) == len(b)
 }
+
+func TestOpenAPITellsWhyABodyIsRefused(t *testing.T) {
+	t.Parallel()
+	for path, item := range openAPI(t).Paths.Map() {
+		if item.Post == nil || item.Post.RequestBody == nil {
+			continue
+		}
+		codes := []string{"400", "413", "415"}
+		if item.Post.Parameters.GetByInAndName("header", "Idempotency-Key") != nil {
+			codes = append(codes, "422")
+		}
+		for _, code := range codes {
+			if item.Post.Responses.Value(code) == nil {
+				t.Errorf("POST %s: nothing is said of %s", path, code)
+			}
+		}
+	}
+}
