@@ -182,7 +182,7 @@ func (p *Processor) admit(ctx context.Context, e Event) (_ Event, wanted bool, _
 	return e, true, nil
 }
 
-// check refuses what could not be written down later.
+// check refuses what could not be written down in either form. The flat one asks for more: see [Event.AppendFlat].
 func check(e Event) error {
 	if e.Type == "" {
 		return errNoType

@@ -54,7 +54,8 @@ type Result struct {
 	Summary string // one line for people; "" = the start of Content
 
 	// Media are images and files that the model sees beside Content, by URL or with their data: package media says what they may
-	// be. Those that may not, and those behind the first [MaxMedia] of them, are dropped, and operators are told.
+	// be, and the most that all of them may have together. Those that may not, have no room, or are behind the first
+	// [MaxMedia] are dropped, and operators are told.
 	Media []event.InputPart
 
 	// Events become part of the request's log, before the result: see [event.NewCustom] for what they may be. All of
@@ -65,7 +66,8 @@ type Result struct {
 // MaxMedia is how many images and files a result may bring.
 const MaxMedia = 20
 
-// MaxEventBytes is the most that the data of a result's events may be. Those behind are dropped, and operators are told.
+// MaxEventBytes is the most that the types and data of a result's events may be. One that has no room is dropped, and
+// operators are told; a smaller one behind it may still have some.
 const MaxEventBytes = 128 << 10
 
 // Tool is one ability. Call returns when ctx is done, at the latest a second later. An error with a fault code is told
