@@ -45,6 +45,7 @@ race: ## run the tests of the concurrent packages under the race detector
 .PHONY: e2e
 e2e: ## run the end-to-end suite against separate processes
 	go test -count=1 -timeout 20m ./services/e2e -args -stack=processes
+	go test -count=1 ./services/e2e/browser
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (10s)

@@ -69,6 +69,7 @@ func dependencies() []dependency {
 		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
 		{"golang.org/x/time", []string{"pkg/state", "services/..."}, "a rate limit within one process"},
+		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},
 		{"pgregory.net/rapid", nil, "property tests"},
 		{"github.com/anishathalye/porcupine", nil, "records are linearizable, whatever the broker does to them"},

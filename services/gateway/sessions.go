@@ -41,7 +41,7 @@ func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Lo
 	}
 	s, err := sessions.New(sessions.Deps{
 		Bus: d.Bus, History: d.History, Guard: guard, Desk: desk, Logs: logs, Speech: speech(), Workspace: folder,
-		Config: d.Config, Build: build(),
+		Page: page, Config: d.Config, Build: build(),
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ package frontend
 import (
 	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -25,6 +26,12 @@ const maxPage = 64 << 20
 
 // assets is the folder beside a page that it may load from.
 const assets = "static"
+
+// look is what Tarko's user interface asks for under AGENT_WEB_UI_CONFIG. Without it, it shows pictures and links of its
+// maker's.
+//
+//go:embed look.json
+var look []byte
 
 // Page is an HTML page with its scripts. A nil Page is none. It is safe for concurrent use.
 type Page struct {
@@ -48,6 +55,9 @@ func Open(name string) (*Page, error) {
 		return nil, fmt.Errorf("read the page: %w", err)
 	}
 	page, err := parse(text)
+	if err == nil {
+		page, err = parse([]byte(page.With("window.AGENT_WEB_UI_CONFIG=" + string(look))))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the page %s: %w", name, err)
 	}
@@ -58,7 +68,7 @@ func Open(name string) (*Page, error) {
 }
 
 func read(name string) ([]byte, error) {
-	file, err := os.Open(name) //nolint:gosec // an operator names it
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}

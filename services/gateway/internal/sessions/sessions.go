@@ -15,11 +15,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/frontend"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/agentbus/agentbus/services/gateway/internal/workspace"
 )
 
-// Deps are what sessions are answered from. Every member is needed.
+// Deps are what sessions are answered from. Every member is needed, except where it says otherwise.
 type Deps struct {
 	Bus       *bus.Bus
 	History   query.Client
@@ -28,6 +29,7 @@ type Deps struct {
 	Logs      *stream.Logs
 	Speech    Speech
 	Workspace *workspace.Workspace
+	Page      *frontend.Page // that shares are shown with; nil = a plain one
 	Config    config.Config
 	Build     Build
 }

@@ -64,7 +64,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 	if events.HasMore {
 		return fault.New(fault.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
-	html, err := render(s.info(noted), events.Events)
+	html, err := s.render(s.info(noted), events.Events)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,11 @@ func (t told) Shown() bool {
 	}
 }
 
-func render(about info, events []jsontext.Value) (string, error) {
+// render makes the page: the user interface as a player of what happened, or a plain one where there is none.
+func (s *Sessions) render(about info, events []jsontext.Value) (string, error) {
+	if s.Page != nil {
+		return s.replay(about, events)
+	}
 	all := make([]told, 0, len(events))
 	for _, one := range events {
 		var t told
@@ -115,7 +119,7 @@ func render(about info, events []jsontext.Value) (string, error) {
 		}
 		all = append(all, t)
 	}
-	data, err := json.Marshal(map[string]any{"session": about, "events": events}, jsontext.EscapeForHTML(true), json.Deterministic(true))
+	data, err := embedded(map[string]any{"session": about, "events": events})
 	if err != nil {
 		return "", err
 	}
@@ -124,4 +128,28 @@ func render(about info, events []jsontext.Value) (string, error) {
 		"Title": about.Metadata.Name, "Events": all, "Data": template.JS(data), //nolint:gosec // it is JSON without <, > and &
 	})
 	return page.String(), err
+}
+
+// replay gives the user interface what it plays back instead of asking a server.
+func (s *Sessions) replay(about info, events []jsontext.Value) (string, error) {
+	script := []byte("window.AGENT_REPLAY_MODE=true;")
+	for _, one := range []struct {
+		name  string
+		value any
+	}{
+		{"AGENT_SESSION_DATA", about}, {"AGENT_EVENT_STREAM", events}, {"AGENT_VERSION_INFO", s.Build},
+	} {
+		data, err := embedded(one.value)
+		if err != nil {
+			return "", fmt.Errorf("share session %s: %w", about.ID, err)
+		}
+		script = fmt.Appendf(script, "window.%s=%s;", one.name, data)
+	}
+	return s.Page.With(string(script)), nil
+}
+
+// embedded is a value as JSON that may stand in a script of a page: it holds neither the end of one nor a line that
+// JavaScript would not take.
+func embedded(value any) ([]byte, error) {
+	return json.Marshal(value, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), json.Deterministic(true))
 }

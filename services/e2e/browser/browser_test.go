@@ -1,0 +1,217 @@
+package browser
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// everything is a run with a thought, texts, and a call with its result.
+const everything = "/think let me see\n/say first words\n/tool calculator {\"expression\":\"6*7\"}\n/say last words"
+
+// ask calls a route of Tarko's and decodes the answer.
+func ask(t *testing.T, method, route string, body, answer any) {
+	t.Helper()
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, gateway+"/api/v1"+route, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	said, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode >= http.StatusBadRequest {
+		t.Fatalf("%s %s: %s %s (%v)", method, route, response.Status, said, err)
+	}
+	if err := json.Unmarshal(said, answer); err != nil {
+		t.Fatalf("%s %s answers %s: %v", method, route, said, err)
+	}
+}
+
+// session makes a session that has answered a query.
+func session(t *testing.T, name, query string) string {
+	t.Helper()
+	var made struct {
+		SessionID string `json:"sessionId"`
+	}
+	ask(t, http.MethodPost, "/sessions/create", map[string]any{"name": name}, &made)
+	ask(t, http.MethodPost, "/sessions/query", map[string]any{"sessionId": made.SessionID, "query": query}, new(map[string]any))
+	return made.SessionID
+}
+
+func TestTheFirstPageBeginsASession(t *testing.T) { // K1, S0-34, S0-38, S0-46
+	p := open(t, gateway+"/")
+	p.shows("What shall the agent do?")
+	p.sends(everything)
+	id := p.session()
+	p.shows("6*7", "first words", "Calculator", "last words", "42")
+	p.until(`document.querySelector("[title='Stop generation']") === null`)
+	var listed struct {
+		Events []struct {
+			Type string `json:"type"`
+		} `json:"events"`
+	}
+	ask(t, http.MethodGet, "/sessions/events?sessionId="+id, nil, &listed)
+	if n := len(listed.Events); n == 0 || listed.Events[n-1].Type != "agent_run_end" {
+		t.Errorf("the log has %v", listed.Events)
+	}
+	p.sends("/say a second answer")
+	p.shows("a second answer")
+}
+
+func TestSessionsAreListedAndOpened(t *testing.T) { // K1, S0-37
+	id := session(t, "Sums of yesterday", everything)
+	p := open(t, gateway+"/")
+	p.click("[title='Expand sidebar']")
+	p.clickText("Sums of yesterday")
+	if got := p.session(); got != id {
+		t.Errorf("session %s is open, want %s", got, id)
+	}
+	p.shows("first words", "Calculator", "last words")
+	again := open(t, gateway+"/"+id)
+	again.shows("first words", "Calculator", "last words")
+}
+
+func TestARunIsStopped(t *testing.T) { // K1, S0-44, C10
+	id := session(t, "Long", "/say before")
+	p := open(t, gateway+"/"+id)
+	p.shows("before")
+	p.sends("/say it begins\n/stream 4000 20 8")
+	p.shows("it begins")
+	p.click("[title='Stop generation']")
+	p.until(`document.querySelector("[title='Stop generation']") === null`)
+	var now struct {
+		Status struct {
+			IsProcessing bool   `json:"isProcessing"`
+			State        string `json:"state"`
+		} `json:"status"`
+	}
+	ask(t, http.MethodGet, "/sessions/status?sessionId="+id, nil, &now)
+	if now.Status.IsProcessing || now.Status.State != "aborted" {
+		t.Errorf("the session is %+v", now.Status)
+	}
+	p.sends("/say it goes on")
+	p.shows("it goes on")
+}
+
+func TestWhatAModelWritesIsNoProgram(t *testing.T) { // S0-52
+	const attack = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
+	id := session(t, "Attack", "/say before "+attack+" behind\n/tool echo {\"text\":\""+strings.ReplaceAll(attack, `"`, `\"`)+"\"}\n/say done")
+	p := open(t, gateway+"/"+id)
+	p.shows("before", "done")
+	if title := eval[string](p, "document.title"); title == "taken" {
+		t.Error("a script of the model's has run")
+	}
+}
+
+func TestASharedSessionIsPlayedWithoutAServer(t *testing.T) { // K2
+	id := session(t, "Played", everything+"\n/say </script><script>document.title='taken'</script> is only text")
+	var shared struct {
+		Success bool   `json:"success"`
+		HTML    string `json:"html"`
+	}
+	ask(t, http.MethodPost, "/sessions/share", map[string]any{"sessionId": id}, &shared)
+	var asked atomic.Int64
+	alone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/sessions") {
+			asked.Add(1)
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, shared.HTML) // the browser says when it has not come
+	}))
+	defer alone.Close()
+	p := open(t, alone.URL+"/")
+	p.shows("6*7", "first words", "Calculator", "last words", "is only text")
+	if title := eval[string](p, "document.title"); title == "taken" {
+		t.Error("a text has become a script")
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the page has asked a server for its session %d times", n)
+	}
+}
+
+// framed answers the first query of a page with a stream in a framing, the second one with one that every page takes, and
+// all else by the gateway.
+func framed(t *testing.T, block func(id, data string) string) *httptest.Server {
+	t.Helper()
+	target, err := url.Parse(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := httputil.NewSingleHostReverseProxy(target)
+	blocks, words := []func(id, data string) string{block, plain}, []string{"first words", "second words"}
+	var queries atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/sessions/query/stream" {
+			r.Header.Del("Origin") // it is another one than the gateway's
+			r.Host = target.Host
+			rest.ServeHTTP(w, r)
+			return
+		}
+		n := min(queries.Add(1), 2) - 1
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, event := range []string{
+			`"type":"user_message","content":"asked"`,
+			`"type":"agent_run_start","sessionId":"s","runOptions":{}`,
+			`"type":"assistant_message","content":"` + words[n] + `","finishReason":"stop","messageId":"` + words[n] + `"`,
+			`"type":"agent_run_end","sessionId":"s","iterations":1,"elapsedMs":1,"status":"idle"`,
+		} {
+			id := fmt.Sprintf("%d-%d", n, i)
+			data := fmt.Sprintf(`{"id":%q,"timestamp":%d,%s}`, id, time.Now().UnixMilli(), event)
+			_, _ = io.WriteString(w, blocks[n](id, data)) // a page that has gone needs no answer
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func plain(_, data string) string { return "data: " + data + "\n\n" }
+
+// TestFramings keeps the reason why the stream of a query is framed as it is: the page drops events whose block does not
+// begin with their data.
+func TestFramings(t *testing.T) { // C2
+	for _, test := range []struct {
+		name    string
+		block   func(id, data string) string
+		renders bool
+	}{
+		{"data alone", plain, true},
+		{"data, then the id as a block of its own, as the gateway does", func(id, data string) string {
+			return ": heartbeat\n\ndata: " + data + "\n\nid: " + id + "\n\n"
+		}, true},
+		{"an id before the data", func(id, data string) string { return "id: " + id + "\ndata: " + data + "\n\n" }, false},
+		{"an id behind the data", func(id, data string) string { return "data: " + data + "\nid: " + id + "\n\n" }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := framed(t, test.block)
+			p := open(t, server.URL+"/"+session(t, "Framed", "/say before"))
+			p.shows("before")
+			p.sends("one")
+			p.until(`document.querySelector("textarea").value === "" && document.querySelector("[title='Stop generation']") === null`)
+			p.sends("two")
+			p.shows("second words")
+			if got := strings.Contains(p.text(), "first words"); got != test.renders {
+				t.Errorf("the page renders this framing: %t, want %t; see docs/tarko.md, Framing", got, test.renders)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// patience is how long a test waits for a page to show something.
+const patience = 30 * time.Second
+
+// tab is a page of the browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // the tab is what the context stands for
+}
+
+// open opens a page in a tab of its own.
+func open(t *testing.T, url string) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(chromium)
+	t.Cleanup(cancel)
+	p := &tab{t, ctx}
+	t.Cleanup(p.picture)
+	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("open %s: %v", url, err)
+	}
+	return p
+}
+
+// picture keeps what the page looks like at the end of a test.
+func (p *tab) picture() {
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(p.t.ArtifactDir(), "page.png"), png, 0o600)
+	}
+	if err != nil {
+		p.t.Logf("no picture of the page: %v", err)
+	}
+}
+
+// text is what the page shows.
+func (p *tab) text() string {
+	p.t.Helper()
+	return eval[string](p, "document.body.innerText")
+}
+
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// until waits for an expression to become true.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression,
+		chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(patience)))
+	if err != nil {
+		p.t.Fatalf("waiting for %s: %v; the page shows\n%s", expression, err, p.text())
+	}
+}
+
+// shows waits until the page shows all these texts.
+func (p *tab) shows(texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		p.until("document.body.innerText.includes(" + strconv.Quote(text) + ")")
+	}
+}
+
+// click clicks the first element that a selector finds.
+func (p *tab) click(selector string) {
+	p.t.Helper()
+	element := fmt.Sprintf("document.querySelector(%q)", selector)
+	p.until(element + " !== null")
+	eval[bool](p, "("+element+".click(), true)")
+}
+
+// clickText clicks the innermost element with a text.
+func (p *tab) clickText(text string) {
+	p.t.Helper()
+	p.shows(text)
+	eval[bool](p, fmt.Sprintf(`(Array.from(document.querySelectorAll("body *")).filter(e => e.innerText && e.innerText.trim() === %q).at(-1).click(), true)`, text))
+}
+
+// sends writes a query into the page and sends it as people do, with Ctrl and Enter.
+func (p *tab) sends(query string) {
+	p.t.Helper()
+	p.until(`document.querySelector("textarea:enabled") !== null`)
+	eval[bool](p, `(document.querySelector("textarea").focus(), true)`)
+	lines := strings.Split(query, "\n")
+	for i, line := range lines {
+		keys := []chromedp.Action[chromedp.Void]{chromedp.KeyEvent(line)}
+		if i < len(lines)-1 {
+			keys = append(keys, chromedp.KeyEvent(kb.Enter))
+		}
+		if err := chromedp.Do(p.ctx, keys...); err != nil {
+			p.t.Fatalf("write %q: %v", line, err)
+		}
+	}
+	p.until(`document.querySelector("textarea").value === ` + strconv.Quote(query))
+	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))); err != nil {
+		p.t.Fatalf("send %q: %v", query, err)
+	}
+}
+
+// session is the one that the page's address names.
+func (p *tab) session() string {
+	p.t.Helper()
+	p.until(`/^\/thr_/.test(location.pathname)`)
+	return strings.TrimPrefix(eval[string](p, "location.pathname"), "/")
+}
