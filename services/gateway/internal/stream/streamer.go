@@ -156,7 +156,7 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 	case errors.Is(cause, ErrDraining):
 		return fault.New(fault.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
 	case errors.Is(cause, ErrTimeout) && !c.open:
-		return fault.New(fault.StreamTimeout, "nothing happened for %v; the request is queued: read its stream to follow it", s.timeout)
+		return fault.New(fault.StreamTimeout, "there is no answer after %v; the request goes on: read its stream to follow it", s.timeout)
 	case errors.Is(cause, ErrRevoked) && !c.open:
 		return fault.Wrap(ErrRevoked, fault.AuthFailed, "the API key was revoked just now")
 	case cause != nil && !isOurs(cause), errors.Is(err, errGone):
