@@ -19,7 +19,7 @@ type Sessions struct {
 	Agent     string `yaml:"agent"`     // of sessions that name none; default demo
 	Exclusive bool   `yaml:"exclusive"` // no new session while another one of the tenant runs
 	MaxBody   int64  `yaml:"maxBody"`   // bytes of a query, which may bring images; default: gateway.maxBody
-	Workspace string `yaml:"workspace"` // folder that people pick files from, by name; none = there is nothing to pick
+	Workspace string `yaml:"workspace"` // folder that people of all tenants pick files from, by name; none = there is nothing to pick
 	UI        string `yaml:"ui"`        // Tarko's user interface, an HTML file or the folder of one, served under /; none = no page
 }
 
