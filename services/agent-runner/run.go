@@ -163,7 +163,7 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	})
 	stop, err := c.runner.deps.Bus.WatchAbort(ctx, c.log, func(a command.Abort) { cancel(&loop.Abort{Reason: a.Reason}) })
 	if err != nil {
-		end("left", err)
+		end("left", "", err)
 		return err
 	}
 	defer stop()
@@ -172,10 +172,10 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	err = c.serve(ctx, &request)
 	how := status(request.State, err)
 	if how == handedOver {
-		end(how, nil)
+		end(how, "", nil)
 		return err
 	}
-	end(how, err)
+	end(how, request.State.Failure(), err)
 	return err
 }
 

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -34,14 +35,20 @@ func (w watched) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) 
 			telemetry.GenAIConversationID.String(turn.ThreadID), telemetry.RequestID.String(turn.RequestID)))
 	defer span.End()
 	start := time.Now()
-	spoke := false
+	spoke, said := false, 0
 	outcome, err := w.backend.Run(ctx, turn, func(c backend.Chunk) error {
 		if !spoke {
 			spoke = true
 			w.meters.first.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(names...))
 		}
+		if text, ok := c.(backend.TextDelta); ok {
+			said += utf8.RuneCountInString(string(text))
+		}
 		return emit(c)
 	})
+	if said > 0 {
+		w.meters.length.Record(ctx, int64(said), metric.WithAttributes(names...))
+	}
 	if err != nil {
 		names = append(names, telemetry.ErrorType.String(string(fault.CodeOf(err))))
 	}

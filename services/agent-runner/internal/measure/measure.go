@@ -24,6 +24,7 @@ type Meters struct {
 	duration metric.Float64Histogram
 	tokens   metric.Int64Histogram
 	first    metric.Float64Histogram
+	length   metric.Int64Histogram
 	runs     metric.Int64Counter
 	inFlight metric.Int64UpDownCounter
 	reaped   metric.Int64Counter
@@ -39,7 +40,7 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 	}
 	meter := meters.Meter(scope)
 	m := &Meters{tracer: tracers.Tracer(scope), meter: meter}
-	var errs [6]error
+	var errs [7]error
 	m.duration, errs[0] = meter.Float64Histogram(telemetry.GenAIOperationDuration, metric.WithUnit("s"),
 		metric.WithDescription("Time of one turn of a model."),
 		metric.WithExplicitBucketBoundaries(telemetry.GenAIDurationBuckets()...))
@@ -50,11 +51,14 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 		metric.WithDescription("Time until a model's first output."),
 		metric.WithExplicitBucketBoundaries(.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10))
 	m.runs, errs[3] = meter.Int64Counter("agentbus.runs",
-		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, handed_over, left."))
+		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, handed_over, left. With error, error.type is its code."))
 	m.inFlight, errs[4] = meter.Int64UpDownCounter("agentbus.runs.in.flight",
 		metric.WithDescription("Requests that a runner works on."))
 	m.reaped, errs[5] = meter.Int64Counter("agentbus.reaped",
 		metric.WithDescription("What the reaper did about requests that nobody ran: aborted, timed_out, pointed, failed."))
+	m.length, errs[6] = meter.Int64Histogram("agentbus.response.length", metric.WithUnit("{character}"),
+		metric.WithDescription("Length of the text of one turn of a model that spoke."),
+		metric.WithExplicitBucketBoundaries(10, 100, 500, 1000, 5000, 10_000, 50_000, 100_000))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -84,8 +88,9 @@ type Request struct {
 	Tenant, Agent, ThreadID, RequestID string
 }
 
-// Invoke opens the span of a request. Call end with how it left the runner, and the error if there is one.
-func (m *Meters) Invoke(ctx context.Context, r Request) (_ context.Context, end func(status string, err error)) {
+// Invoke opens the span of a request. Call end with how it left the runner, the code of the error event that it
+// ended with, and the error that the runner met, if there are such.
+func (m *Meters) Invoke(ctx context.Context, r Request) (_ context.Context, end func(status string, failure fault.Code, err error)) {
 	agent := telemetry.GenAIAgentName.String(r.Agent)
 	ctx, span := m.tracer.Start(ctx, telemetry.OperationInvokeAgent+" "+r.Agent, trace.WithAttributes(
 		telemetry.GenAIOperationName.String(telemetry.OperationInvokeAgent), agent,
@@ -93,9 +98,13 @@ func (m *Meters) Invoke(ctx context.Context, r Request) (_ context.Context, end 
 		telemetry.RequestID.String(r.RequestID), telemetry.TenantID.String(r.Tenant),
 	))
 	m.inFlight.Add(ctx, 1)
-	return ctx, func(status string, err error) {
+	return ctx, func(status string, failure fault.Code, err error) {
 		m.inFlight.Add(ctx, -1)
-		m.runs.Add(ctx, 1, metric.WithAttributes(attribute.String("agent", r.Agent), attribute.String("status", status)))
+		labels := []attribute.KeyValue{attribute.String("agent", r.Agent), attribute.String("status", status)}
+		if failure != "" {
+			labels = append(labels, telemetry.ErrorType.String(string(failure)))
+		}
+		m.runs.Add(ctx, 1, metric.WithAttributes(labels...))
 		fail(span, err)
 		span.End()
 	}

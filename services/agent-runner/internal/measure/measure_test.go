@@ -42,7 +42,7 @@ func run(t *testing.T, failure error) (tracetest.SpanStubs, map[string]metricdat
 	if _, err := m.Backend(speaker{failure}, "scripted").Run(ctx, turn, func(backend.Chunk) error { return nil }); !errors.Is(err, failure) {
 		t.Fatal(err)
 	}
-	end("done", nil)
+	end("error", fault.AgentError, nil)
 	var data metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &data); err != nil {
 		t.Fatal(err)
@@ -74,11 +74,18 @@ func TestATurnIsASpanWithinItsRequest(t *testing.T) {
 	}
 	for _, name := range []string{
 		"gen_ai.client.operation.duration", "gen_ai.client.token.usage", "gen_ai.client.operation.time_to_first_chunk",
-		"agentbus.runs", "agentbus.runs.in.flight",
+		"agentbus.runs", "agentbus.runs.in.flight", "agentbus.response.length",
 	} {
 		if metrics[name] == nil {
 			t.Errorf("there is no metric %s", name)
 		}
+	}
+	if length := metrics["agentbus.response.length"].(metricdata.Histogram[int64]).DataPoints[0]; length.Count != 1 || length.Sum != 12 {
+		t.Errorf("%d responses have %d characters, want one of 12", length.Count, length.Sum)
+	}
+	ended := metrics["agentbus.runs"].(metricdata.Sum[int64]).DataPoints[0].Attributes
+	if code, _ := ended.Value("error.type"); code.AsString() != string(fault.AgentError) {
+		t.Errorf("the request ended with %v, want its code", ended.ToSlice())
 	}
 	if sum := metrics["agentbus.runs.in.flight"].(metricdata.Sum[int64]); sum.DataPoints[0].Value != 0 {
 		t.Errorf("%d requests are in flight after the end", sum.DataPoints[0].Value)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // request is how far the newest request got.
@@ -29,6 +30,7 @@ type request struct {
 	finish    event.FinishReason
 	usage     event.Usage
 	terminal  event.Name
+	failure   fault.Code
 }
 
 func (r *request) claim(b event.Claim) {
@@ -48,6 +50,9 @@ func (s *State) Spoken() bool { return s.request.spoken }
 
 // Terminal is the name of the request's terminal event; "" when it has none.
 func (s *State) Terminal() event.Name { return s.request.terminal }
+
+// Failure is the code of the error that the request ended with; "" when it ended otherwise, or has not.
+func (s *State) Failure() fault.Code { return s.request.failure }
 
 // Actions lists what waits for a client, in the order of its first announcement.
 func (s *State) Actions() []Action { return slices.Clone(s.actions) }

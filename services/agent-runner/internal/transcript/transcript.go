@@ -102,11 +102,18 @@ func (s *State) progress(body event.Body) {
 		}
 	case event.UsageSoFar:
 		s.counted(b)
-	case event.Done, event.Error, event.Aborted:
-		r.terminal = body.Name()
-		s.endTurn()
-		s.dropAnswered()
+	case event.Error:
+		r.failure = b.Code
+		s.end(b)
+	case event.Done, event.Aborted:
+		s.end(b)
 	}
+}
+
+func (s *State) end(body event.Body) {
+	s.request.terminal = body.Name()
+	s.endTurn()
+	s.dropAnswered()
 }
 
 // counted folds the end of a turn.

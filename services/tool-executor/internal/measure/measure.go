@@ -78,8 +78,13 @@ func (c *Call) End(ctx context.Context, status event.ToolStatus, stored bool) {
 	defer c.span.End()
 	labels := metric.WithAttributes(attribute.String("tool", c.tool), attribute.String("status", string(status)))
 	c.instruments.calls.Add(ctx, 1, labels)
-	c.instruments.duration.Record(ctx, c.Elapsed().Seconds(), metric.WithAttributes(
-		telemetry.GenAIOperationName.String(telemetry.OperationExecuteTool), telemetry.GenAIToolName.String(c.tool)))
+	names := []attribute.KeyValue{
+		telemetry.GenAIOperationName.String(telemetry.OperationExecuteTool), telemetry.GenAIToolName.String(c.tool),
+	}
+	if status != event.ToolSuccess {
+		names = append(names, telemetry.ErrorType.String(string(fault.ToolError)))
+	}
+	c.instruments.duration.Record(ctx, c.Elapsed().Seconds(), metric.WithAttributes(names...))
 	if !stored {
 		c.instruments.late.Add(ctx, 1, metric.WithAttributes(attribute.String("tool", c.tool)))
 	}

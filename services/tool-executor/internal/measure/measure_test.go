@@ -66,7 +66,7 @@ func TestWhatIsTold(t *testing.T) {
 		"agentbus.tool.calls 1 status=error tool=_unknown",
 		"agentbus.tool.calls 1 status=success tool=clock",
 		"agentbus.tool.results.dropped 1 tool=_unknown",
-		"gen_ai.execute_tool.duration in s 1 gen_ai.operation.name=execute_tool gen_ai.tool.name=_unknown",
+		"gen_ai.execute_tool.duration in s 1 error.type=tool_error gen_ai.operation.name=execute_tool gen_ai.tool.name=_unknown",
 		"gen_ai.execute_tool.duration in s 1 gen_ai.operation.name=execute_tool gen_ai.tool.name=clock",
 		"span execute_tool _unknown internal Error gen_ai.operation.name=execute_tool gen_ai.tool.name=_unknown" + of,
 		"span execute_tool _unknown internal Error gen_ai.operation.name=execute_tool gen_ai.tool.name=_unknown" + of +
