@@ -30,7 +30,7 @@ const pepper = "a pepper for tests, long enough"
 
 // bench is a gateway on a real bus and a real HTTP server, with the test in the place of runners and of history.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	nats    bustest.Server
 	bus     *bus.Bus
 	redis   *miniredis.Miniredis
@@ -40,7 +40,7 @@ type bench struct {
 }
 
 // start starts a gateway whose dependencies the test may change first.
-func start(t *testing.T, change ...func(*gateway.Deps)) *bench {
+func start(t testing.TB, change ...func(*gateway.Deps)) *bench {
 	t.Helper()
 	b := startOn(t, bustest.NewServer(t), &archive{}, change...)
 	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, b.archive.verbs()) })
@@ -52,7 +52,7 @@ func start(t *testing.T, change ...func(*gateway.Deps)) *bench {
 }
 
 // startOn starts a gateway on a bus that is there.
-func startOn(t *testing.T, nats bustest.Server, a *archive, change ...func(*gateway.Deps)) *bench {
+func startOn(t testing.TB, nats bustest.Server, a *archive, change ...func(*gateway.Deps)) *bench {
 	t.Helper()
 	b := &bench{t: t, nats: nats, redis: miniredis.RunT(t), archive: a}
 	b.bus = b.nats.Connect(t, "test")
@@ -118,7 +118,7 @@ type answer struct {
 	err    error // of reading the body
 }
 
-func (a answer) failure(t *testing.T) event.Error {
+func (a answer) failure(t testing.TB) event.Error {
 	t.Helper()
 	e, err := event.Decode([]byte(a.body))
 	if err != nil {

@@ -52,7 +52,7 @@ const (
 
 // rough is a client that says what it likes.
 type rough struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 }

@@ -16,7 +16,7 @@ import (
 
 // peer is a client of the WebSocket.
 type peer struct {
-	t    *testing.T
+	t    testing.TB
 	conn *websocket.Conn
 }
 
