@@ -69,6 +69,12 @@ func (c *connection) add(ctx context.Context, f event.Frame, more bool) error {
 	return c.write()
 }
 
+// rest gives up the buffers of a connection that is quiet.
+func (c *connection) rest() {
+	c.buffer = nil
+	c.out.rest()
+}
+
 // beat keeps a quiet connection alive.
 func (c *connection) beat() error {
 	c.start()
@@ -91,9 +97,7 @@ func (c *connection) write() error {
 	if err := c.out.write(c.buffer); err != nil {
 		return writeError(err)
 	}
-	if c.buffer = c.buffer[:0]; cap(c.buffer) > keepChunk {
-		c.buffer = nil
-	}
+	c.buffer = c.buffer[:0]
 	c.wrote = time.Now()
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 type outlet interface {
 	// write sends p now.
 	write(p []byte) error
+	// rest gives up what only a busy stream needs.
+	rest()
 	// patience sets until when the client may take what is written next.
 	patience(until time.Time) error
 }
@@ -34,6 +36,8 @@ func (r *response) write(p []byte) error {
 	return ignoreUnsupported(r.control.Flush())
 }
 
+func (r *response) rest() {}
+
 func (r *response) patience(until time.Time) error {
 	return ignoreUnsupported(r.control.SetWriteDeadline(until))
 }
@@ -50,13 +54,10 @@ func ignoreUnsupported(err error) error {
 type socket struct {
 	conn    net.Conn
 	server  *http.Server // that the connection came from; nil = it is closed at the end
-	chunk   []byte       // kept from write to write while it is small
+	chunk   []byte       // kept from write to write
 	watcher sync.WaitGroup
 	early   []byte // what the client sent before its answer was complete
 }
-
-// keepChunk is the largest buffer, in bytes, that a quiet stream holds on to.
-const keepChunk = 1 << 10
 
 // takeOver gives the connection of a response that has begun to the caller. It is nil where that cannot be done: not with
 // HTTP/1.1, or while a part of the request's body may still come.
@@ -106,11 +107,10 @@ func (s *socket) write(p []byte) error {
 	s.chunk = strconv.AppendUint(s.chunk[:0], uint64(len(p)), 16)
 	s.chunk = append(append(append(s.chunk, "\r\n"...), p...), "\r\n"...)
 	_, err := s.conn.Write(s.chunk)
-	if cap(s.chunk) > keepChunk {
-		s.chunk = nil
-	}
 	return err
 }
+
+func (s *socket) rest() { s.chunk = nil }
 
 func (s *socket) patience(until time.Time) error { return s.conn.SetWriteDeadline(until) }
 

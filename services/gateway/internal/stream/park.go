@@ -37,6 +37,7 @@ func (s *Streamer) park(w http.ResponseWriter, r *http.Request, c *connection, a
 	ctx := trace.ContextWithSpanContext(context.Background(), span)
 	ctx, e := s.enter(ctx, a.KeyID, s.timeout-time.Since(c.began))
 	c.status, c.out, c.renewed, c.stays = nil, out, time.Time{}, true
+	c.rest()
 	go func() { // ends with the stream; Drain waits for it
 		defer s.parked.Done()
 		err := s.goOn(ctx, e, out, c, a.Frames)

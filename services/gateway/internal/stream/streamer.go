@@ -134,6 +134,7 @@ func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error
 				continue
 			}
 			err = c.beat()
+			c.rest()
 		case errors.Is(err, io.EOF):
 			c.start()
 			return c.write()
