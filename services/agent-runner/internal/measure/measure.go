@@ -51,7 +51,8 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 		metric.WithDescription("Time until a model's first output."),
 		metric.WithExplicitBucketBoundaries(.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10))
 	m.runs, errs[3] = meter.Int64Counter("agentbus.runs",
-		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, handed_over, left. With error, error.type is its code."))
+		metric.WithDescription("Requests that left a runner, by how: done, error, aborted, fenced, handed_over, left. "+
+			"With error, error.type is its code."))
 	m.inFlight, errs[4] = meter.Int64UpDownCounter("agentbus.runs.in.flight",
 		metric.WithDescription("Requests that a runner works on."))
 	m.reaped, errs[5] = meter.Int64Counter("agentbus.reaped",
@@ -92,13 +93,14 @@ type Request struct {
 // ended with, and the error that the runner met, if there are such.
 func (m *Meters) Invoke(ctx context.Context, r Request) (_ context.Context, end func(status string, failure fault.Code, err error)) {
 	agent := telemetry.GenAIAgentName.String(r.Agent)
+	//nolint:spancheck // the caller's end ends it
 	ctx, span := m.tracer.Start(ctx, telemetry.OperationInvokeAgent+" "+r.Agent, trace.WithAttributes(
 		telemetry.GenAIOperationName.String(telemetry.OperationInvokeAgent), agent,
 		telemetry.GenAIConversationID.String(r.ThreadID),
 		telemetry.RequestID.String(r.RequestID), telemetry.TenantID.String(r.Tenant),
 	))
 	m.inFlight.Add(ctx, 1)
-	return ctx, func(status string, failure fault.Code, err error) {
+	return ctx, func(status string, failure fault.Code, err error) { //nolint:spancheck // this is end
 		m.inFlight.Add(ctx, -1)
 		labels := []attribute.KeyValue{attribute.String("agent", r.Agent), attribute.String("status", status)}
 		if failure != "" {
