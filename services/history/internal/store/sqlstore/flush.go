@@ -90,8 +90,9 @@ func inputRows(f *fold) [][]any {
 }
 
 func frameRows(f *fold) [][]any {
-	rows := make([][]any, len(f.rows))
-	for i, r := range f.rows {
+	joined := join(f.rows)
+	rows := make([][]any, len(joined))
+	for i, r := range joined {
 		rows[i] = []any{
 			r.key.Tenant, r.key.ID, int64(r.part.Next() - 1), int64(r.part.First), r.part.Incarnation,
 			event.PackNames(r.part.Names), r.beyond, r.part.Terminal(), r.earliest, r.latest, micros(r.part.Time),

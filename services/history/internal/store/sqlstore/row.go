@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"slices"
+
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -16,6 +18,38 @@ type row struct {
 	earliest, latest int64 // of its events
 	last             int64 // the time of its last event
 	again            bool  // its events were stored before, in a longer row
+}
+
+// roomy is how many bytes of lines a row may have and still be joined by more.
+const roomy = 16 << 10
+
+// join makes one row of those of a request that follow one another. A slow stream comes in frames of one event each, and
+// a row costs far more than an event.
+func join(rows []row) []row {
+	joined := make([]row, 0, len(rows))
+	last := make(map[Key]int, len(rows)) // where the newest row of a request stands in joined
+	for _, r := range rows {
+		i, ok := last[r.key]
+		if ok && joined[i].takes(r) {
+			joined[i].add(r)
+			continue
+		}
+		last[r.key] = len(joined)
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+// takes reports whether next may become a part of r: they are of one kind, so that deltas still stand apart.
+func (r row) takes(next row) bool {
+	return r.part.Next() == next.part.First && r.part.Incarnation == next.part.Incarnation &&
+		r.beyond == next.beyond && len(r.part.Lines)+len(next.part.Lines) <= roomy
+}
+
+func (r *row) add(next row) {
+	r.part.Names = slices.Concat(r.part.Names, next.part.Names)
+	r.part.Lines = slices.Concat(r.part.Lines, next.part.Lines)
+	r.earliest, r.latest, r.last = min(r.earliest, next.earliest), max(r.latest, next.latest), next.last
 }
 
 // split makes the rows of a frame, mostly one. A long run of deltas stands apart from the rest, so that transcripts and

@@ -134,3 +134,51 @@ func TestAFrameWithFewerLinesThanNamesIsItsLines(t *testing.T) {
 		t.Errorf("got %+v of nothing", rows)
 	}
 }
+
+func TestRowsOfOneKindThatFollowOneAnotherAreJoined(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		frames []string // of one request, one after another; "/" begins another incarnation, "-" leaves a hole
+		rows   []string
+	}{
+		{"deltas", []string{"d", "dd", "d"}, []string{"dddd"}},
+		{"what is more than deltas", []string{"s", "sds", "t"}, []string{"ssdst"}},
+		{"deltas stand apart from the rest", []string{"ss", "d", "d", "st"}, []string{"ss", "dd", "st"}},
+		{"another incarnation", []string{"d", "/", "d"}, []string{"d", "d"}},
+		{"a hole", []string{"d", "-", "d"}, []string{"d", "d"}},
+		{"a row that is large enough", []string{strings.Repeat("d", 150), "d", strings.Repeat("d", 100)}, []string{strings.Repeat("d", 151), strings.Repeat("d", 100)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var rows []row
+			next, incarnation := uint64(1), "i1"
+			for i, frame := range tt.frames {
+				switch frame {
+				case "/":
+					incarnation = "i2"
+				case "-":
+					next++
+				default:
+					f := drawn(frame)
+					f.First, f.Incarnation = next, incarnation
+					rows = append(rows, split(Key{"t", "a"}, f)...)
+					other := drawn("d") // of another request, which comes in between
+					other.First = uint64(i)
+					rows = append(rows, split(Key{"t", fmt.Sprint("other ", i)}, other)...)
+					next = f.Next()
+				}
+			}
+			var got []string
+			for _, r := range join(rows) {
+				if r.key.ID == "a" {
+					got = append(got, letters(t, r))
+				}
+			}
+			if strings.Join(got, " ") != strings.Join(tt.rows, " ") {
+				t.Errorf("got %q, want %q", got, tt.rows)
+			}
+		})
+	}
+}
