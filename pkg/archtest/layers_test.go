@@ -55,11 +55,10 @@ func layers() []layer {
 		{"services/history/internal/store/*",
 			and("services/history/internal/store", "services/history/internal/store/sqlstore"), nil,
 			"a store knows its door and no other store"},
-		{"services/agent-runner/internal/loop",
-			and("pkg/config", "pkg/telemetry", "services/agent-runner/internal/..."), nil,
-			"the turn loop knows neither NATS nor HTTP"},
 
 		// What services share.
+		{"pkg/transcript", vocabulary, nil, "what a log says is a fold of events, and no more"},
+		{"pkg/loop", and("pkg/transcript"), nil, "the turn loop knows neither NATS nor HTTP"},
 		{"pkg/config/...", and("pkg/config/..."), nil, "configuration knows words, not services"},
 		{"pkg/bus/...", and("pkg/bus/...", "pkg/telemetry"), nil, "the bus knows words, not services"},
 		{"pkg/state", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},

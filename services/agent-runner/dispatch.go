@@ -10,8 +10,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
 )
 
 const (

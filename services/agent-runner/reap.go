@@ -7,7 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
 )
 

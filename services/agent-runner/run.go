@@ -12,9 +12,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
+	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/measure"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
 )
 
 const (

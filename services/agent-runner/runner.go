@@ -2,7 +2,7 @@
 // drives agents until each log has its terminal event. Any number of runners share the queue; when one dies, another
 // takes its requests over where they stand.
 //
-// Read run.go for one request, internal/loop for the turns of an agent, internal/transcript for what a log says,
+// Read run.go for one request, pkg/loop for the turns of an agent, pkg/transcript for what a log says,
 // internal/reaper for requests that nobody runs, and backends.go for the list of backends.
 package agentrunner
 

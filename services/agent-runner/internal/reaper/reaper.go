@@ -15,8 +15,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/loop"
 )
 
 // Bus tells what became of requests. A *bus.Bus is one.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
 // journal writes events to the log and folds them into the state, so that the state is always what another runner

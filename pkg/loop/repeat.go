@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json/jsontext"
 )
 

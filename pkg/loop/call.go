@@ -7,7 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json/jsontext"
 )
 

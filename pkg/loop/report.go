@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )

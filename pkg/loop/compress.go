@@ -9,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/transcript"
+	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
 const (
