@@ -1,0 +1,108 @@
+package hub_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// desk is a door with one agent and one task on it, in the state that the test wants.
+type desk struct {
+	task hub.Task
+	got  hub.Assignment
+}
+
+func (d *desk) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error) {
+	d.got = a
+	return d.task, nil
+}
+func (d *desk) CheckStatus(context.Context, hub.TaskRef) (hub.Task, error) { return d.task, nil }
+func (d *desk) GetResult(context.Context, hub.TaskRef) (hub.Task, error)   { return d.task, nil }
+func (d *desk) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled, error) {
+	return hub.Cancelled{TaskID: r.TaskID, Status: hub.StatusCancelled, Message: "Task cancelled by orchestrator"}, nil
+}
+func (d *desk) ListAgents(context.Context, hub.AgentsQuery) (hub.AgentList, error) {
+	return hub.AgentList{Agents: []hub.Agent{{ID: "home-pc-01", Name: "Home PC", IsOnline: true, Status: "idle"}}, TotalCostUSD: 1.5}, nil
+}
+
+func TestToolsSayWhatSeedThreeSays(t *testing.T) {
+	t.Parallel()
+	running := hub.Task{
+		TaskID: "task_1", SessionID: "s1", AgentID: "home-pc-01", AgentName: "Home PC", Status: hub.StatusRunning, TurnsCompleted: 12, CostUSD: 0.42,
+	}
+	ended := running
+	ended.Status, ended.Result, ended.TurnsCompleted, ended.CostUSD = hub.StatusCompleted, "all built", 28, 1.23
+	lost := running
+	lost.Notice = hub.Offline("home-pc-01", "the auth system")
+	ref := `{"agent_id":"home-pc-01","task_id":"task_1"}`
+	tests := []struct {
+		name, tool, args string
+		task             hub.Task
+		want             string
+	}{
+		{"an assigned task is named by its id and its session", "assign_task", `{"agent_id":"home-pc-01","task":"build"}`, running, "taskId task_1, sessionId s1"},
+		{"a status tells turns and costs", "check_status", ref, running, "is running: 12 turns, $0.42"},
+		{"a result of a running task says to wait", "get_result", ref, running, "still running (12 turns, $0.42 so far). Wait, or check back later."},
+		{"a result is the text of the agent", "get_result", ref, ended, "completed (28 turns, $1.23).\n\nall built"},
+		{"who asks hears that the agent went away", "check_status", ref, lost,
+			"Agent [home-pc-01] went offline while working on [the auth system]. The task may be partially complete."},
+		{"a cancelled task is told so", "cancel_task", ref, running, "Task cancelled by orchestrator"},
+		{"agents are listed with their state and cost", "list_agents", `{}`, running, "home-pc-01: Home PC [online, idle]; $0.00\nCost of all tasks: $1.50"},
+		{"no arguments are none", "list_agents", ``, running, "home-pc-01"},
+	}
+	for _, tt := range tests {
+		reply, err := hub.NewToolbox(&desk{task: tt.task}).Call(t.Context(), hub.Caller{Tenant: "acme"}, tt.tool, jsontext.Value(tt.args))
+		if err != nil || !strings.Contains(reply.Text, tt.want) || reply.Data == nil {
+			t.Errorf("%s: got %q, %v, want %q in it", tt.name, reply.Text, err, tt.want)
+		}
+	}
+}
+
+func TestToolsRefuseWhatTheirSchemasDo(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, tool, args string }{
+		{"a task without an id", "check_status", `{"agent_id":"a"}`},
+		{"an unknown argument", "assign_task", `{"agent_id":"a","task":"t","urgent":true}`},
+		{"arguments that are no object", "get_result", `[]`},
+		{"an argument of the wrong type", "assign_task", `{"agent_id":"a","task":"t","max_turns":"many"}`},
+	}
+	for _, tt := range tests {
+		_, err := hub.NewToolbox(new(desk)).Call(t.Context(), hub.Caller{}, tt.tool, jsontext.Value(tt.args))
+		if fault.CodeOf(err) != fault.InvalidMessageFormat {
+			t.Errorf("%s: got %v, want invalid_message_format", tt.name, err)
+		}
+	}
+	if _, err := hub.NewToolbox(new(desk)).Call(t.Context(), hub.Caller{}, "format_disk", nil); fault.CodeOf(err) != fault.ToolError {
+		t.Errorf("an unknown tool: got %v, want tool_error", err)
+	}
+}
+
+func TestAssignmentsCarryTheCallersName(t *testing.T) {
+	t.Parallel()
+	d := new(desk)
+	args := jsontext.Value(`{"agent_id":"a","task":"t","cwd":"/w","max_turns":3,"max_budget_usd":0.5,"resume_session":"s"}`)
+	if _, err := hub.NewToolbox(d).Call(t.Context(), hub.Caller{Tenant: "acme", Key: "call_1"}, "assign_task", args); err != nil {
+		t.Fatal(err)
+	}
+	want := hub.Assignment{Tenant: "acme", AgentID: "a", Task: "t", Cwd: "/w", MaxTurns: 3, MaxBudgetUSD: 0.5, ResumeSession: "s", Key: "call_1"}
+	if d.got != want {
+		t.Errorf("got %+v, want %+v", d.got, want)
+	}
+}
+
+func TestEveryToolHasASchema(t *testing.T) {
+	t.Parallel()
+	specs := hub.Specs()
+	if len(specs) != len(hub.Names()) {
+		t.Fatalf("got %d specs, want %d", len(specs), len(hub.Names()))
+	}
+	for i, s := range specs {
+		if s.Name != hub.Names()[i] || !s.Schema.IsValid() || s.Schema.Kind() != '{' || s.Description == "" {
+			t.Errorf("spec %d: got %+v", i, s)
+		}
+	}
+}
