@@ -65,6 +65,7 @@ func layers() []layer {
 		{"pkg/state", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},
 		{"pkg/auth", vocabulary, nil, "keys are the same wherever they are kept"},
 		{"pkg/client", and("pkg/sse", "pkg/tarko", "pkg/eventstream"), nil, "a client is what anyone could write against the documents"},
+		{"pkg/spoke", []string{"pkg/event", "pkg/fault", "pkg/sse"}, nil, "what a hub and a spoke say to each other knows neither of them"},
 		{"pkg/telemetry/...", []string{"pkg/fault", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
 		{"pkg/service/...", []string{"pkg/fault", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
