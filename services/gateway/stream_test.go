@@ -49,7 +49,7 @@ func TestPostStreamsTheWholeRequest(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
-		"X-Content-Type-Options": "nosniff",
+		"X-Content-Type-Options": "nosniff", "Connection": "keep-alive",
 	} {
 		if got := a.header.Get(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
