@@ -9,7 +9,7 @@ import (
 // of its own. It takes the messages in sips, since what a broker hands out at once holds up what it passes on to readers
 // meanwhile.
 const (
-	gatherTime = 50 * time.Millisecond
+	gatherTime = 250 * time.Millisecond
 	sipTime    = 10 * time.Millisecond
 	gathered   = 800 // messages: then more is waiting, and so is somebody
 )
