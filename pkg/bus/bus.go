@@ -59,7 +59,7 @@ type Bus struct {
 	mu          sync.Mutex
 	incarnation string
 	replicas    int
-	keys        jetstream.KeyValue
+	buckets     map[string]jetstream.KeyValue // by the kind of their shelf
 	objects     jetstream.ObjectStore
 }
 

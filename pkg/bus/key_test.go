@@ -27,7 +27,7 @@ func TestWhoWatchesKeysHasNoConsumer(t *testing.T) {
 	defer watch.Wait()
 	defer cancel()
 	<-ready
-	stream, err := b.js.Stream(t.Context(), "KV_"+b.keysBucket())
+	stream, err := b.js.Stream(t.Context(), "KV_"+b.bucketOf(keyShelf()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.keys.Delete(t.Context(), "k1"); err != nil {
+	if err := b.buckets["KEYS"].Delete(t.Context(), "k1"); err != nil {
 		t.Fatal(err)
 	}
 	all, err := b.Keys(t.Context())
@@ -56,7 +56,7 @@ func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
 func TestABucketOfKeysThatTellsNobodyIsMended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	old := jetstream.KeyValueConfig{Bucket: b.keysBucket(), Storage: jetstream.MemoryStorage}
+	old := jetstream.KeyValueConfig{Bucket: b.bucketOf(keyShelf()), Storage: jetstream.MemoryStorage}
 	if _, err := b.js.UpdateKeyValue(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,6 @@ func (b *Bus) eventsStream() string   { return b.streamName("EVENTS") }
 func (b *Bus) resultsStream() string  { return b.streamName("RESULTS") }
 func (b *Bus) requestsStream() string { return b.streamName("REQUESTS") }
 func (b *Bus) toolsStream() string    { return b.streamName("TOOLS") }
-func (b *Bus) keysBucket() string     { return b.streamName("KEYS") }
 func (b *Bus) objectsBucket() string  { return b.streamName("OBJECTS") }
 
 func (b *Bus) wild(kind string) string { return b.prefix + "." + kind + ".>" }
@@ -129,11 +128,10 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	if s.Memory {
 		storage = jetstream.MemoryStorage
 	}
-	keys := jetstream.KeyValueConfig{
-		Bucket: b.keysBucket(), Storage: storage, Replicas: max(s.Replicas, 1), RePublish: b.keySubject(),
-	}
-	if _, err := b.js.CreateOrUpdateKeyValue(ctx, keys); err != nil {
-		return fmt.Errorf("provision bucket %s: %w", keys.Bucket, err)
+	for _, shelf := range shelves() {
+		if err := b.provisionShelf(ctx, shelf, storage, max(s.Replicas, 1)); err != nil {
+			return err
+		}
 	}
 	objects := jetstream.ObjectStoreConfig{
 		Bucket: b.objectsBucket(), Storage: storage, Replicas: max(s.Replicas, 1), TTL: s.MaxAge,
@@ -238,18 +236,13 @@ func incarnationOf(info *jetstream.StreamInfo) string {
 }
 
 func (b *Bus) openBuckets(ctx context.Context) error {
-	keys, err := b.js.KeyValue(ctx, b.keysBucket())
-	if err != nil {
-		return fmt.Errorf("open bucket %s: %w", b.keysBucket(), err)
-	}
-	// What the bucket republishes stands in its stream's configuration alone.
-	stream, err := b.streamInfo(ctx, "KV_"+b.keysBucket())
-	if err != nil {
-		return err
-	}
-	if want, have := b.keySubject(), stream.Config.RePublish; have == nil || *have != *want {
-		return fmt.Errorf("bucket %s: republish must be %s -> %s: start one service with NATS_PROVISION=create",
-			b.keysBucket(), want.Source, want.Destination)
+	buckets := make(map[string]jetstream.KeyValue, len(shelves()))
+	for _, shelf := range shelves() {
+		bucket, err := b.openShelf(ctx, shelf)
+		if err != nil {
+			return err
+		}
+		buckets[shelf.kind] = bucket
 	}
 	objects, err := b.js.ObjectStore(ctx, b.objectsBucket())
 	if err != nil {
@@ -257,6 +250,6 @@ func (b *Bus) openBuckets(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.keys, b.objects = keys, objects
+	b.buckets, b.objects = buckets, objects
 	return nil
 }
