@@ -19,8 +19,8 @@ func TestGather(t *testing.T) {
 		want  int
 		took  time.Duration
 	}{
-		{"nothing more comes", 1, 0, 0, false, 1, 50 * time.Millisecond},
-		{"what comes is added", 1, 20, 0, false, 81, 50 * time.Millisecond},
+		{"nothing more comes", 1, 0, 0, false, 1, gatherTime},
+		{"what comes is added", 1, 20, 0, false, 481, gatherTime},
 		{"a large batch is not kept waiting", 800, 20, 0, false, 800, 0},
 		{"a batch that has become large is not either", 1, 500, 0, false, 1001, 20 * time.Millisecond},
 		{"somebody is in a hurry", 1, 20, 25 * time.Millisecond, false, 41, 25 * time.Millisecond},
@@ -39,7 +39,7 @@ func TestGather(t *testing.T) {
 				}
 				return make([]int, tt.each), nil
 			})
-			if len(got) < tt.want || len(got) > tt.want+tt.each { // at 50 ms both timers fire
+			if len(got) < tt.want || len(got) > tt.want+tt.each { // at the end both timers fire
 				t.Errorf("%s: got %d messages, want %d", tt.name, len(got), tt.want)
 			}
 			if took := time.Since(begun); took != tt.took {
