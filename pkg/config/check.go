@@ -3,13 +3,11 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/tool"
 )
 
 // The values of Agent.OnDisconnect.
@@ -50,8 +48,9 @@ type checker struct {
 }
 
 func (c checker) check(cfg Config) {
+	tools := c.tools(cfg)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
-		c.agent(join("agents", name), name, cfg.Agents[name])
+		c.agent(join("agents", name), name, cfg.Agents[name], tools)
 	}
 	for name, m := range cfg.Models {
 		c.price(join(join("models", name), "price"), m.Price)
@@ -60,10 +59,11 @@ func (c checker) check(cfg Config) {
 	for name, t := range cfg.Tools {
 		c.tool(join("tools", name), name, t)
 	}
+	c.files(cfg.Files)
 	c.gateway(cfg.Gateway)
 }
 
-func (c checker) agent(path, name string, a Agent) {
+func (c checker) agent(path, name string, a Agent, tools []string) {
 	if !id.Valid(name) {
 		c.report(path, "the name of an agent has letters, digits, _ and - only, at most %d", id.MaxLength)
 	}
@@ -74,11 +74,17 @@ func (c checker) agent(path, name string, a Agent) {
 		c.report(path, "has no backend; add one, such as backend: scripted")
 	}
 	for i, t := range a.Tools {
-		c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, c.known.Tools)
+		c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, tools)
 		if slices.Contains(a.Tools[:i], t) {
 			c.report(fmt.Sprintf("%s.tools[%d]", path, i), "tool %q is in the list twice; remove one", t)
 		}
 		c.ownTool(fmt.Sprintf("%s.tools[%d]", path, i), t)
+	}
+	for t, approval := range a.Approval {
+		c.approval(join(join(path, "approval"), t), approval)
+		if t != AnyTool && !slices.Contains(a.Tools, t) {
+			c.report(join(join(path, "approval"), t), "%q is none of this agent's tools; %s", t, cure(t, append(slices.Clone(a.Tools), AnyTool)))
+		}
 	}
 	for i, t := range a.ClientTools {
 		c.clientTool(fmt.Sprintf("%s.clientTools[%d]", path, i), t, a)
@@ -145,29 +151,6 @@ func (c checker) price(path string, p Price) {
 	for name, v := range map[string]float64{"input": p.Input, "output": p.Output, "cachedInput": p.CachedInput} {
 		if !(v >= 0 && v < 1e9) { // also finds NaN
 			c.report(join(path, name), "must be a price in US dollars for a million tokens, 0 or more")
-		}
-	}
-}
-
-func (c checker) tool(path, name string, t Tool) {
-	if len(c.known.Tools) > 0 && !slices.Contains(c.known.Tools, name) {
-		c.report(path, "unknown tool %q; %s", name, cure(name, c.known.Tools))
-	}
-	if t.Approval != "" {
-		c.oneOf(join(path, "approval"), "approval", string(t.Approval),
-			[]string{string(tool.ApprovalAlways), string(tool.ApprovalNever)})
-	}
-	if t.Effect != "" {
-		c.oneOf(join(path, "effect"), "effect", string(t.Effect),
-			[]string{string(tool.EffectNone), string(tool.EffectIdempotent), string(tool.EffectUnsafe)})
-	}
-	atLeastZero(c, join(path, "timeout"), t.Timeout)
-	atLeastZero(c, join(path, "maxOutput"), t.MaxOutput)
-	for i, allowed := range t.Allow {
-		if strings.Contains(allowed, "/") {
-			if _, err := netip.ParsePrefix(allowed); err != nil {
-				c.report(fmt.Sprintf("%s.allow[%d]", path, i), "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
-			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Config struct {
 	Agents  map[string]Agent `yaml:"agents"`
 	Models  map[string]Model `yaml:"models"`
 	Tools   map[string]Tool  `yaml:"tools"`
+	Files   Files            `yaml:"files"`
 	Gateway Gateway          `yaml:"gateway"`
 }
 
@@ -26,6 +27,7 @@ type Agent struct {
 	System        string       `yaml:"system"`
 	Tools         []string     `yaml:"tools"`       // names of server tools that the model may call
 	ClientTools   []ClientTool `yaml:"clientTools"` // tools that the client runs
+	Approval      Approvals    `yaml:"approval"`    // by tool, before what the tool says; "*" = every tool that is not named
 	AskUser       bool         `yaml:"askUser"`     // lets the model ask the user a question
 	Planning      bool         `yaml:"planning"`    // lets the model keep a plan that clients see
 	FinalAnswer   bool         `yaml:"finalAnswer"` // lets the model conclude with a report
@@ -45,6 +47,23 @@ type Agent struct {
 	Script        string       `yaml:"script"`        // scripted: run this whatever the prompt says
 }
 
+// Approvals say by the name of a tool whether a person must allow each call.
+type Approvals map[string]tool.Approval
+
+// AnyTool is the name in [Approvals] that stands for every tool which is not named.
+const AnyTool = "*"
+
+// Of gives what an agent asks for a tool, and fallback, the tool's own, where it says nothing.
+func (a Approvals) Of(name string, fallback tool.Approval) tool.Approval {
+	if set, ok := a[name]; ok {
+		return set
+	}
+	if set, ok := a[AnyTool]; ok {
+		return set
+	}
+	return fallback
+}
+
 // Limits bound one request.
 type Limits struct {
 	Turns  int      `yaml:"turns"`  // default 20
@@ -57,15 +76,6 @@ type ClientTool struct {
 	Name        string         `yaml:"name"`
 	Description string         `yaml:"description"`
 	Schema      map[string]any `yaml:"schema"`
-}
-
-// Tool changes how a tool is treated.
-type Tool struct {
-	Approval  tool.Approval `yaml:"approval"` // always, never; default: the tool's own
-	Effect    tool.Effect   `yaml:"effect"`   // none, idempotent, unsafe; default: the tool's own
-	Timeout   Duration      `yaml:"timeout"`
-	MaxOutput int64         `yaml:"maxOutput"` // bytes
-	Allow     []string      `yaml:"allow"`     // http_get: hosts or CIDRs that the egress guard lets through though they are private
 }
 
 // Duration is a time.Duration written as "30s" or "10m".

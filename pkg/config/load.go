@@ -74,11 +74,14 @@ func Parse(data []byte, known Known) (Config, error) {
 }
 
 // With returns c with everything that file says: an agent, model or tool of the same name replaces that of c whole,
-// and the gateway section, if the file has one, replaces that of c.
+// and the sections files and gateway, if the file has them, replace those of c.
 func (c Config) With(file Config) Config {
 	c.Agents = merged(c.Agents, file.Agents)
 	c.Models = merged(c.Models, file.Models)
 	c.Tools = merged(c.Tools, file.Tools)
+	if file.Files != (Files{}) {
+		c.Files = file.Files
+	}
 	if !file.Gateway.isZero() {
 		c.Gateway = file.Gateway
 	}

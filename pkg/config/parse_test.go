@@ -247,6 +247,54 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"tools:\n  http_get: {allow: [10.0.0.0/99]}\n",
 			`2:22: tools.http_get.allow[0]: "10.0.0.0/99" is no CIDR; write one such as 10.1.0.0/16, or a host name`,
 		},
+		"a tool that is described and does nothing": {
+			"tools:\n  clock: {description: x}\n",
+			`2:3: tools.clock: describes a tool and does not say what it does; add http or command`,
+		},
+		"a new tool without a description": {
+			"tools:\n  mine: {http: {url: \"https://a.example/{x}\"}}\n",
+			`2:3: tools.mine: has no description; say what it does, for the model`,
+		},
+		"a new tool with a name that is taken": {
+			"tools:\n  clock: {description: x, http: {url: \"https://a.example\"}}\n",
+			`2:3: tools.clock: "clock" is a tool that there is already; give yours another name`,
+		},
+		"a host that the model would choose": {
+			"tools:\n  mine: {description: x, http: {url: \"https://{host}/x\"}}\n",
+			`2:33: tools.mine.http.url: "https://{host}/x" must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, and the rest belongs into query`,
+		},
+		"a GET with a body": {
+			"tools:\n  mine: {description: x, http: {url: \"https://a.example\", body: {a: 1}}}\n",
+			`2:59: tools.mine.http.body: a GET has no body; set method, or use query`,
+		},
+		"a program that the model would choose": {
+			"tools:\n  mine: {description: x, command: {argv: [\"{program}\"]}}\n",
+			`2:43: tools.mine.command.argv[0]: the program must not depend on arguments of the model; write its name`,
+		},
+		"a tool that is HTTP and a command": {
+			"tools:\n  mine: {description: x, http: {url: \"https://a.example\"}, command: {argv: [ls]}}\n",
+			`2:3: tools.mine: has http and command; a tool is one of them`,
+		},
+		"an isolation that is none": {
+			"tools:\n  mine: {description: x, command: {argv: [ls], isolation: strikt}}\n",
+			`2:48: tools.mine.command.isolation: unknown value "strikt"; did you mean "strict"?`,
+		},
+		"a file tool without a root": {
+			"agents:\n  a: {backend: scripted, tools: [read_file]}\n",
+			`2:34: agents.a.tools[0]: unknown tool "read_file"; use one of calculator, clock, echo, http_get`,
+		},
+		"files without a root": {
+			"files: {shared: true}\n",
+			`1:1: files: has no root; add the folder that the file tools may use`,
+		},
+		"an approval of another agent's tool": {
+			"agents:\n  a: {backend: scripted, tools: [clock], approval: {echo: always}}\n",
+			`2:53: agents.a.approval.echo: "echo" is none of this agent's tools; use one of *, clock`,
+		},
+		"an approval that is none": {
+			"agents:\n  a: {backend: scripted, approval: {\"*\": allways}}\n",
+			`2:37: agents.a.approval.*: unknown approval "allways"; did you mean "always"?`,
+		},
 		"an origin with a path": {
 			"gateway: {cors: [\"https://a.example/x\"]}\n",
 			`1:18: gateway.cors[0]: "https://a.example/x" is no origin; write one such as https://app.example.com`,
@@ -290,6 +338,30 @@ func TestParseNamesEveryMistake(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", err, test.want)
 			}
 		})
+	}
+}
+
+func TestAFileAddsTools(t *testing.T) {
+	t.Parallel()
+	got, err := config.Parse([]byte(`
+agents:
+  a: {backend: scripted, tools: [mine, list_files, clock], approval: {mine: never, "*": always}}
+tools:
+  mine:
+    description: finds people
+    schema: {type: object, properties: {name: {type: string}}}
+    http: {method: POST, url: "https://a.example/people/{name}", body: {deep: [true, "{name}"]}, result: /data}
+files: {root: /srv, readOnly: true}
+`), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := got.Tools["mine"].HTTP.Body; !reflect.DeepEqual(body, map[string]any{"deep": []any{true, "{name}"}}) {
+		t.Errorf("got the body %v", body)
+	}
+	a := got.Agents["a"].Approval
+	if a.Of("mine", "always") != "never" || a.Of("clock", "never") != "always" || config.Approvals(nil).Of("x", "never") != "never" {
+		t.Errorf("got the approvals %v", a)
 	}
 }
 

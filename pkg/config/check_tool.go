@@ -1,0 +1,134 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
+)
+
+// tools lists every tool that the file may name: those that are built in, and those that the file itself adds.
+func (c checker) tools(cfg Config) []string {
+	if len(c.known.Tools) == 0 {
+		return nil
+	}
+	names := append(slices.Clone(c.known.Tools), cfg.Files.Tools()...)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
+		if cfg.Tools[name].New() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c checker) tool(path, name string, t Tool) {
+	switch {
+	case t.New():
+		c.newTool(path, name, t)
+	case len(c.known.Tools) > 0 && !slices.Contains(c.known.Tools, name):
+		c.report(path, "unknown tool %q; %s", name, cure(name, c.known.Tools))
+	case t.Description != "" || t.Schema != nil:
+		c.report(path, "describes a tool and does not say what it does; add http or command")
+	}
+	c.approval(join(path, "approval"), t.Approval)
+	if t.Effect != "" {
+		c.oneOf(join(path, "effect"), "effect", string(t.Effect),
+			[]string{string(tool.EffectNone), string(tool.EffectIdempotent), string(tool.EffectUnsafe)})
+	}
+	atLeastZero(c, join(path, "timeout"), t.Timeout)
+	atLeastZero(c, join(path, "maxOutput"), t.MaxOutput)
+	for i, allowed := range t.Allow {
+		if strings.Contains(allowed, "/") {
+			if _, err := netip.ParsePrefix(allowed); err != nil {
+				c.report(fmt.Sprintf("%s.allow[%d]", path, i), "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
+			}
+		}
+	}
+}
+
+func (c checker) approval(path string, a tool.Approval) {
+	if a != "" {
+		c.oneOf(path, "approval", string(a), []string{string(tool.ApprovalAlways), string(tool.ApprovalNever)})
+	}
+}
+
+func (c checker) newTool(path, name string, t Tool) {
+	if !id.Valid(name) {
+		c.report(path, "the name of a tool has letters, digits, _ and - only, at most %d", id.MaxLength)
+	}
+	if slices.Contains(c.known.Tools, name) {
+		c.report(path, "%q is a tool that there is already; give yours another name", name)
+	}
+	c.ownTool(path, name)
+	if t.Description == "" {
+		c.report(path, "has no description; say what it does, for the model")
+	}
+	if t.Schema != nil && t.Schema["type"] != "object" {
+		c.report(join(path, "schema"), "must be a JSON Schema of an object; start it with type: object")
+	}
+	if t.HTTP.URL != "" && len(t.Command.Argv) > 0 {
+		c.report(path, "has http and command; a tool is one of them")
+	}
+	if t.HTTP.URL != "" {
+		c.httpTool(join(path, "http"), t.HTTP)
+	}
+	if len(t.Command.Argv) > 0 {
+		c.commandTool(join(path, "command"), t.Command)
+	}
+}
+
+// toolURL has a scheme and a host that no argument can change.
+var toolURL = regexp.MustCompile(`^https?://[^/{}$?#@\s]+(/[^?#\s]*)?$`)
+
+func (c checker) httpTool(path string, h HTTPTool) {
+	c.choice(join(path, "method"), h.Method, "GET", "POST", "PUT", "PATCH", "DELETE")
+	if !toolURL.MatchString(h.URL) {
+		c.report(join(path, "url"),
+			"%q must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, and the rest belongs into query", h.URL)
+	}
+	if h.Body != nil && (h.Method == "" || h.Method == "GET") {
+		c.report(join(path, "body"), "a GET has no body; set method, or use query")
+	}
+	if h.Result != "" && !strings.HasPrefix(h.Result, "/") {
+		c.report(join(path, "result"), "%q is no JSON pointer; write one such as /data/items", h.Result)
+	}
+}
+
+func (c checker) commandTool(path string, t CommandTool) {
+	if strings.ContainsAny(t.Argv[0], "{}") {
+		c.report(path+".argv[0]", "the program must not depend on arguments of the model; write its name")
+	}
+	c.choice(join(path, "isolation"), t.Isolation, IsolationStrict, IsolationBestEffort)
+	if t.Dir != "" && !filepath.IsAbs(t.Dir) {
+		c.report(join(path, "dir"), "%q must be an absolute path", t.Dir)
+	}
+	if t.Writable && t.Dir == "" {
+		c.report(join(path, "writable"), "says that dir may be written and there is none; add dir")
+	}
+	for i, p := range t.Read {
+		if !filepath.IsAbs(p) {
+			c.report(fmt.Sprintf("%s.read[%d]", path, i), "%q must be an absolute path", p)
+		}
+	}
+	limits := join(path, "limits")
+	atLeastZero(c, join(limits, "cpu"), t.Limits.CPU)
+	atLeastZero(c, join(limits, "memory"), t.Limits.Memory)
+	atLeastZero(c, join(limits, "fileSize"), t.Limits.FileSize)
+	atLeastZero(c, join(limits, "processes"), t.Limits.Processes)
+}
+
+func (c checker) files(f Files) {
+	if f.Root == "" && f != (Files{}) {
+		c.report("files", "has no root; add the folder that the file tools may use")
+	}
+	if f.Root != "" && !filepath.IsAbs(f.Root) {
+		c.report("files.root", "%q must be an absolute path", f.Root)
+	}
+	atLeastZero(c, "files.maxFile", f.MaxFile)
+}
