@@ -49,9 +49,9 @@ func dependencies() []dependency {
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
 
 		// SQL.
-		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite"}, "SQLite without C"},
-		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres", "cmd/chaos/internal/..."}, "PostgreSQL"},
-		{"github.com/pressly/goose/v3", []string{"services/history/internal/store/..."}, "migrations, safe with two processes at once"},
+		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite", "pkg/sqldb"}, "SQLite without C"},
+		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres", "pkg/sqldb", "cmd/chaos/internal/..."}, "PostgreSQL"},
+		{"github.com/pressly/goose/v3", []string{"services/history/internal/store/...", "pkg/sqldb"}, "migrations, safe with two processes at once"},
 
 		// Watching it run.
 		{"go.opentelemetry.io/otel", observed, "spans and propagation; never in the vocabulary"},
@@ -68,6 +68,7 @@ func dependencies() []dependency {
 		// The command line, and small things of the Go project.
 		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
+		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster"}, "the ioctl that makes a file system lose what is not synced"},
 		{"golang.org/x/time", []string{"pkg/state", "services/..."}, "a rate limit within one process"},
 		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},

@@ -35,7 +35,7 @@ func layers() []layer {
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
 		{"pkg/command", []string{"pkg/event", "pkg/fault"}, nil, "records speak of events and nothing else"},
-		{"pkg/hub", []string{"pkg/fault", "pkg/tool"}, nil, "what is asked of the orchestrator is told as tools too"},
+		{"pkg/hub", []string{"pkg/fault", "pkg/spoke", "pkg/tool"}, nil, "what is asked of the orchestrator is told as tools too"},
 		{"pkg/query", []string{"pkg/command", "pkg/event", "pkg/fault"}, nil, "questions speak of events and records"},
 
 		// Doors know none of their implementations, implementations know none of each other.

@@ -7,6 +7,8 @@ package hub
 import (
 	"context"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/spoke"
 )
 
 // The names under which the orchestrator answers. What waits has a name of its own, so that it holds up nothing else.
@@ -70,57 +72,34 @@ type TaskRef struct {
 	TaskID  string `json:"taskId"`
 }
 
-// Status is where a task stands, in the words of S3.
-type Status string
-
-// The states of a task.
-const (
-	StatusRunning   Status = "running"
-	StatusCompleted Status = "completed"
-	StatusFailed    Status = "failed"
-	StatusCancelled Status = "cancelled"
-	StatusMaxTurns  Status = "max_turns"
-	StatusMaxBudget Status = "max_budget"
-)
-
-// Ended reports whether the task changes no more.
-func (s Status) Ended() bool {
-	switch s {
-	case StatusCompleted, StatusFailed, StatusCancelled, StatusMaxTurns, StatusMaxBudget:
-		return true
-	default:
-		return false
-	}
-}
-
 // Task is what is known of a task.
 type Task struct {
-	TaskID         string    `json:"taskId"`
-	SessionID      string    `json:"sessionId,omitempty"` // "" until the agent knows it
-	AgentID        string    `json:"agentId"`
-	AgentName      string    `json:"agentName"`
-	AgentOnline    bool      `json:"agentOnline"`
-	Task           string    `json:"task"` // the start of what was asked
-	Status         Status    `json:"status"`
-	CreatedAt      time.Time `json:"createdAt"`
-	UpdatedAt      time.Time `json:"updatedAt,omitzero"`
-	CompletedAt    time.Time `json:"completedAt,omitzero"`
-	TurnsCompleted int       `json:"turnsCompleted"`
-	CostUSD        float64   `json:"costUsd"`
-	LastActivity   string    `json:"lastActivity,omitempty"`
-	Result         string    `json:"result,omitempty"`
-	Error          string    `json:"error,omitempty"`
-	StopReason     string    `json:"stopReason,omitempty"`
-	FilesModified  []string  `json:"filesModified,omitempty"`
-	Notice         string    `json:"notice,omitempty"` // what the user should know, such as that the agent went offline
+	TaskID         string       `json:"taskId"`
+	SessionID      string       `json:"sessionId,omitempty"` // "" until the agent knows it
+	AgentID        string       `json:"agentId"`
+	AgentName      string       `json:"agentName"`
+	AgentOnline    bool         `json:"agentOnline"`
+	Task           string       `json:"task"` // the start of what was asked
+	Status         spoke.Status `json:"status"`
+	CreatedAt      time.Time    `json:"createdAt"`
+	UpdatedAt      time.Time    `json:"updatedAt,omitzero"`
+	CompletedAt    time.Time    `json:"completedAt,omitzero"`
+	TurnsCompleted int          `json:"turnsCompleted"`
+	CostUSD        float64      `json:"costUsd"`
+	LastActivity   string       `json:"lastActivity,omitempty"`
+	Result         string       `json:"result,omitempty"`
+	Error          string       `json:"error,omitempty"`
+	StopReason     string       `json:"stopReason,omitempty"`
+	FilesModified  []string     `json:"filesModified,omitempty"`
+	Notice         string       `json:"notice,omitempty"` // what the user should know, such as that the agent went offline
 }
 
 // Cancelled is the answer to a cancel.
 type Cancelled struct {
-	TaskID  string `json:"taskId"`
-	Status  Status `json:"status"`
-	Message string `json:"message"`
-	Late    bool   `json:"late,omitzero"` // the task had ended before
+	TaskID  string       `json:"taskId"`
+	Status  spoke.Status `json:"status"`
+	Message string       `json:"message"`
+	Late    bool         `json:"late,omitzero"` // the task had ended before
 }
 
 // AgentsQuery asks for a tenant's agents.

@@ -3,6 +3,8 @@ package hub
 import (
 	"fmt"
 	"strings"
+
+	"github.com/agentbus/agentbus/pkg/spoke"
 )
 
 // Offline is what the user is told of an agent that went away in the middle of a task (S3, Agent Goes Offline Mid-Task).
@@ -29,13 +31,13 @@ func Working(agentName string) string { return "[" + agentName + " - Working]" }
 func Done(t Task) string {
 	spent := fmt.Sprintf("(%s, $%.2f)", turns(t.TurnsCompleted), t.CostUSD)
 	switch t.Status {
-	case StatusCompleted:
+	case spoke.Completed:
 		return "> Done! " + spent
-	case StatusCancelled:
+	case spoke.Cancelled:
 		return "> Cancelled " + spent
-	case StatusMaxTurns:
+	case spoke.MaxTurns:
 		return "> Stopped at the turn limit " + spent
-	case StatusMaxBudget:
+	case spoke.MaxBudget:
 		return "> Stopped at the budget limit " + spent
 	default:
 		return "> Failed: " + Title(t.Error) + " " + spent
@@ -58,10 +60,10 @@ func assignedText(t Task) string {
 }
 
 func statusText(t Task) string {
-	if t.Status.Ended() {
+	if t.Status.Finished() {
 		return ResultText(t)
 	}
-	lines := []string{fmt.Sprintf("Task %s on %s is running: %s, $%.2f so far.", t.TaskID, name(t), turns(t.TurnsCompleted), t.CostUSD)}
+	lines := []string{fmt.Sprintf("Task %s on %s is %s: %s, $%.2f so far.", t.TaskID, name(t), t.Status, turns(t.TurnsCompleted), t.CostUSD)}
 	if t.LastActivity != "" {
 		lines = append(lines, "Last activity: "+t.LastActivity)
 	}
@@ -70,7 +72,7 @@ func statusText(t Task) string {
 
 // ResultText is what get_result says of a task.
 func ResultText(t Task) string {
-	if !t.Status.Ended() {
+	if !t.Status.Finished() {
 		lines := []string{fmt.Sprintf("Task %s on %s is still running (%s, $%.2f so far). Wait, or check back later.",
 			t.TaskID, name(t), turns(t.TurnsCompleted), t.CostUSD)}
 		return strings.Join(append(lines, notice(t)...), "\n")
@@ -79,7 +81,7 @@ func ResultText(t Task) string {
 	if t.Error != "" {
 		lines = append(lines, "Error: "+t.Error)
 	}
-	if t.Status != StatusCompleted && t.SessionID != "" {
+	if t.Status != spoke.Completed && t.SessionID != "" {
 		lines = append(lines, "Its session can be resumed: "+t.SessionID)
 	}
 	if len(t.FilesModified) > 0 {

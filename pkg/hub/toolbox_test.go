@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -23,7 +24,7 @@ func (d *desk) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error)
 func (d *desk) CheckStatus(context.Context, hub.TaskRef) (hub.Task, error) { return d.task, nil }
 func (d *desk) GetResult(context.Context, hub.TaskRef) (hub.Task, error)   { return d.task, nil }
 func (d *desk) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled, error) {
-	return hub.Cancelled{TaskID: r.TaskID, Status: hub.StatusCancelled, Message: "Task cancelled by orchestrator"}, nil
+	return hub.Cancelled{TaskID: r.TaskID, Status: spoke.Cancelled, Message: "Task cancelled by orchestrator"}, nil
 }
 func (d *desk) ListAgents(context.Context, hub.AgentsQuery) (hub.AgentList, error) {
 	return hub.AgentList{Agents: []hub.Agent{{ID: "home-pc-01", Name: "Home PC", IsOnline: true, Status: "idle"}}, TotalCostUSD: 1.5}, nil
@@ -32,10 +33,10 @@ func (d *desk) ListAgents(context.Context, hub.AgentsQuery) (hub.AgentList, erro
 func TestToolsSayWhatSeedThreeSays(t *testing.T) {
 	t.Parallel()
 	running := hub.Task{
-		TaskID: "task_1", SessionID: "s1", AgentID: "home-pc-01", AgentName: "Home PC", Status: hub.StatusRunning, TurnsCompleted: 12, CostUSD: 0.42,
+		TaskID: "task_1", SessionID: "s1", AgentID: "home-pc-01", AgentName: "Home PC", Status: spoke.Running, TurnsCompleted: 12, CostUSD: 0.42,
 	}
 	ended := running
-	ended.Status, ended.Result, ended.TurnsCompleted, ended.CostUSD = hub.StatusCompleted, "all built", 28, 1.23
+	ended.Status, ended.Result, ended.TurnsCompleted, ended.CostUSD = spoke.Completed, "all built", 28, 1.23
 	lost := running
 	lost.Notice = hub.Offline("home-pc-01", "the auth system")
 	ref := `{"agent_id":"home-pc-01","task_id":"task_1"}`

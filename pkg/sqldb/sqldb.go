@@ -1,0 +1,97 @@
+// Package sqldb opens a small SQL database, SQLite or PostgreSQL by its address, and brings its tables up to date. It is
+// for services that keep little and write their SQL so that both read it: $1-style parameters, TEXT, BIGINT, DOUBLE
+// PRECISION, times as milliseconds. History has drivers of its own, for what it needs more.
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	_ "modernc.org/sqlite" // the driver sqlite
+)
+
+// Schema is the tables of a service.
+type Schema struct {
+	Files   fs.FS  // migrations, as goose reads them
+	Version string // the table that says which of them have run: services may share a database
+}
+
+// Memory is the address of a database that lives as long as its connection.
+const Memory = "sqlite::memory:"
+
+// migrators is how many processes may start at the same time on an empty SQLite file.
+const migrators = 10
+
+// Open opens the database at address (postgres://user:password@host:port/name, sqlite:PATH or [Memory]). Errors never
+// show a password.
+func Open(ctx context.Context, address string, s Schema) (*sql.DB, error) {
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch {
+	case scheme == "postgres" || scheme == "postgresql":
+		return openPostgres(ctx, address, s)
+	case scheme == "sqlite" && rest != "":
+		return openSQLite(ctx, rest, s)
+	default:
+		return nil, fmt.Errorf("database address begins with %.12q: it must be postgres://user:password@host:port/name, "+
+			"sqlite::memory: or sqlite:PATH", scheme)
+	}
+}
+
+func openPostgres(ctx context.Context, address string, s Schema) (*sql.DB, error) {
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		return nil, fmt.Errorf("read the database's address: %w", err) // pgx leaves the password out
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	if err == nil {
+		err = s.migrate(ctx, goose.DialectPostgres, db, goose.WithSessionLocker(locker))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open PostgreSQL database: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// openSQLite has one connection, so that a transaction waits its turn instead of failing.
+func openSQLite(ctx context.Context, path string, s Schema) (*sql.DB, error) {
+	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+	dsn := path + pragmas
+	if path != ":memory:" {
+		dsn = "file:" + (&url.URL{Path: path}).EscapedPath() + pragmas
+	}
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite database %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1)
+	db.SetConnMaxLifetime(0)
+	for range migrators { // another process may have been faster; its tables are then found
+		if err = s.migrate(ctx, goose.DialectSQLite3, db); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open SQLite database %s: %w", path, err), db.Close())
+	}
+	return db, nil
+}
+
+func (s Schema) migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) error {
+	options = append(options, goose.WithDisableGlobalRegistry(true), goose.WithTableName(s.Version))
+	provider, err := goose.NewProvider(dialect, db, s.Files, options...)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+// Package vault keeps the keys of remote agents unreadable at rest: whoever has the database has none of them.
+package vault
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+)
+
+// MinSecret is the shortest secret, in bytes.
+const MinSecret = 16
+
+// Vault seals and opens. It is safe for concurrent use.
+type Vault struct{ aead cipher.AEAD }
+
+// New returns a vault under a secret: at least [MinSecret] random bytes, the same for every process on one database.
+func New(secret []byte) (*Vault, error) {
+	if len(secret) < MinSecret {
+		return nil, fmt.Errorf("the hub's secret has %d bytes; at least %d random ones are needed (HUB_SECRET)", len(secret), MinSecret)
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "agentbus hub: keys of agents", 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive the vault's key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("open the vault: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("open the vault: %w", err)
+	}
+	return &Vault{aead}, nil
+}
+
+// Seal encrypts a key of the owner, usually an agent's id. Sealed twice it looks different.
+func (v *Vault) Seal(owner, key string) string {
+	return base64.RawStdEncoding.EncodeToString(v.aead.Seal(nil, nil, []byte(key), []byte(owner)))
+}
+
+// Open gives back what Seal has taken, for the same owner alone.
+func (v *Vault) Open(owner, sealed string) (string, error) {
+	raw, err := base64.RawStdEncoding.DecodeString(sealed)
+	if err != nil {
+		return "", fmt.Errorf("read the sealed key of %s: %w", owner, err)
+	}
+	key, err := v.aead.Open(nil, nil, raw, []byte(owner))
+	if err != nil {
+		return "", fmt.Errorf("open the sealed key of %s: it was sealed under another HUB_SECRET: %w", owner, err)
+	}
+	return string(key), nil
+}
+
+// NewSecret returns a secret for a vault of one's own.
+func NewSecret() []byte { return []byte(rand.Text()) }

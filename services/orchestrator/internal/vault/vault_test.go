@@ -1,0 +1,50 @@
+package vault_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/services/orchestrator/internal/vault"
+)
+
+func open(t *testing.T, secret string) *vault.Vault {
+	t.Helper()
+	v, err := vault.New([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestAKeyComesBackForItsOwnerAlone(t *testing.T) {
+	t.Parallel()
+	v := open(t, "0123456789abcdef")
+	sealed := v.Seal("home-pc-01", "agent-secret-key-123")
+	if strings.Contains(sealed, "agent-secret") || sealed == v.Seal("home-pc-01", "agent-secret-key-123") {
+		t.Errorf("%q shows the key, or is the same twice", sealed)
+	}
+	if got, err := v.Open("home-pc-01", sealed); err != nil || got != "agent-secret-key-123" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for name, try := range map[string]func() (string, error){
+		"another agent":   func() (string, error) { return v.Open("vm-1", sealed) },
+		"another secret":  func() (string, error) { return open(t, "fedcba9876543210").Open("home-pc-01", sealed) },
+		"a changed text":  func() (string, error) { return v.Open("home-pc-01", "A"+sealed[1:]+"A") },
+		"no sealed text":  func() (string, error) { return v.Open("home-pc-01", "") },
+		"what is no text": func() (string, error) { return v.Open("home-pc-01", "*") },
+	} {
+		if got, err := try(); err == nil {
+			t.Errorf("%s: got %q, want an error", name, got)
+		}
+	}
+}
+
+func TestAShortSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := vault.New([]byte("short")); err == nil || !strings.Contains(err.Error(), "HUB_SECRET") {
+		t.Errorf("got %v, want an error that names HUB_SECRET", err)
+	}
+	if _, err := vault.New(vault.NewSecret()); err != nil {
+		t.Errorf("a secret of its own: %v", err)
+	}
+}
