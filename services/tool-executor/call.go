@@ -14,7 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/tool-executor/internal/output"
+	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
 // errAborted is why a call is cut off whose request was aborted.

@@ -21,7 +21,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
-	"github.com/agentbus/agentbus/services/tool-executor/internal/limit"
+	"github.com/agentbus/agentbus/pkg/tool/limit"
 	"github.com/agentbus/agentbus/services/tool-executor/internal/measure"
 )
 

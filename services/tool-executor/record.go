@@ -8,7 +8,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/media"
-	"github.com/agentbus/agentbus/services/tool-executor/internal/output"
+	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/go-json-experiment/json/jsontext"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/tool-executor/internal/limit"
+	"github.com/agentbus/agentbus/pkg/tool/limit"
 )
 
 // verdict is how a call ended.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/tool-executor/internal/limit"
+	"github.com/agentbus/agentbus/pkg/tool/limit"
 )
 
 // behaviour is a tool that does what a test says.

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/agentbus/agentbus/services/tool-executor/internal/output"
+	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
 func TestSummaryIsOneHarmlessLine(t *testing.T) {
