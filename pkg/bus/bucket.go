@@ -18,7 +18,7 @@ type shelf struct {
 	what string // it holds, for errors
 }
 
-func shelves() []shelf { return []shelf{keyShelf(), toolsetShelf()} }
+func shelves() []shelf { return []shelf{keyShelf(), toolsetShelf(), agentShelf()} }
 
 func (b *Bus) bucketOf(s shelf) string { return b.streamName(s.kind) }
 
