@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,7 +68,7 @@ func canonicalHost(host string) string { return strings.ToLower(strings.TrimSuff
 
 // has reports whether a connection to addr and port, made for host, is allowed. An entry without a port holds for the
 // usual ports.
-func (a AllowList) has(host string, addr netip.Addr, port uint16, usual []uint16) bool {
+func (a AllowList) has(host string, addr netip.Addr, port uint16, usual func(uint16) bool) bool {
 	addr, host = addr.WithZone(""), canonicalHost(host)
 	for _, e := range a.entries {
 		if !e.opens(port, usual) {
@@ -82,9 +81,9 @@ func (a AllowList) has(host string, addr netip.Addr, port uint16, usual []uint16
 	return false
 }
 
-func (e allowEntry) opens(port uint16, usual []uint16) bool {
+func (e allowEntry) opens(port uint16, usual func(uint16) bool) bool {
 	if e.port == 0 {
-		return slices.Contains(usual, port)
+		return usual(port)
 	}
 	return e.port == port
 }

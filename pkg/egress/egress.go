@@ -31,6 +31,7 @@ const (
 type Options struct {
 	PlainHTTP    bool          // let http:// through besides https://
 	Ports        []uint16      // ports that may be reached; none = 80 and 443
+	AnyPort      bool          // every port may be: for targets that an operator chose
 	Allow        AllowList     // what the operator lets through though Check denies it
 	Timeout      time.Duration // of a whole exchange, redirects and body included; 0 = DefaultTimeout
 	MaxBody      int64         // bytes of a response after decompression; 0 = DefaultMaxBody
@@ -143,11 +144,13 @@ func (o Options) checkURL(u *url.URL) error {
 	if err != nil {
 		return denied(u.Host, "%q is no port", u.Port())
 	}
-	if !slices.Contains(o.Ports, port) && !o.Allow.hasPort(host, port) {
+	if !o.opens(port) && !o.Allow.hasPort(host, port) {
 		return denied(net.JoinHostPort(host, strconv.Itoa(int(port))), "port %d is not among the allowed ports", port)
 	}
 	return nil
 }
+
+func (o Options) opens(port uint16) bool { return o.AnyPort || slices.Contains(o.Ports, port) }
 
 func portOf(u *url.URL) (uint16, error) {
 	switch {
@@ -197,10 +200,10 @@ func (o Options) checkConnection(host, resolved string) error {
 		return denied(host, "it leads to no IP address")
 	}
 	addr := target.Addr().Unmap()
-	if o.Allow.has(host, addr, target.Port(), o.Ports) {
+	if o.Allow.has(host, addr, target.Port(), o.opens) {
 		return nil
 	}
-	if !slices.Contains(o.Ports, target.Port()) {
+	if !o.opens(target.Port()) {
 		return denied(host, "port %d is not among the allowed ports", target.Port())
 	}
 	if why := classify(addr); why != "" {

@@ -345,3 +345,22 @@ func mustAllow(t *testing.T, entries ...string) egress.AllowList {
 	}
 	return allow
 }
+
+func TestAnyPortOpensPortsAndNoAddress(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(server.Close)
+	allow, err := egress.ParseAllow([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := egress.NewClient(egress.Options{PlainHTTP: true, AnyPort: true, Allow: allow}).Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response, err := egress.NewClient(egress.Options{PlainHTTP: true, AnyPort: true}).Get(server.URL); err == nil {
+		_ = response.Body.Close()
+		t.Error("an address that nobody allowed was reached")
+	}
+}
