@@ -61,6 +61,7 @@ func (c checker) check(cfg Config) {
 	}
 	c.files(cfg.Files)
 	c.gateway(cfg.Gateway)
+	c.hub(cfg.Hub)
 }
 
 func (c checker) agent(path, name string, a Agent, tools []string) {

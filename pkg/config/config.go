@@ -17,6 +17,7 @@ type Config struct {
 	Tools   map[string]Tool  `yaml:"tools"`
 	Files   Files            `yaml:"files"`
 	Gateway Gateway          `yaml:"gateway"`
+	Hub     Hub              `yaml:"hub"`
 }
 
 // Agent is a named configuration of a backend.

@@ -74,7 +74,7 @@ func Parse(data []byte, known Known) (Config, error) {
 }
 
 // With returns c with everything that file says: an agent, model or tool of the same name replaces that of c whole,
-// and the sections files and gateway, if the file has them, replace those of c.
+// and the sections files, gateway and hub, if the file has them, replace those of c.
 func (c Config) With(file Config) Config {
 	c.Agents = merged(c.Agents, file.Agents)
 	c.Models = merged(c.Models, file.Models)
@@ -84,6 +84,9 @@ func (c Config) With(file Config) Config {
 	}
 	if !file.Gateway.isZero() {
 		c.Gateway = file.Gateway
+	}
+	if !file.Hub.isZero() {
+		c.Hub = file.Hub
 	}
 	return c
 }

@@ -76,9 +76,19 @@ type History struct {
 	DatabaseURL Secret `env:"DATABASE_URL,required"` // postgres://… or sqlite:PATH
 }
 
+// Orchestrator is the environment of the orchestrator.
+type Orchestrator struct {
+	Process
+	HTTPAddr    string `env:"HTTP_ADDR" envDefault:"127.0.0.1:8081"`
+	DatabaseURL Secret `env:"DATABASE_URL,required"` // postgres://… or sqlite:PATH
+	HubSecret   Secret `env:"HUB_SECRET,required"`   // what the keys of agents are sealed with
+	Auth        Auth   `env:"AUTH" envDefault:"required"`
+	KeyPepper   Secret `env:"KEY_PEPPER"` // what API keys are hashed with; needed when Auth is required
+}
+
 // secrets are the variables with a _FILE twin.
 var secrets = []string{
-	"NATS_URL", "REDIS_URL", "DATABASE_URL", "KEY_PEPPER", "OPENAI_API_KEY", "ANTHROPIC_API_KEY",
+	"NATS_URL", "REDIS_URL", "DATABASE_URL", "KEY_PEPPER", "HUB_SECRET", "OPENAI_API_KEY", "ANTHROPIC_API_KEY",
 }
 
 // Environ is a set of variables by name.
@@ -110,6 +120,23 @@ func Read(entries []string) (Environ, error) {
 
 // Get returns the value of a variable, "" when it is not set.
 func (e Environ) Get(name string) string { return e[name] }
+
+// Secret returns the value of a variable that the configuration names, or the contents of the file that its twin with
+// _FILE names.
+func (e Environ) Secret(name string) (string, error) {
+	if value := e[name]; value != "" {
+		return value, nil
+	}
+	path := e[name+"_FILE"]
+	if path == "" {
+		return "", fmt.Errorf("the environment has no secret %s; set %s or %s_FILE", name, name, name)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s_FILE: %w", name, err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
 
 // Load fills the struct of a service. The error names every variable that is wrong.
 func Load[Service any](vars Environ) (Service, error) {
