@@ -197,8 +197,10 @@ func (d *decoder) free(n ast.Node, into reflect.Value, path string) {
 		value := reflect.New(reflect.TypeFor[[]any]()).Elem()
 		d.sequence(n, value, path)
 		into.Set(value)
-	case *ast.StringNode, *ast.LiteralNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+	case *ast.StringNode, *ast.LiteralNode, *ast.IntegerNode, *ast.BoolNode:
 		into.Set(reflect.ValueOf(scalarOf(n)))
+	case *ast.FloatNode:
+		into.Set(reflect.ValueOf(n.Value)) // finite: .nan and .inf are nodes of their own
 	default:
 		d.reportAt(placeOf(n.GetToken()), path, "is %s, which JSON does not know", kind(n))
 	}

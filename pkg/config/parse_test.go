@@ -263,6 +263,10 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"tools:\n  mine: {description: x, http: {url: \"https://{host}/x\"}}\n",
 			`2:33: tools.mine.http.url: "https://{host}/x" must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, and the rest belongs into query`,
 		},
+		"a number in a schema that JSON does not know": {
+			"tools:\n  mine: {description: x, schema: {type: object, x: .nan}, http: {url: \"https://a.example\"}}\n",
+			`2:52: tools.mine.schema.x: is .nan, which JSON does not know`,
+		},
 		"a GET with a body": {
 			"tools:\n  mine: {description: x, http: {url: \"https://a.example\", body: {a: 1}}}\n",
 			`2:59: tools.mine.http.body: a GET has no body; set method, or use query`,

@@ -46,6 +46,15 @@ type Call struct {
 	ID       string         // stable over retries: pass it on as an idempotency key
 	Args     jsontext.Value // an object that fits the schema
 	Progress func(string)   // tells whoever watches what the tool prints; never nil, never blocks, safe to call concurrently
+	For      Caller         // the zero value where nobody knows
+}
+
+// Caller says for whom a call is.
+type Caller struct {
+	Tenant    string
+	ThreadID  string
+	RequestID string
+	AgentID   string
 }
 
 // Result is what a call gave.

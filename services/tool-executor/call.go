@@ -138,7 +138,10 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 		// Whoever misses a piece of output still gets the result.
 		_ = e.deps.Bus.Progress(call, j.log, command.ToolProgress{ToolCallID: j.ToolCallID, Delta: delta})
 	})
-	result, err := e.limiter.Call(call, j.tool, tool.Call{ID: j.ToolCallID, Args: j.Args, Progress: progress.Write}, j.time())
+	result, err := e.limiter.Call(call, j.tool, tool.Call{
+		ID: j.ToolCallID, Args: j.Args, Progress: progress.Write,
+		For: tool.Caller{Tenant: j.Tenant, ThreadID: j.ThreadID, RequestID: j.RequestID, AgentID: j.AgentID},
+	}, j.time())
 	progress.Close()
 	return e.judge(ctx, j, result, err)
 }

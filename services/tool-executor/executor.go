@@ -60,11 +60,12 @@ var _ Bus = (*bus.Bus)(nil)
 type Deps struct {
 	Bus    Bus
 	Config config.Config
-	Tools  []tool.Tool   // besides the built-in ones; a name may stand for one tool only
-	Log    *slog.Logger  // nil = slog's default
-	Slots  int           // calls at a time; 0 = 32
-	Name   string        // of this process, in records; "" = the host's name
-	Grace  time.Duration // for running calls when the process ends; 0 = 20 s
+	Tools  []tool.Tool                       // besides the configured ones; a name may stand for one tool only
+	Secret func(name string) (string, error) // that tools name in the configuration; nil = there are none
+	Log    *slog.Logger                      // nil = slog's default
+	Slots  int                               // calls at a time; 0 = 32
+	Name   string                            // of this process, in records; "" = the host's name
+	Grace  time.Duration                     // for running calls when the process ends; 0 = 20 s
 }
 
 const (
@@ -85,13 +86,13 @@ type Executor struct {
 	measure *measure.Instruments
 }
 
-// New returns an executor of the built-in tools and those in deps. An error names what is wrong with the configuration
+// New returns an executor of the configured tools and those in deps. An error names what is wrong with the configuration
 // or with a tool.
 func New(deps Deps) (*Executor, error) {
 	deps = deps.withDefaults()
-	list, err := builtin.Tools(deps.Config)
+	list, err := builtin.Tools(deps.Config, deps.Secret)
 	if err != nil {
-		return nil, fmt.Errorf("built-in tools: %w", err)
+		return nil, fmt.Errorf("configured tools: %w", err)
 	}
 	tools, err := index(append(list, deps.Tools...))
 	if err != nil {
@@ -111,6 +112,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Slots == 0 {
 		d.Slots = defaultSlots
+	}
+	if d.Secret == nil {
+		d.Secret = func(name string) (string, error) { return "", fmt.Errorf("there is no secret %q", name) }
 	}
 	if d.Grace == 0 {
 		d.Grace = defaultGrace

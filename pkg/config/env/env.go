@@ -121,21 +121,23 @@ func Read(entries []string) (Environ, error) {
 // Get returns the value of a variable, "" when it is not set.
 func (e Environ) Get(name string) string { return e[name] }
 
-// Secret returns the value of a variable that the configuration names, or the contents of the file that its twin with
-// _FILE names.
-func (e Environ) Secret(name string) (string, error) {
-	if value := e[name]; value != "" {
-		return value, nil
+// Secrets returns what finds the secrets that the configuration names: the value of a variable, or the contents of the file
+// that its twin with _FILE names. Getenv is os.Getenv, or [Environ.Get].
+func Secrets(getenv func(string) string) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		if value := getenv(name); value != "" {
+			return value, nil
+		}
+		path := getenv(name + "_FILE")
+		if path == "" {
+			return "", fmt.Errorf("the environment has no secret %s; set %s or %s_FILE", name, name, name)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("%s_FILE: %w", name, err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
 	}
-	path := e[name+"_FILE"]
-	if path == "" {
-		return "", fmt.Errorf("the environment has no secret %s; set %s or %s_FILE", name, name, name)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s_FILE: %w", name, err)
-	}
-	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
 // Load fills the struct of a service. The error names every variable that is wrong.

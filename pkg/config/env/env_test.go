@@ -131,3 +131,23 @@ func TestASecretNeverShows(t *testing.T) {
 		}
 	}
 }
+
+func TestSecretsOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vars := env.Environ{"A": "from a variable", "B_FILE": file, "C_FILE": file + "x"}
+	secret := env.Secrets(vars.Get)
+	for name, want := range map[string]string{"A": "from a variable", "B": "from a file"} {
+		if got, err := secret(name); err != nil || got != want {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]string{"C": "C_FILE", "D": "set D or D_FILE"} {
+		if _, err := secret(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -1,5 +1,6 @@
-// Package builtin is the list of tools that every installation has. The tool-executor runs them; the agent-runner shows
-// their specs to models. Both apply the same configuration to them, here.
+// Package builtin is the list of the tools of an installation: those that every one has, and those that its configuration
+// adds. The tool-executor runs them; the agent-runner shows their specs to models. Both apply the same configuration to
+// them, here.
 package builtin
 
 import (
@@ -18,9 +19,9 @@ import (
 // Toolset is the token under which calls of these tools are queued.
 const Toolset = "builtin"
 
-// Tools returns the built-in tools as cfg has them: each Spec is the one that [Specs] gives. An error names the entry of
-// the configuration that is wrong.
-func Tools(cfg config.Config) ([]tool.Tool, error) {
+// Tools returns the tools as cfg has them: each Spec is the one that [Specs] gives. Secret gives the values of the secrets
+// that cfg names. An error names the entry of the configuration that is wrong.
+func Tools(cfg config.Config, secret func(name string) (string, error)) ([]tool.Tool, error) {
 	allow, err := egress.ParseAllow(cfg.Tools[httpget.Name].Allow)
 	if err != nil {
 		return nil, fmt.Errorf("tools.%s.allow: %w", httpget.Name, err)
@@ -29,7 +30,8 @@ func Tools(cfg config.Config) ([]tool.Tool, error) {
 	for i, t := range tools {
 		tools[i] = configured{Tool: t, spec: override(t.Spec(), cfg.Tools[t.Spec().Name])}
 	}
-	return tools, nil
+	more, err := added(cfg, secret)
+	return append(tools, more...), err
 }
 
 // list is where a new built-in tool gets its line.
@@ -42,9 +44,9 @@ func list(allow egress.AllowList) []tool.Tool {
 	}, extra()...)
 }
 
-// Specs returns the specs of the built-in tools by name, with what cfg changes about them.
+// Specs returns the specs of the tools by name, with what cfg changes about them.
 func Specs(cfg config.Config) map[string]tool.Spec {
-	specs := map[string]tool.Spec{}
+	specs := addedSpecs(cfg)
 	for _, t := range list(egress.AllowList{}) {
 		spec := t.Spec()
 		specs[spec.Name] = override(spec, cfg.Tools[spec.Name])
@@ -52,7 +54,7 @@ func Specs(cfg config.Config) map[string]tool.Spec {
 	return specs
 }
 
-// Names lists the built-in tools, sorted.
+// Names lists the tools that every installation has, sorted.
 func Names() []string {
 	var names []string
 	for _, t := range list(egress.AllowList{}) {

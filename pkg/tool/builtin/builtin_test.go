@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -17,8 +18,14 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 	cfg := config.Config{Tools: map[string]config.Tool{
 		"echo":  {Approval: tool.ApprovalAlways, Effect: tool.EffectUnsafe, Timeout: config.Duration(3 * time.Second), MaxOutput: 99},
 		"clock": {},
+		"weather": {
+			Description: "Tells the weather.", Timeout: config.Duration(time.Second),
+			Schema: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}},
+			HTTP:   config.HTTPTool{URL: "https://api.example.com/{city}"},
+		},
+		"report": {Description: "Reports.", HTTP: config.HTTPTool{Method: "POST", URL: "https://api.example.com"}},
 	}}
-	tools, err := builtin.Tools(cfg)
+	tools, err := builtin.Tools(cfg, noSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +39,14 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 			t.Errorf("tool %s: got %+v, want %+v", spec.Name, spec, want)
 		}
 	}
-	if want := slices.Sorted(maps.Keys(specs)); !slices.Equal(names, want) || !slices.Equal(builtin.Names(), want) {
-		t.Errorf("got tools %v and names %v, want %v", names, builtin.Names(), want)
+	if want := slices.Sorted(maps.Keys(specs)); !slices.Equal(slices.Sorted(slices.Values(names)), want) {
+		t.Errorf("got tools %v, want %v", names, want)
+	}
+	if want := []string{"calculator", "clock", "echo", "http_get"}; !slices.Equal(builtin.Names(), want) {
+		t.Errorf("got names %v, want %v", builtin.Names(), want)
+	}
+	if specs["weather"].Effect != tool.EffectNone || specs["report"].Effect != tool.EffectUnsafe {
+		t.Error("a GET leaves nothing behind, and a POST may")
 	}
 	if got := specs["echo"]; got.Approval != tool.ApprovalAlways || got.Effect != tool.EffectUnsafe ||
 		got.Timeout != 3*time.Second || got.MaxOutput != 99 {
@@ -44,10 +57,20 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 	}
 }
 
-func TestToolsNamesAWrongAllowEntry(t *testing.T) {
+func noSecret(name string) (string, error) { return "", errors.New("no secret " + name) }
+
+func TestToolsNamesAnEntryThatIsWrong(t *testing.T) {
 	t.Parallel()
-	cfg := config.Config{Tools: map[string]config.Tool{"http_get": {Allow: []string{"http://wiki"}}}}
-	if _, err := builtin.Tools(cfg); err == nil || !strings.Contains(err.Error(), "tools.http_get.allow") {
-		t.Errorf("got %v, want an error that names tools.http_get.allow", err)
+	for want, cfg := range map[string]config.Tool{
+		"tools.http_get.allow: ":         {Allow: []string{"http://wiki"}},
+		"tools.mine: allow: ":            {HTTP: config.HTTPTool{URL: "https://a.example"}, Allow: []string{"http://wiki"}},
+		"tools.mine: url: no secret KEY": {HTTP: config.HTTPTool{URL: "https://a.example/${KEY}"}},
+	} {
+		name, _, _ := strings.Cut(strings.TrimPrefix(want, "tools."), ".")
+		name, _, _ = strings.Cut(name, ":")
+		_, err := builtin.Tools(config.Config{Tools: map[string]config.Tool{name: cfg}}, noSecret)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want an error that begins with %q", err, want)
+		}
 	}
 }

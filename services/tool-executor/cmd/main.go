@@ -17,7 +17,9 @@ func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Part
 	if err != nil {
 		return service.Parts{}, err
 	}
-	x, err := toolexecutor.New(toolexecutor.Deps{Bus: p.Bus, Config: cfg, Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace()})
+	x, err := toolexecutor.New(toolexecutor.Deps{
+		Bus: p.Bus, Config: cfg, Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
+	})
 	if err != nil {
 		return service.Parts{}, err
 	}

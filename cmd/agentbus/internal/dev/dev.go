@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/state"
@@ -159,7 +160,9 @@ func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := toolexecutor.New(toolexecutor.Deps{Bus: b, Config: s.config, Log: s.log("tool-executor"), Grace: grace / 4})
+	x, err := toolexecutor.New(toolexecutor.Deps{
+		Bus: b, Config: s.config, Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,65 @@
+package builtin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/httpcall"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// addedSpecs are the specs of the tools that cfg adds.
+func addedSpecs(cfg config.Config) map[string]tool.Spec {
+	specs := map[string]tool.Spec{}
+	for name, t := range cfg.Tools {
+		if t.New() {
+			specs[name] = newSpec(name, t)
+		}
+	}
+	return specs
+}
+
+// newSpec is the spec of a tool that the configuration describes. Without a schema it has no arguments.
+func newSpec(name string, t config.Tool) tool.Spec {
+	spec := tool.Spec{
+		Name: name, Description: t.Description, Schema: jsontext.Value(`{"type":"object","additionalProperties":false}`),
+		Effect: tool.EffectUnsafe, Approval: tool.ApprovalNever,
+	}
+	if t.HTTP.URL != "" {
+		spec.Effect, spec.Timeout = httpcall.Effect(t.HTTP.Method), httpcall.Timeout
+	}
+	if schema, err := json.Marshal(t.Schema, json.Deterministic(true)); err == nil && t.Schema != nil {
+		spec.Schema = schema // what YAML holds is JSON: the decoder refuses the rest
+	}
+	return override(spec, t)
+}
+
+// added makes the tools that cfg adds, sorted by name.
+func added(cfg config.Config, secret func(name string) (string, error)) ([]tool.Tool, error) {
+	var tools []tool.Tool
+	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
+		t := cfg.Tools[name]
+		if !t.New() {
+			continue
+		}
+		made, err := newTool(newSpec(name, t), t, secret)
+		if err != nil {
+			return nil, fmt.Errorf("tools.%s: %w", name, err)
+		}
+		tools = append(tools, made)
+	}
+	return tools, nil
+}
+
+func newTool(spec tool.Spec, t config.Tool, secret func(name string) (string, error)) (tool.Tool, error) {
+	allow, err := egress.ParseAllow(t.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("allow: %w", err)
+	}
+	return httpcall.New(spec, httpcall.Request(t.HTTP), allow, secret)
+}

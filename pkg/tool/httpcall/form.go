@@ -1,0 +1,284 @@
+package httpcall
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool/internal/template"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// form is a request with places.
+type form struct {
+	method  string
+	address template.Text
+	query   map[string]template.Text
+	headers map[string]template.Text
+	body    any      // as [Request.Body], with template.Text for its texts
+	pointer []string // to the result
+	secrets [][]byte // that were put in
+}
+
+// shortSecret is the length below which a secret is not searched for in answers: it would be found everywhere.
+const shortSecret = 6
+
+func newForm(r Request, secrets template.Secrets) (f form, err error) {
+	f.method = cmp.Or(r.Method, http.MethodGet)
+	switch f.method {
+	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return f, fmt.Errorf("method %q is none of GET, POST, PUT, PATCH and DELETE", f.method)
+	}
+	noted := func(name string) (string, error) {
+		value, err := secrets(name)
+		if len(value) >= shortSecret {
+			f.secrets = append(f.secrets, []byte(value))
+		}
+		return value, err
+	}
+	if f.address, err = template.Parse(r.URL, noted); err != nil {
+		return f, fmt.Errorf("url: %w", err)
+	}
+	if f.query, err = texts("query", r.Query, noted); err != nil {
+		return f, err
+	}
+	if f.headers, err = texts("headers", r.Headers, noted); err != nil {
+		return f, err
+	}
+	if f.body, err = tree(r.Body, noted); err != nil {
+		return f, fmt.Errorf("body: %w", err)
+	}
+	if r.Result != "" {
+		f.pointer = strings.Split(strings.TrimPrefix(r.Result, "/"), "/")
+	}
+	return f, nil
+}
+
+func texts(what string, all map[string]string, secrets template.Secrets) (map[string]template.Text, error) {
+	parsed := make(map[string]template.Text, len(all))
+	for name, text := range all {
+		t, err := template.Parse(text, secrets)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", what, name, err)
+		}
+		parsed[name] = t
+	}
+	return parsed, nil
+}
+
+// tree parses the texts in a JSON value.
+func tree(value any, secrets template.Secrets) (any, error) {
+	switch v := value.(type) {
+	case string:
+		return template.Parse(v, secrets)
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			var err error
+			if list[i], err = tree(item, secrets); err != nil {
+				return nil, fmt.Errorf("%d: %w", i, err)
+			}
+		}
+		return list, nil
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, member := range v {
+			var err error
+			if object[name], err = tree(member, secrets); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return object, nil
+	default:
+		return value, nil
+	}
+}
+
+// request fills the form.
+func (f form) request(ctx context.Context, args template.Args) (*http.Request, error) {
+	address, err := f.url(args)
+	if err != nil {
+		return nil, err
+	}
+	body, err := f.content(args)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, f.method, address, body)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.ToolError, "the arguments make no URL")
+	}
+	request.Header.Set("User-Agent", "agentbus")
+	request.Header.Set("Accept", "application/json, text/*;q=0.9, */*;q=0.1")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for name, text := range f.headers {
+		if len(text.Missing(args)) > 0 {
+			continue
+		}
+		value, err := text.Fill(args, template.Plain)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsFunc(value, unicode.IsControl) {
+			return nil, fault.New(fault.ToolError, "the arguments %q must not contain control characters", text.Arguments())
+		}
+		request.Header.Set(name, value)
+	}
+	return request, nil
+}
+
+// url fills the address. An argument is one segment of its path, or a piece of one, and never leads elsewhere.
+func (f form) url(args template.Args) (string, error) {
+	for _, name := range f.address.Arguments() {
+		if args.Has(name) && string(args[name]) == `""` {
+			return "", fault.New(fault.ToolError, "the argument %q must not be empty", name)
+		}
+	}
+	address, err := f.address.Fill(args, url.PathEscape)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fault.Wrap(err, fault.ToolError, "the arguments make no URL")
+	}
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if segment == "." || segment == ".." {
+			return "", fault.New(fault.ToolError, "the arguments %q must not be %q", f.address.Arguments(), segment)
+		}
+	}
+	query := url.Values{}
+	for name, text := range f.query {
+		if len(text.Missing(args)) > 0 {
+			continue
+		}
+		value, err := text.Fill(args, template.Plain)
+		if err != nil {
+			return "", err
+		}
+		query.Set(name, value)
+	}
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// content is the body, nil when the method has none.
+func (f form) content(args template.Args) (io.Reader, error) {
+	if f.method == http.MethodGet || f.method == http.MethodDelete && f.body == nil {
+		return nil, nil
+	}
+	var value any = args
+	if f.body != nil {
+		var err error
+		if value, _, err = fill(f.body, args); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode the body: %w", err)
+	}
+	return bytes.NewReader(text), nil
+}
+
+// fill gives a JSON value with the arguments in their places. A text that is one argument becomes its value; where that is
+// missing, so is the text.
+func fill(value any, args template.Args) (filled any, there bool, err error) {
+	switch v := value.(type) {
+	case template.Text:
+		name, whole := v.Argument()
+		if whole {
+			return args[name], args.Has(name), nil
+		}
+		text, err := v.Fill(args, template.Plain)
+		return text, true, err
+	case []any:
+		list := make([]any, 0, len(v))
+		for _, item := range v {
+			filled, there, err := fill(item, args)
+			if err != nil {
+				return nil, false, err
+			}
+			if there {
+				list = append(list, filled)
+			}
+		}
+		return list, true, nil
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, member := range v {
+			filled, there, err := fill(member, args)
+			if err != nil {
+				return nil, false, err
+			}
+			if there {
+				object[name] = filled
+			}
+		}
+		return object, true, nil
+	default:
+		return value, true, nil
+	}
+}
+
+// hide takes the secrets out of an answer that repeats them.
+func (f form) hide(text []byte) []byte {
+	for _, secret := range f.secrets {
+		text = bytes.ReplaceAll(text, secret, []byte("(secret)"))
+	}
+	return text
+}
+
+// result is the part of an answer that the model reads: a string as it is, anything else as JSON.
+func (f form) result(body []byte) (string, error) {
+	if f.pointer == nil {
+		return string(body), nil
+	}
+	value := jsontext.Value(body)
+	for i, token := range f.pointer {
+		next, ok := child(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+		if !ok {
+			return "", fault.New(fault.ToolError, "the answer has no %q", "/"+strings.Join(f.pointer[:i+1], "/"))
+		}
+		value = next
+	}
+	var text string
+	if value.Kind() == '"' && json.Unmarshal(value, &text) == nil {
+		return text, nil
+	}
+	return string(value), nil
+}
+
+// child is the member or item of a JSON value that one token of a JSON pointer names (RFC 6901).
+func child(value jsontext.Value, token string) (jsontext.Value, bool) {
+	switch value.Kind() {
+	case '{':
+		var object map[string]jsontext.Value
+		if json.Unmarshal(value, &object) != nil {
+			return nil, false
+		}
+		member, ok := object[token]
+		return member, ok
+	case '[':
+		var list []jsontext.Value
+		at, err := strconv.Atoi(token)
+		if err != nil || json.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
+			return nil, false
+		}
+		return list[at], true
+	default:
+		return nil, false
+	}
+}

@@ -1,0 +1,152 @@
+// Package httpcall makes tools of HTTP endpoints: an operator describes the request once, with places for arguments, and
+// each call sends one, through the egress guard.
+//
+// Nothing that a model says leaves its place: an argument in a path is one segment, one in a query is one value, one in a
+// body is one JSON value. Secrets stand in the description by name, and what comes back is searched for them.
+package httpcall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/internal/template"
+)
+
+const (
+	// Timeout is how long a call may take when nobody says.
+	Timeout = 30 * time.Second
+	// maxAnswer bounds what is read of an answer; MaxOutput of the tool bounds what the model reads of that.
+	maxAnswer = 4 << 20
+	// maxComplaint is how much of an answer that reports an error the model reads.
+	maxComplaint = 2000
+)
+
+// Request describes the requests of a tool. For the texts see [template.Parse].
+type Request struct {
+	Method  string // "" = GET
+	URL     string // arguments may stand in its path
+	Query   map[string]string
+	Headers map[string]string
+	Body    any    // nil = all arguments, where the method has a body
+	Result  string // JSON pointer to what the model reads of the answer; "" = all of it
+}
+
+// New returns the tool that spec describes. It reaches public addresses, and what allow lets through besides. An error
+// says what is wrong with the description.
+func New(spec tool.Spec, request Request, allow egress.AllowList, secrets template.Secrets) (tool.Tool, error) {
+	if spec.Timeout == 0 {
+		spec.Timeout = Timeout
+	}
+	f, err := newForm(request, secrets)
+	if err != nil {
+		return nil, err
+	}
+	redirects := 0 // the guard's default
+	if f.method != http.MethodGet {
+		redirects = -1 // what has taken effect must not do so again elsewhere
+	}
+	e := &endpoint{spec: spec, form: f, client: egress.NewClient(egress.Options{
+		PlainHTTP: true, Allow: allow, Timeout: spec.Timeout, MaxBody: maxAnswer, MaxRedirects: redirects,
+	})}
+	return tool.Func(spec, e.call), nil
+}
+
+// Effect is what the calls of a method leave behind when nobody says more about them.
+func Effect(method string) tool.Effect {
+	if method == "" || method == http.MethodGet {
+		return tool.EffectNone
+	}
+	return tool.EffectUnsafe
+}
+
+type endpoint struct {
+	spec   tool.Spec
+	form   form
+	client *http.Client
+}
+
+func (e *endpoint) call(ctx context.Context, args template.Args, call tool.Call) (tool.Result, error) {
+	request, err := e.form.request(ctx, args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if e.spec.Effect == tool.EffectIdempotent && request.Header.Get("Idempotency-Key") == "" {
+		request.Header.Set("Idempotency-Key", call.ID)
+	}
+	response, err := e.client.Do(request)
+	if err != nil {
+		return tool.Result{}, e.explain(ctx, request.URL, err)
+	}
+	defer func() { _ = response.Body.Close() }() // what was read is complete or already an error
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return tool.Result{}, e.explain(ctx, request.URL, err)
+	}
+	return e.read(response, body)
+}
+
+func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, error) {
+	body = e.form.hide(bytes.ToValidUTF8(body, []byte("\uFFFD")))
+	status := response.StatusCode
+	if lost := status == http.StatusBadGateway || status == http.StatusGatewayTimeout; lost && e.spec.Effect == tool.EffectUnsafe {
+		return tool.Result{}, fmt.Errorf("%s answers %s: nobody knows what became of the call", response.Request.URL.Host, response.Status)
+	}
+	if status < 200 || status > 299 {
+		text := strings.ToValidUTF8(string(body[:min(len(body), maxComplaint)]), "")
+		return tool.Result{}, fault.New(fault.ToolError, "%s answers HTTP %s: %s", response.Request.URL.Host, response.Status, text)
+	}
+	content, err := e.form.result(body)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return tool.Result{Content: content, Summary: fmt.Sprintf("%s, %d bytes", response.Status, len(body))}, nil
+}
+
+// explain turns a failed exchange into what a model may know: never an address that a name resolved to, nor a secret in a
+// URL. Where the call may have taken effect the error has no code: see [tool.Tool].
+func (e *endpoint) explain(ctx context.Context, u *url.URL, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if denied, ok := errors.AsType[*egress.DeniedError](err); ok {
+		return fault.Wrap(err, fault.ToolError, "%s", denied)
+	}
+	sent := !errors.As(err, new(*net.DNSError)) && !isDial(err)
+	switch {
+	case sent && e.spec.Effect == tool.EffectUnsafe:
+		if told, ok := errors.AsType[*url.Error](err); ok {
+			err = told.Err // without the URL
+		}
+		return fmt.Errorf("call %s: %w", u.Host, err)
+	case errors.Is(err, egress.ErrBodyTooLarge):
+		return fault.Wrap(err, fault.ToolError, "%.100q: the answer is larger than %d bytes", u.Host, maxAnswer)
+	case isTimeout(err):
+		return fault.Wrap(err, fault.ToolError, "%.100q did not answer within %v; try again later", u.Host, e.spec.Timeout)
+	default:
+		return fault.Wrap(err, fault.ToolError, "%.100q cannot be reached; try again later", u.Host)
+	}
+}
+
+func isDial(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+func isTimeout(err error) bool {
+	slow, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && slow.Timeout()
+}

@@ -1,0 +1,225 @@
+package httpcall_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/httpcall"
+	"github.com/agentbus/agentbus/pkg/tool/tooltest"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const schema = `{
+	"type": "object",
+	"properties": {
+		"id": {"type": "string", "maxLength": 100},
+		"n": {"type": "number"},
+		"tags": {"type": "array", "items": {"type": "string"}}
+	},
+	"additionalProperties": false
+}`
+
+// server answers with what it was asked.
+func server(t *testing.T) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/echo/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "nobody of that name; your key was token-12345")
+	})
+	mux.HandleFunc("/lost", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	mux.HandleFunc("/cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/echo/there", http.StatusTemporaryRedirect)
+	})
+	mux.HandleFunc("/data", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":[{"name":"Ann"},{"big":12345678901234567890,"a/b":true}]}`)
+	})
+	mux.HandleFunc("/echo/", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(w, r.Method+" "+r.URL.RequestURI()+" key="+r.Header.Get("Idempotency-Key")+
+			" auth="+r.Header.Get("Authorization")+" x="+r.Header.Get("X-Id")+" "+string(body))
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func secrets(name string) (string, error) {
+	if name == "TOKEN" {
+		return "token-12345", nil
+	}
+	return "", errors.New("there is no secret " + name)
+}
+
+// newTool makes a tool whose URL begins with the address of a server.
+func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
+	t.Helper()
+	s := server(t)
+	allow, err := egress.ParseAllow([]string{strings.TrimPrefix(s.URL, "http://")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL = s.URL + r.URL
+	spec := tool.Spec{
+		Name: "people", Description: "Finds people.", Schema: jsontext.Value(schema), Effect: effect, Approval: tool.ApprovalNever,
+		Timeout: 2 * time.Second,
+	}
+	subject, err := httpcall.New(spec, r, allow, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subject
+}
+
+func call(t *testing.T, subject tool.Tool, args string) (tool.Result, error) {
+	t.Helper()
+	return subject.Call(t.Context(), tool.Call{ID: "call_7", Args: jsontext.Value(args), Progress: func(string) {}})
+}
+
+func TestTool(t *testing.T) {
+	t.Parallel()
+	subject := newTool(t, tool.EffectNone, httpcall.Request{URL: "/echo/{id}"})
+	tooltest.Run(t, subject, tooltest.Cases{
+		Good: []string{`{"id":"ann"}`, `{"id":"a/b ?#c"}`},
+		Bad:  []string{`{}`, `{"id":""}`, `{"id":".."}`, `{"id":"."}`, `{"id":null}`, `{"id":7}`},
+		Slow: `{"id":"slow"}`,
+	})
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		effect  tool.Effect
+		request httpcall.Request
+		args    string
+		want    string
+	}{
+		{
+			"an argument is one segment of a path", tool.EffectNone, httpcall.Request{URL: "/echo/{id}/x"},
+			`{"id":"../a b?c=d#e%2f"}`, "GET /echo/..%2Fa%20b%3Fc=d%23e%252f/x key= auth= x= ",
+		},
+		{
+			"an argument is one value of a query", tool.EffectNone,
+			httpcall.Request{URL: "/echo/", Query: map[string]string{"q": "name:{id}", "n": "{n}"}},
+			`{"id":"a&n=2"}`, "GET /echo/?q=name%3Aa%26n%3D2 key= auth= x= ",
+		},
+		{
+			"headers carry secrets and arguments", tool.EffectNone,
+			httpcall.Request{URL: "/echo/", Headers: map[string]string{"Authorization": "Bearer ${TOKEN}", "X-Id": "{id}"}},
+			`{"id":"7"}`, "GET /echo/ key= auth=Bearer (secret) x=7 ",
+		},
+		{
+			"a header whose argument is missing is left out", tool.EffectNone,
+			httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{id}"}}, `{}`, "GET /echo/ key= auth= x= ",
+		},
+		{
+			"an idempotent call has its id as a key", tool.EffectIdempotent, httpcall.Request{Method: "PUT", URL: "/echo/"},
+			`{"id":"x","n":1.50}`, `PUT /echo/ key=call_7 auth= x= {"id":"x","n":1.50}`,
+		},
+		{
+			"a body keeps the types of its arguments", tool.EffectUnsafe,
+			httpcall.Request{Method: "POST", URL: "/echo/", Body: map[string]any{
+				"a": "{id}", "gone": "{n}", "deep": []any{"{tags}", "{n}", "id={id}", true, "${TOKEN}"},
+			}},
+			`{"id":"\"},{","tags":["x"]}`,
+			`POST /echo/ key= auth= x= {"a":"\"},{","deep":[["x"],"id=\"},{",true,"(secret)"]}`,
+		},
+		{"a DELETE has no body", tool.EffectUnsafe, httpcall.Request{Method: "DELETE", URL: "/echo/{id}"}, `{"id":"7"}`, "DELETE /echo/7 key= auth= x= "},
+		{"a GET is led on", tool.EffectNone, httpcall.Request{URL: "/moved"}, `{}`, "GET /echo/there key= auth= x= "},
+		{"a pointer finds a string", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/0/name"}, `{}`, "Ann"},
+		{"a pointer finds a number as it was written", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/big"}, `{}`, "12345678901234567890"},
+		{"a pointer finds an escaped name", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/a~1b"}, `{}`, "true"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := call(t, newTool(t, test.effect, test.request), test.args)
+			if err != nil || got.Content != test.want {
+				t.Errorf("got  %q, %v\nwant %q", got.Content, err, test.want)
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		effect  tool.Effect
+		request httpcall.Request
+		args    string
+		want    string // "" = nobody knows what became of the call
+	}{
+		{
+			"an error of the server is told, without secrets", tool.EffectNone,
+			httpcall.Request{URL: "/broken", Headers: map[string]string{"X-Id": "${TOKEN}"}}, `{}`,
+			"answers HTTP 404 Not Found: nobody of that name; your key was (secret)",
+		},
+		{"an answer without what is looked for", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/2/name"}, `{}`, `the answer has no "/data/2"`},
+		{"an answer that is no JSON", tool.EffectNone, httpcall.Request{URL: "/echo/", Result: "/data"}, `{}`, `the answer has no "/data"`},
+		{"a header with a line break", tool.EffectNone, httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{id}"}}, `{"id":"a\r\nb: c"}`, "control characters"},
+		{"a connection that breaks", tool.EffectNone, httpcall.Request{URL: "/cut"}, `{}`, "cannot be reached"},
+		{"a connection that breaks under an unsafe call", tool.EffectUnsafe, httpcall.Request{Method: "POST", URL: "/cut"}, `{}`, ""},
+		{"a proxy without an answer to an unsafe call", tool.EffectUnsafe, httpcall.Request{Method: "POST", URL: "/lost"}, `{}`, ""},
+		{"a proxy without an answer to a safe call", tool.EffectNone, httpcall.Request{URL: "/lost"}, `{}`, "502"},
+		{"a POST is not led on", tool.EffectUnsafe, httpcall.Request{Method: "POST", URL: "/moved"}, `{}`, "redirects"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := call(t, newTool(t, test.effect, test.request), test.args)
+			code := fault.CodeOf(err)
+			if test.want == "" && (err == nil || code == fault.ToolError) {
+				t.Errorf("got %v, want an error that is not told", err)
+			}
+			if test.want != "" && (code != fault.ToolError || !strings.Contains(fault.From(err).Message, test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestTheGuardStandsInFront(t *testing.T) {
+	t.Parallel()
+	spec := tool.Spec{Name: "x", Description: "x", Schema: jsontext.Value(`{"type":"object"}`), Effect: tool.EffectNone}
+	subject, err := httpcall.New(spec, httpcall.Request{URL: server(t).URL + "/data"}, egress.AllowList{}, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, subject, `{}`); fault.CodeOf(err) != fault.ToolError || !strings.Contains(err.Error(), "egress") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestADescriptionThatIsWrong(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]httpcall.Request{
+		"url: ":                 {URL: "https://a.example/{"},
+		"there is no secret ME": {URL: "https://a.example/${ME}"},
+		"headers.X: ":           {URL: "https://a.example", Headers: map[string]string{"X": "}"}},
+		"query.x: ":             {URL: "https://a.example", Query: map[string]string{"x": "{a b}"}},
+		"body: a: 0: ":          {URL: "https://a.example", Method: "POST", Body: map[string]any{"a": []any{"{"}}},
+		"method":                {URL: "https://a.example", Method: "FETCH"},
+	} {
+		if _, err := httpcall.New(tool.Spec{}, r, egress.AllowList{}, secrets); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", r, err, want)
+		}
+	}
+	if httpcall.Effect("") != tool.EffectNone || httpcall.Effect("POST") != tool.EffectUnsafe {
+		t.Error("a GET leaves nothing behind, and a POST may")
+	}
+}

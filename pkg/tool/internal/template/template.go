@@ -1,0 +1,146 @@
+// Package template fills texts that an operator has written with the arguments of a call. It is no language: a text has
+// places, and nothing that a model says can add one.
+package template
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Args are the arguments of a call by name. One that is null counts as missing.
+type Args map[string]jsontext.Value
+
+// Has reports whether there is an argument.
+func (a Args) Has(name string) bool {
+	value, ok := a[name]
+	return ok && value.Kind() != 'n'
+}
+
+// text is an argument as a text: a string as it is, anything else as JSON.
+func (a Args) text(name string) string {
+	var text string
+	if value := a[name]; value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
+		return string(value)
+	}
+	return text
+}
+
+// Secrets gives the value of a secret by its name.
+type Secrets func(name string) (string, error)
+
+// Text is a text with places for arguments.
+type Text struct{ parts []part }
+
+// part is a literal, or the place of an argument.
+type part struct {
+	literal  string
+	argument string
+}
+
+// Parse reads a text: "{name}" is the place of an argument, "${NAME}" becomes the secret of that name, and "{{" and "}}" are
+// braces. What a secret holds is never read again.
+func Parse(text string, secrets Secrets) (Text, error) {
+	var t Text
+	for text != "" {
+		at := strings.IndexAny(text, "{}$")
+		if at < 0 {
+			at = len(text)
+		}
+		t.literal(text[:at])
+		text = text[at:]
+		var err error
+		if text, err = t.special(text, secrets); err != nil {
+			return Text{}, err
+		}
+	}
+	return t, nil
+}
+
+// special reads what begins with a brace or a dollar, and gives what stands behind it.
+func (t *Text) special(text string, secrets Secrets) (rest string, err error) {
+	switch {
+	case text == "":
+		return "", nil
+	case strings.HasPrefix(text, "{{"), strings.HasPrefix(text, "}}"):
+		t.literal(text[:1])
+		return text[2:], nil
+	case strings.HasPrefix(text, "${"):
+		name, rest, ok := strings.Cut(text[2:], "}")
+		if !ok || name == "" {
+			return "", fmt.Errorf("%.40q has no end; write ${NAME}", text)
+		}
+		value, err := secrets(name)
+		if err != nil {
+			return "", err
+		}
+		t.literal(value)
+		return rest, nil
+	case text[0] == '{':
+		name, rest, ok := strings.Cut(text[1:], "}")
+		if !ok || !id.Valid(name) {
+			return "", fmt.Errorf("%.40q is no place of an argument; write {name}, or {{ for a brace", text)
+		}
+		t.parts = append(t.parts, part{argument: name})
+		return rest, nil
+	case text[0] == '}':
+		return "", fmt.Errorf("%.40q begins with a brace that ends nothing; write }} for a brace", text)
+	default:
+		t.literal(text[:1])
+		return text[1:], nil
+	}
+}
+
+func (t *Text) literal(text string) {
+	if text != "" {
+		t.parts = append(t.parts, part{literal: text})
+	}
+}
+
+// Arguments lists the arguments that the text has places for.
+func (t Text) Arguments() []string {
+	var names []string
+	for _, p := range t.parts {
+		if p.argument != "" && !slices.Contains(names, p.argument) {
+			names = append(names, p.argument)
+		}
+	}
+	return names
+}
+
+// Argument is the one argument that is the whole text.
+func (t Text) Argument() (name string, whole bool) {
+	if len(t.parts) != 1 || t.parts[0].argument == "" {
+		return "", false
+	}
+	return t.parts[0].argument, true
+}
+
+// Missing lists the arguments that the text has places for and args has not.
+func (t Text) Missing(args Args) []string {
+	return slices.DeleteFunc(t.Arguments(), args.Has)
+}
+
+// Fill puts args in their places, each as escape gives it. It fails with fault.ToolError when one is missing.
+func (t Text) Fill(args Args, escape func(string) string) (string, error) {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.argument == "" {
+			b.WriteString(p.literal)
+			continue
+		}
+		if !args.Has(p.argument) {
+			return "", fault.New(fault.ToolError, "the call needs the argument %q", p.argument)
+		}
+		b.WriteString(escape(args.text(p.argument)))
+	}
+	return b.String(), nil
+}
+
+// Plain leaves a text as it is.
+func Plain(text string) string { return text }
