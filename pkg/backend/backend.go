@@ -1,12 +1,15 @@
-// Package backend is the door to what produces a turn: a model behind an API, an agent in another process, or the
-// offline script of the demo. An agent-runner, or an agent-server, drives what stands behind it.
+// Package backend is the door to what produces a turn: a model behind an API, an agent in another process or on another
+// machine, or the offline script of the demo (S1, AgentProtocol). An agent-runner, or an agent-server, drives what stands
+// behind it.
 //
-// A backend keeps no state between turns: whatever it needs stands in the [Turn], so that any runner can take over.
+// Nothing that must survive lives in a backend: a conversation stands in the [Turn], and what it takes to resume an
+// agent's own session is a [State] that whoever drives it keeps. So any runner can take over.
+//
+// Read session.go for the contract, agent.go for agents that run tools of their own, optional.go for what a backend may do
+// besides.
 package backend
 
 import (
-	"context"
-
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,8 +28,18 @@ type Turn struct {
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
 	Options   jsontext.Value
 
+	Known  int    // of Messages, from the first on: those that the session has heard already
+	Limits Limits // what is left of the request's, for agents that take several turns of their own
+
 	Summarise  bool // the message asks for a summary of a conversation: whoever follows a script must not go on with it
 	Summarised int  // of the turns since the user spoke, those that are not among Messages: a summary stands for them
+}
+
+// Limits bound what one [Send] may use; 0 = no limit. Its time is that of its context.
+type Limits struct {
+	Turns   int // of the model
+	Tokens  int64
+	CostUSD float64
 }
 
 // Role says who speaks.
@@ -81,7 +94,8 @@ func (Result) part()   {}
 func (Media) part()    {}
 
 // Chunk is something that the model just produced: TextDelta, ThinkingDelta, Signature, CallStart, CallDelta, Custom,
-// Warning. Chunks of one kind belong to one block until a chunk of another kind (or another CallStart) comes.
+// Warning; and of an agent that runs its own tools ToolStarted, ToolProgress, ToolEnded, Step, State. Chunks of one kind
+// belong to one block until a chunk of another kind (or another CallStart) comes.
 type Chunk interface{ chunk() }
 
 // TextDelta adds to the text.
@@ -136,7 +150,8 @@ const (
 // Outcome is how a turn ended.
 type Outcome struct {
 	Finish event.FinishReason // FinishToolCalls when calls wait for their results
-	Usage  event.Usage        // of this turn; without CostUSD unless the backend knows it better than the price table
+	Usage  event.Usage        // of all of it, Steps included; without CostUSD unless the backend knows it better than the price table
+	Turns  int                // of the model, beside the Steps; 0 = 1
 	Model  string             // the model that answered, as the provider names it
 	ID     string             // the provider's id of the answer
 }
@@ -144,11 +159,3 @@ type Outcome struct {
 // Emit hands a chunk to the runner. It may block, which slows the model down. After an error the backend returns that
 // error. It is not safe for concurrent use.
 type Emit func(Chunk) error
-
-// Backend turns one turn into a stream of chunks.
-type Backend interface {
-	// Run emits chunks until the turn is over. Cancelling ctx ends it within a second, and Run then returns ctx's
-	// error. An error that a client may read is a *fault.Error, with Retryable set where another try may help (S2,
-	// Retry Guidance); Outcome.Usage is valid beside an error as far as it is known. Run is safe for concurrent use.
-	Run(ctx context.Context, turn Turn, emit Emit) (Outcome, error)
-}

@@ -98,8 +98,8 @@ func TestDecodedEventsDoNotShareTheLine(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	names := event.Names()
-	if len(names) != 19 || !slices.IsSorted(names) {
-		t.Errorf("got %d names %v, want 19 sorted ones", len(names), names)
+	if len(names) != 20 || !slices.IsSorted(names) {
+		t.Errorf("got %d names %v, want 20 sorted ones", len(names), names)
 	}
 	if native := event.Native(); len(native) != 9 || native[0] != event.NameMetadata {
 		t.Errorf("the native events are %v", native)
@@ -119,7 +119,7 @@ func TestNames(t *testing.T) {
 	if want := []event.Name{"aborted", "done", "error"}; !slices.Equal(terminal, want) {
 		t.Errorf("terminal are %v, want %v", terminal, want)
 	}
-	if want := []event.Name{"summary", "tool_output"}; !slices.Equal(internal, want) {
+	if want := []event.Name{"agent_session", "summary", "tool_output"}; !slices.Equal(internal, want) {
 		t.Errorf("internal are %v, want %v", internal, want)
 	}
 	if event.Name("hologram").IsNative() || event.IsTerminal(event.Unknown{Event: "hologram"}) {

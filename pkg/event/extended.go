@@ -101,6 +101,14 @@ type Summary struct {
 	Extra            jsontext.Value `json:",embed"`
 }
 
+// AgentSession is what it takes to resume the session that the request's agent keeps by itself (S1, session_id): the
+// newest one on the thread counts.
+type AgentSession struct {
+	SessionID string         `json:"sessionId"` // as the agent names it
+	Used      Usage          `json:"used"`      // what the agent has counted in all of the session until now
+	Extra     jsontext.Value `json:",embed"`
+}
+
 // ToolOutput is what the model reads of a tool's result. Clients get [ToolResult] instead.
 type ToolOutput struct {
 	ToolCallID string         `json:"toolCallId"`
@@ -135,6 +143,7 @@ func (ToolOutput) Name() Name  { return NameToolOutput }
 func (Summary) Name() Name     { return NameSummary }
 func (u Unknown) Name() Name   { return u.Event }
 
+func (AgentSession) Name() Name      { return NameAgentSession }
 func (ContextCompressed) Name() Name { return NameContextCompressed }
 
 func (Input) sealed()       {}
@@ -148,4 +157,5 @@ func (ToolOutput) sealed()  {}
 func (Summary) sealed()     {}
 func (Unknown) sealed()     {}
 
+func (AgentSession) sealed()      {}
 func (ContextCompressed) sealed() {}

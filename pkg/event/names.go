@@ -36,10 +36,12 @@ const (
 	NameContextCompressed Name = "context_compressed"
 )
 
-// What only models read. It never leaves the services.
+// What only models and runners read. It never leaves the services.
 const (
 	NameToolOutput Name = "tool_output" // of a tool's result
 	NameSummary    Name = "summary"     // of what a conversation has outgrown
+
+	NameAgentSession Name = "agent_session" // of an agent that keeps one
 )
 
 // decoders is the list of events: a new one is a struct, a name and a line here.
@@ -64,6 +66,7 @@ var decoders = map[Name]func(jsontext.Value) (Body, error){
 	NameSummary:      as[Summary],
 
 	NameContextCompressed: as[ContextCompressed],
+	NameAgentSession:      as[AgentSession],
 }
 
 func as[B Body](rest jsontext.Value) (Body, error) {
@@ -93,7 +96,9 @@ func Native() []Name { return slices.Clone(native) }
 func (n Name) IsNative() bool { return slices.Contains(native, n) }
 
 // IsInternal reports whether the event must not leave the services, whatever a client asks for.
-func (n Name) IsInternal() bool { return n == NameToolOutput || n == NameSummary }
+func (n Name) IsInternal() bool {
+	return n == NameToolOutput || n == NameSummary || n == NameAgentSession
+}
 
 // IsTerminal reports whether the event is the last of its request.
 func (n Name) IsTerminal() bool { return n == NameDone || n == NameError || n == NameAborted }

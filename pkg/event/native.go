@@ -62,8 +62,9 @@ type ToolCall struct {
 	ToolCallID  string           `json:"toolCallId"`
 	Tool        string           `json:"name,omitempty"` // with start and stop
 	Delta       string           `json:"delta,omitempty"`
-	Args        jsontext.Value   `json:"args,omitzero"`  // with stop: an object
-	Gate        ContinuationKind `json:"gate,omitempty"` // with stop: what a client must do before the tool can have a result
+	Args        jsontext.Value   `json:"args,omitzero"`    // with stop: an object
+	Gate        ContinuationKind `json:"gate,omitempty"`   // with stop: what a client must do before the tool can have a result
+	ByAgent     bool             `json:"byAgent,omitzero"` // with stop: the agent runs the tool by itself, and nobody else does
 	Description string           `json:"description,omitempty"`
 	Schema      jsontext.Value   `json:"schema,omitzero"` // of the arguments
 	Extra       jsontext.Value   `json:",embed"`
@@ -125,6 +126,17 @@ func (u Usage) Add(v Usage) Usage {
 		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
 		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
 		CostUSD:           u.CostUSD + v.CostUSD,
+	}
+}
+
+// Sub returns what u counts beyond v, never less than nothing.
+func (u Usage) Sub(v Usage) Usage {
+	return Usage{
+		InputTokens:       max(0, u.InputTokens-v.InputTokens),
+		OutputTokens:      max(0, u.OutputTokens-v.OutputTokens),
+		CachedInputTokens: max(0, u.CachedInputTokens-v.CachedInputTokens),
+		ReasoningTokens:   max(0, u.ReasoningTokens-v.ReasoningTokens),
+		CostUSD:           max(0, u.CostUSD-v.CostUSD),
 	}
 }
 

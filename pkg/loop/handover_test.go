@@ -48,7 +48,7 @@ func TestARequestIsHandedOverBetweenSteps(t *testing.T) {
 }
 
 // leaving is a backend during whose turn the runner is told to stop.
-func leaving(th *thread, next backend.Backend) backend.Backend {
+func leaving(th *thread, next backend.Model) backend.Model {
 	return backendFunc(func(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 		th.stop()
 		return next.Run(ctx, turn, emit)

@@ -22,7 +22,7 @@ type thread struct {
 	t       *testing.T
 	state   *transcript.State
 	agent   Agent
-	backend backend.Backend
+	backend backend.Model
 	tools   tools
 	objects objects
 	pending []event.Continuation
@@ -111,7 +111,7 @@ func (th *thread) run(ctx context.Context, request event.AgentRequest) error {
 func (th *thread) resume(ctx context.Context) error {
 	return Run(ctx, Request{
 		RequestID: th.log.id(), ThreadID: "thr_1", Epoch: th.epoch, Agent: th.agent, State: th.state,
-		Backend: th.backend, Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
+		Backend: backend.Stateless(th.backend), Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
 		Asked:  func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
 		Leave:  th.leave,
 		Price:  func(string, event.Usage) float64 { return 0 },

@@ -85,6 +85,7 @@ type Agent struct {
 	CompressAt int64         // tokens of a conversation from which on its older part is summarised; 0 = never
 	Turns      int           // of the model; the answer then ends with max_turns
 	Tokens     int64         // input and output; 0 = no limit
+	CostUSD    float64       // 0 = no limit
 	Time       time.Duration // since the first event of the request
 	ActionTTL  time.Duration // how long a client has to act
 
@@ -109,6 +110,8 @@ func AskUser() tool.Spec {
 type Request struct {
 	RequestID string
 	ThreadID  string
+	UserID    string // who asks
+	Workspace string // folder that the agent works in; "" = the backend's own
 	Epoch     uint64 // of the claim
 	Agent     Agent
 	State     *transcript.State // the thread's earlier requests and this one's log so far; the loop goes on with it

@@ -24,7 +24,7 @@ func TestAbort(t *testing.T) {
 	})
 	tests := []struct {
 		name, script string
-		backend      backend.Backend
+		backend      backend.Model
 		content      string
 	}{
 		{"cuts a text", "/stream 10000 1", nil, "0 "},
@@ -102,6 +102,18 @@ func TestLimits(t *testing.T) {
 			t.Errorf("got %+v", done)
 		}
 	})
+	bubble("money", func(t *testing.T) {
+		th := newThread(t)
+		th.agent.CostUSD = 0.5
+		th.backend = backendFunc(func(_ context.Context, _ backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+			err := errors.Join(emit(backend.CallStart{Name: "calculator"}), emit(backend.CallDelta{Args: "{}"}))
+			return backend.Outcome{Finish: event.FinishToolCalls, Usage: event.Usage{CostUSD: 0.3}}, err
+		})
+		done := last[event.Done](t, th.say("go on"))
+		if done.FinishReason != event.FinishBudget || done.Usage.CostUSD != 0.6 {
+			t.Errorf("got %+v", done)
+		}
+	})
 	bubble("time", func(t *testing.T) {
 		th := newThread(t)
 		th.agent.Time = time.Minute
@@ -141,7 +153,7 @@ func TestFinishReasonsPassThrough(t *testing.T) {
 }
 
 // says is a backend whose first turn gives chunks, and whose second says "after".
-func says(finish event.FinishReason, chunks ...backend.Chunk) backend.Backend {
+func says(finish event.FinishReason, chunks ...backend.Chunk) backend.Model {
 	first := true
 	return backendFunc(func(_ context.Context, _ backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 		if !first {
@@ -227,7 +239,7 @@ func TestBackendMistakes(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		backend backend.Backend
+		backend backend.Model
 		code    fault.Code
 	}{
 		{"a panic", boom, fault.Internal},

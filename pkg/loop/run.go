@@ -28,9 +28,10 @@ type run struct {
 	Request
 	journal    journal
 	messageID  string
-	unfinished event.Usage // of a turn that failed
-	looked     bool        // for what users ask, and nothing has happened since
-	whole      bool        // the conversation could not be compressed
+	unfinished event.Usage     // of a turn that failed
+	looked     bool            // for what users ask, and nothing has happened since
+	whole      bool            // the conversation could not be compressed
+	session    backend.Session // nil until the first turn
 	stragglers sync.WaitGroup
 }
 
@@ -157,7 +158,8 @@ func (r *run) spent() bool {
 
 func (r *run) overBudget() bool {
 	usage := r.State.Usage()
-	return r.Agent.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= r.Agent.Tokens
+	return r.Agent.Tokens > 0 && usage.InputTokens+usage.OutputTokens >= r.Agent.Tokens ||
+		r.Agent.CostUSD > 0 && usage.CostUSD >= r.Agent.CostUSD
 }
 
 // hear returns why the request must not go on, and takes in what its user has said meanwhile. What a dead runner's turn
@@ -201,24 +203,25 @@ func (r *run) check(ctx context.Context) error {
 // turn lets the model speak once.
 func (r *run) turn(ctx context.Context) error {
 	r.looked = false
+	before := r.State.Usage()
 	s := newSpeech(r)
-	started := time.Now()
 	turn := r.newTurn()
-	turn.Messages, turn.Summarised = r.State.Messages(), r.State.Summarised()
+	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
 	outcome, err := r.ask(ctx, turn, s.chunk)
-	usage := r.priced(outcome)
-	if err == nil {
-		err = s.finish()
+	spent := errors.Is(err, errSpent)
+	if err == nil || spent {
+		err = s.finish(spent)
 	}
 	s.cut()
+	usage := before.Add(r.priced(outcome))
 	if err != nil {
-		r.unfinished = usage
+		r.unfinished = usage.Sub(r.State.Usage())
 		return err
 	}
-	end := event.UsageSoFar{
-		Usage: r.State.Usage().Add(usage), Turns: r.State.Turns() + 1, FinishReason: outcome.Finish,
-		Model: clean(outcome.Model), TTFTMS: s.ttft(started), ElapsedMS: time.Since(started).Milliseconds(),
+	if spent {
+		return nil
 	}
+	end := s.ended(outcome, usage)
 	if end.FinishReason == event.FinishToolCalls && s.answers() {
 		end.FinishReason = event.FinishStop
 	}
@@ -232,12 +235,23 @@ func (r *run) turn(ctx context.Context) error {
 	return r.Log.Flush(ctx)
 }
 
+// ended is the event of a turn that went well, after which the request has used so much.
+func (s *speech) ended(outcome backend.Outcome, usage event.Usage) event.UsageSoFar {
+	if outcome.Usage == (event.Usage{}) {
+		usage = s.run.State.Usage() // what the steps have said
+	}
+	return event.UsageSoFar{
+		Usage: usage, Turns: s.run.State.Turns() + max(1, outcome.Turns), FinishReason: outcome.Finish,
+		Model: clean(outcome.Model), TTFTMS: s.ttft(), ElapsedMS: time.Since(s.started).Milliseconds(),
+	}
+}
+
 // newTurn is a turn of the agent's model, without a conversation.
 func (r *run) newTurn() backend.Turn {
 	return backend.Turn{
 		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
 		System: r.Agent.System, Tools: r.Agent.Tools,
-		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options,
+		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options, Limits: r.left(),
 	}
 }
 
@@ -260,7 +274,7 @@ func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (ba
 		a := answer{err: errPanic}
 		defer func() { answers <- a }()
 		defer r.recover(ctx, "backend")
-		a.outcome, a.err = r.Backend.Run(ctx, turn, emit)
+		a.outcome, a.err = r.send(ctx, turn, emit)
 	})
 	select {
 	case a := <-answers:
@@ -275,11 +289,39 @@ func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (ba
 	}
 }
 
+// send gives a turn to the agent's session, and opens that first, or again where the thread has one.
+func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+	if r.session == nil {
+		session, err := r.Backend.Start(ctx, backend.Start{
+			State: r.State.Session(), RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name,
+			UserID: r.UserID, Workspace: r.Workspace,
+		})
+		if err != nil {
+			return backend.Outcome{}, err
+		}
+		r.session = session
+	}
+	return r.session.Send(ctx, turn, emit)
+}
+
+// stop ends the session.
+func (r *run) stop() {
+	if r.session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leave)
+	defer cancel()
+	if err := r.session.Stop(ctx); err != nil {
+		r.Logger.Warn("the session of an agent did not end well", "agent", r.Agent.Name, "error", err)
+	}
+}
+
 // await waits for goroutines that outlived the request because they ignored its end.
 func (r *run) await() {
 	gone := make(chan struct{})
 	go func() {
 		r.stragglers.Wait()
+		r.stop()
 		close(gone)
 	}()
 	select {

@@ -43,7 +43,11 @@ type speech struct {
 	repeat []transcript.Block
 
 	customs []event.Custom // that a dead runner's turn has emitted
+	number  int            // of the turn
+	started time.Time      // the turn, or the agent's newest step
 	first   time.Time      // when it said the first thing
+	tools   []*agentTool   // that the agent runs by itself, and that have not ended
+	ran     map[string]bool
 }
 
 // draft is a block that is being written.
@@ -65,7 +69,9 @@ type draft struct {
 }
 
 func newSpeech(r *run) *speech {
-	return &speech{run: r, repeat: r.State.Unfinished(), customs: r.State.Emitted()}
+	return &speech{
+		run: r, repeat: r.State.Unfinished(), customs: r.State.Emitted(), number: r.State.Turns() + 1, started: time.Now(),
+	}
 }
 
 // chunk is the backend.Emit of the turn.
@@ -94,7 +100,7 @@ func (s *speech) chunk(c backend.Chunk) error {
 	case backend.Custom:
 		return s.custom(c)
 	default:
-		return fmt.Errorf("the backend emitted a chunk of unknown type %T", c)
+		return s.agent(c)
 	}
 }
 
@@ -105,11 +111,14 @@ func (s *speech) cut() {
 	s.over = true
 }
 
-// finish stops all blocks, at the end of a turn that went well.
-func (s *speech) finish() error {
+// finish stops all blocks, at the end of a turn that went well, or went as far as it may.
+func (s *speech) finish(spent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.endProse(); err != nil {
+		return err
+	}
+	if err := s.endTools(spent); err != nil {
 		return err
 	}
 	for _, d := range s.calls {
@@ -202,7 +211,7 @@ func (s *speech) newCall(c backend.CallStart) *draft {
 	r := s.run
 	return &draft{
 		kind: event.NameToolCall, index: c.Index, tool: clean(c.Name), gate: r.gate(c.Name, c.Gate),
-		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(r.State.Turns()+1), strconv.Itoa(c.Index)),
+		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(s.number), strconv.Itoa(c.Index)),
 	}
 }
 
@@ -286,11 +295,9 @@ func (s *speech) answers() bool {
 }
 
 // ttft is how long the model took to say the first thing, in milliseconds; 0 when it said nothing.
-func (s *speech) ttft(started time.Time) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *speech) ttft() int64 {
 	if s.first.IsZero() {
 		return 0
 	}
-	return s.first.Sub(started).Milliseconds()
+	return s.first.Sub(s.started).Milliseconds()
 }

@@ -26,7 +26,7 @@ func steered(events []event.Event) (ids []string) {
 }
 
 // steering is a backend that lets the user speak while a turn runs.
-func (th *thread) steering(at map[int]Steer) backend.Backend {
+func (th *thread) steering(at map[int]Steer) backend.Model {
 	turns, next := 0, th.backend
 	return backendFunc(func(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 		turns++

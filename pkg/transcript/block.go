@@ -29,6 +29,7 @@ type Block struct {
 	Tool   string
 	Args   jsontext.Value
 	Gate   event.ContinuationKind
+	Inside bool // the agent runs the call by itself
 
 	Status  event.ToolStatus // of results
 	Summary string

@@ -12,6 +12,8 @@ import (
 // request is how far the newest request got.
 type request struct {
 	id        string
+	agent     string
+	session   bool      // the agent has said what session it keeps
 	started   time.Time // of its first event
 	spoken    bool      // the user said something, beside action results
 	stalls    int       // claims since the last finished step that ended without a release
@@ -27,6 +29,7 @@ type request struct {
 	blocks    []Block  // finished blocks that count, results among them
 	turns     int      // ended ones
 	calls     int      // of the turn that ended last
+	made      int      // until it ended
 	finish    event.FinishReason
 	usage     event.Usage
 	terminal  event.Name
@@ -80,7 +83,8 @@ func (s *State) Usage() event.Usage { return s.request.usage }
 // the user has said something since.
 func (s *State) Answered() (event.FinishReason, bool) {
 	r := s.request
-	return r.finish, r.turns > 0 && r.calls == 0 && len(r.turn) == 0 && !r.heard
+	goesOn := r.session && r.finish == event.FinishToolCalls // by itself: its calls may not be known yet
+	return r.finish, r.turns > 0 && r.calls == 0 && len(r.turn) == 0 && !r.heard && !goesOn
 }
 
 // Filtered reports whether the provider cut the last turn for its content: its calls must not run.
@@ -126,13 +130,13 @@ type Call struct {
 	Own     bool                   // made by the newest request
 }
 
-// Waiting lists the calls that want a result: those of the newest request, and those of earlier ones whose action is
+// Waiting lists the calls that somebody must give a result: those of the newest request, and those of earlier ones whose action is
 // still open. Calls of an unfinished turn are not among them, since that turn will be done again.
 func (s *State) Waiting() []Call {
 	var waiting []Call
 	for _, e := range s.entries {
 		for _, b := range e.blocks {
-			if b.Kind != event.NameToolCall || s.has(b.CallID) {
+			if b.Kind != event.NameToolCall || b.Inside || s.has(b.CallID) {
 				continue
 			}
 			call := Call{

@@ -45,6 +45,9 @@ func (s *State) compress(b event.Summary) {
 		}
 	}
 	s.entries = slices.Clone(s.entries[cut:])
+	for _, kept := range s.agents {
+		kept.known = max(0, kept.known-cut)
+	}
 	s.summary, s.spoken = &sum, 0
 	s.request.stalls, s.request.usage = 0, s.request.usage.Add(b.Usage)
 }

@@ -21,6 +21,7 @@ type State struct {
 	plan    event.Plan                  // the newest event of the thread's plan
 	summary *summary                    // of what stands before entries
 	spoken  int64                       // tokens of the last turn, as the model counts them
+	agents  map[string]*session         // those that agents keep by themselves, by agent
 	request request                     // the newest one
 }
 
@@ -63,6 +64,7 @@ func (s *State) fold(e event.Event) {
 	case event.ToolCall:
 		s.block(b.Block, Block{
 			Kind: event.NameToolCall, CallID: b.ToolCallID, Tool: b.Tool, Args: b.Args, Gate: b.Gate,
+			Inside: b.ByAgent,
 		}, b.Delta)
 		s.describe(b)
 	case event.ToolResult:
@@ -94,6 +96,8 @@ func (s *State) progress(body event.Body) {
 		s.plan = b
 	case event.Custom:
 		s.custom(b)
+	case event.AgentSession:
+		s.session(b)
 	case event.Summary:
 		s.compress(b)
 	case event.ContextCompressed:
@@ -113,6 +117,9 @@ func (s *State) progress(body event.Body) {
 func (s *State) end(body event.Body) {
 	s.request.terminal = body.Name()
 	s.endTurn()
+	if body.Name() == event.NameDone {
+		s.told()
+	}
 	s.dropAnswered()
 }
 
@@ -121,17 +128,22 @@ func (s *State) counted(b event.UsageSoFar) {
 	r := &s.request
 	s.spoken = b.InputTokens + b.OutputTokens - r.usage.InputTokens - r.usage.OutputTokens
 	r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
-	r.calls = 0
-	for _, block := range r.turn {
+	made := 0
+	for _, block := range r.blocks {
 		if block.Kind == event.NameToolCall {
-			r.calls++
+			made++
 		}
 	}
+	r.calls, r.made = made-r.made, made
 	s.endTurn()
+	if b.FinishReason != event.FinishToolCalls {
+		s.told()
+	}
 }
 
 // input folds what a user said: at the start of the request, or as a steer in the midst of it.
 func (s *State) input(b event.Input) {
+	s.request.agent = b.AgentID
 	if b.SteerID != "" {
 		s.endTurn()
 		s.request.steers = append(s.request.steers, b.SteerID)

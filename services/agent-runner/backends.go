@@ -20,7 +20,7 @@ type environment func(name string) string
 // list is every backend that an agent may name. A new one is a line here.
 func list() map[string]func(config.Agent, environment) backend.Backend {
 	return map[string]func(config.Agent, environment) backend.Backend{
-		"scripted":  func(config.Agent, environment) backend.Backend { return scripted.New() },
+		"scripted":  func(config.Agent, environment) backend.Backend { return backend.Stateless(scripted.New()) },
 		"openai":    newOpenAI,
 		"anthropic": newAnthropic,
 	}
@@ -45,10 +45,14 @@ func Backends(c config.Config, getenv func(string) string) (map[string]backend.B
 
 func newOpenAI(a config.Agent, getenv environment) backend.Backend {
 	key := cmp.Or(a.APIKeyEnv, "OPENAI_API_KEY")
-	return openai.New(openai.Options{BaseURL: cmp.Or(a.BaseURL, getenv("OPENAI_BASE_URL")), APIKey: getenv(key), KeyEnv: key})
+	return backend.Stateless(openai.New(openai.Options{
+		BaseURL: cmp.Or(a.BaseURL, getenv("OPENAI_BASE_URL")), APIKey: getenv(key), KeyEnv: key,
+	}))
 }
 
 func newAnthropic(a config.Agent, getenv environment) backend.Backend {
 	key := cmp.Or(a.APIKeyEnv, "ANTHROPIC_API_KEY")
-	return anthropic.New(anthropic.Options{BaseURL: cmp.Or(a.BaseURL, getenv("ANTHROPIC_BASE_URL")), APIKey: getenv(key), KeyEnv: key})
+	return backend.Stateless(anthropic.New(anthropic.Options{
+		BaseURL: cmp.Or(a.BaseURL, getenv("ANTHROPIC_BASE_URL")), APIKey: getenv(key), KeyEnv: key,
+	}))
 }

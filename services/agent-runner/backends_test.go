@@ -36,7 +36,11 @@ func TestBackendsFindTheirServerAndKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			for agent, key := range map[string]string{"plain": "from-env", "own": "from-other"} {
-				_, err := backends[agent].Run(t.Context(), backend.Turn{
+				session, err := backends[agent].Start(t.Context(), backend.Start{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = session.Send(t.Context(), backend.Turn{
 					Model: "m", Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "hi"}}}},
 				}, func(backend.Chunk) error { return nil })
 				if err == nil {

@@ -44,11 +44,11 @@ func child(url string) error {
 	r, err := agentrunner.New(agentrunner.Deps{
 		Bus: b, History: query.NewClient(b), Actions: &actions{open: map[string]state.Action{}},
 		Config: config.Config{Agents: map[string]config.Agent{"demo": {Backend: "scripted"}}},
-		Backends: map[string]backend.Backend{"demo": backendFunc(
+		Backends: map[string]backend.Backend{"demo": backend.Stateless(backendFunc(
 			func(context.Context, backend.Turn, backend.Emit) (backend.Outcome, error) {
 				os.Exit(2)
 				return backend.Outcome{}, nil
-			})},
+			}))},
 		Log: slog.New(slog.DiscardHandler), Name: "child",
 	})
 	if err != nil {

@@ -48,20 +48,22 @@ func (r *room) check() error {
 }
 
 // within is b, which stops when the room ends.
-func (r *room) within(b backend.Backend) backend.Backend { return roomy{room: r, backend: b} }
-
-type roomy struct {
-	room    *room
-	backend backend.Backend
+func (r *room) within(b backend.Backend) backend.Backend {
+	return backend.Around(b, func(send backend.Send) backend.Send { return roomy{room: r, send: send}.Send })
 }
 
-// Run implements [backend.Backend].
-func (b roomy) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+type roomy struct {
+	room *room
+	send backend.Send
+}
+
+// Send is a [backend.Send].
+func (b roomy) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	if err := b.room.check(); err != nil {
 		return backend.Outcome{}, err
 	}
 	var stopped error
-	outcome, err := b.backend.Run(ctx, turn, func(c backend.Chunk) error {
+	outcome, err := b.send(ctx, turn, func(c backend.Chunk) error {
 		if stopped = b.room.check(); stopped != nil {
 			return stopped
 		}

@@ -182,7 +182,7 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 // request is what every end of a request needs.
 func (c *claim) request() loop.Request {
 	return loop.Request{
-		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, Epoch: c.writer.Epoch(), State: new(transcript.State),
+		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, UserID: c.accepted.Owner, Epoch: c.writer.Epoch(), State: new(transcript.State),
 		Log: c.writer, Asked: c.look, Logger: c.runner.deps.Log,
 	}
 }
@@ -213,7 +213,7 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 		return refuse(fault.Wrap(err, fault.Unavailable, "the thread's tool results could not be read; try again"))
 	}
 	request.State = thread
-	request.Backend = &sighted{backend: agent.backend, objects: c.objects()}
+	request.Backend = withSight(agent.backend, c.objects())
 	request.Tools = c.dispatcher(request.Agent)
 	request.Objects = c.objects()
 	request.Actions = actions{c}

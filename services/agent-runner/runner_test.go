@@ -38,7 +38,7 @@ type stack struct {
 	grace   time.Duration
 	leave   time.Duration // Deps.HandOver
 	sweep   time.Duration
-	backend backend.Backend
+	backend backend.Model
 	agents  map[string]config.Agent
 	newest  bus.ThreadRecord
 	n       int
@@ -79,7 +79,7 @@ func (s *stack) runner(name string) (stop func()) {
 	r, err := agentrunner.New(agentrunner.Deps{
 		Bus: link, History: s.history, Actions: s.redis, Specs: specs,
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
-		Backends: map[string]backend.Backend{"demo": s.backend},
+		Backends: map[string]backend.Backend{"demo": backend.Stateless(s.backend)},
 		Log:      slog.New(slog.DiscardHandler), Slots: 4, Name: name, Build: "test", Grace: s.grace,
 		HandOver: s.leave, Sweep: s.sweep,
 	})

@@ -17,23 +17,30 @@ import (
 // twice that, and every turn of a long thread brings all that it has room for.
 const maxSight = media.MaxBytes
 
-// sighted is a backend that sees the images and files to which the conversation only refers. It is for one request.
+// sighted sees the images and files to which the conversation only refers. It is for one session.
 type sighted struct {
-	backend backend.Backend
+	send    backend.Send
 	objects objects
 
 	mu   sync.Mutex
 	seen map[string][]byte // what the last turn saw, by object
 }
 
-// Run implements [backend.Backend].
-func (s *sighted) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+// withSight is b, whose turns bring those images and files.
+func withSight(b backend.Backend, objects objects) backend.Backend {
+	return backend.Around(b, func(send backend.Send) backend.Send {
+		return (&sighted{send: send, objects: objects}).Send
+	})
+}
+
+// Send is a [backend.Send].
+func (s *sighted) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	messages, err := s.see(ctx, turn.Messages)
 	if err != nil {
 		return backend.Outcome{}, err
 	}
 	turn.Messages = messages
-	return s.backend.Run(ctx, turn, emit)
+	return s.send(ctx, turn, emit)
 }
 
 // see returns messages with the data of their images and files, the newest first as far as there is room. The messages

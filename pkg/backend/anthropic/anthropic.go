@@ -35,7 +35,7 @@ type Backend struct {
 	messages sdk.MessageService
 }
 
-var _ backend.Backend = (*Backend)(nil)
+var _ backend.Model = (*Backend)(nil)
 
 // New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
 func New(o Options) *Backend {
@@ -71,7 +71,7 @@ func refuseLongWaits(req *http.Request, next option.MiddlewareNext) (*http.Respo
 	return res, err
 }
 
-// Run implements [backend.Backend].
+// Run implements [backend.Model].
 func (b *Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	params, warning, err := b.params(turn)
 	if err != nil {

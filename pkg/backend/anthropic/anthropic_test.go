@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, func(t *testing.T) backendtest.Subject {
 		return backendtest.Subject{
-			Backend:   open(t, provider),
+			Backend:   backend.Stateless(open(t, provider)),
 			Text:      say("text"),
 			Thinking:  say("thinking"),
 			Call:      say("whole-input"),
@@ -51,15 +51,15 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func dial(url string, retries int) backend.Backend {
+func dial(url string, retries int) backend.Model {
 	return anthropic.New(anthropic.Options{BaseURL: url, APIKey: key, Retries: retries})
 }
 
-func replay(c *http.Client) backend.Backend {
+func replay(c *http.Client) backend.Model {
 	return anthropic.New(anthropic.Options{BaseURL: "http://provider", Client: c, Retries: -1})
 }
 
-func open(t *testing.T, answer http.HandlerFunc) backend.Backend {
+func open(t *testing.T, answer http.HandlerFunc) backend.Model {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)

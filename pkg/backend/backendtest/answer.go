@@ -33,7 +33,7 @@ type Call struct {
 
 // Ask runs one turn and puts its answer together. The answer holds what came until then also beside an error. Chunks
 // that break the rules of the door are an error, which [errors.Is] finds as ErrMalformed.
-func Ask(ctx context.Context, b backend.Backend, turn backend.Turn) (Answer, error) {
+func Ask(ctx context.Context, b backend.Model, turn backend.Turn) (Answer, error) {
 	var a Answer
 	outcome, err := b.Run(ctx, turn, a.add)
 	a.Outcome = outcome

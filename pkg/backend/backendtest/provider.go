@@ -20,7 +20,7 @@ import (
 
 // Opener makes a backend that calls a provider at url, without a version at its end, and tries again that many times
 // before the first byte of an answer (negative = never).
-type Opener func(url string, retries int) backend.Backend
+type Opener func(url string, retries int) backend.Model
 
 // Fault is an answer of a provider that a turn cannot use, and what must become of it.
 type Fault struct {
@@ -108,7 +108,7 @@ func Retries(t *testing.T, open Opener, turn backend.Turn, retries []Retry) {
 }
 
 // Any checks that a stream, whatever it holds, becomes an answer or a fault.AgentError. It is for fuzz tests.
-func Any(t *testing.T, stream string, open func(*http.Client) backend.Backend) {
+func Any(t *testing.T, stream string, open func(*http.Client) backend.Model) {
 	t.Helper()
 	b := open(&http.Client{Transport: answering{strings.NewReader(stream)}})
 	_, err := b.Run(t.Context(), backend.Turn{Model: "m"}, func(backend.Chunk) error { return nil })

@@ -22,7 +22,7 @@ import (
 // Replay checks a backend that reads a provider's stream of events over HTTP. Each of the files is a txtar archive of a
 // "stream", as the provider sends it, and of the "chunks" that come out; update writes the latter. However the network
 // cuts a stream into pieces, the chunks are the same; wherever it breaks off, the turn fails, and may be tried again.
-func Replay(t *testing.T, glob string, update bool, open func(*http.Client) backend.Backend) {
+func Replay(t *testing.T, glob string, update bool, open func(*http.Client) backend.Model) {
 	t.Helper()
 	files, err := filepath.Glob(glob)
 	if err != nil || len(files) == 0 {
@@ -56,7 +56,7 @@ func Replay(t *testing.T, glob string, update bool, open func(*http.Client) back
 // recording is a stream and whoever reads it.
 type recording struct {
 	stream []byte
-	open   func(*http.Client) backend.Backend
+	open   func(*http.Client) backend.Model
 }
 
 // played is what came out of a stream.

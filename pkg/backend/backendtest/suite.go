@@ -61,7 +61,22 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-func ask(t *testing.T, b backend.Backend, turn backend.Turn) Answer {
+// sessions gives each turn to a session of its own.
+func (s Subject) sessions() backend.Model { return sessions{s.Backend} }
+
+type sessions struct{ backend backend.Backend }
+
+// Run implements [backend.Model].
+func (s sessions) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+	session, err := s.backend.Start(ctx, backend.Start{RequestID: turn.RequestID, ThreadID: turn.ThreadID})
+	if err != nil {
+		return backend.Outcome{}, err
+	}
+	outcome, err := session.Send(ctx, turn, emit)
+	return outcome, errors.Join(err, session.Stop(context.WithoutCancel(ctx)))
+}
+
+func ask(t *testing.T, b backend.Model, turn backend.Turn) Answer {
 	t.Helper()
 	if len(turn.Messages) == 0 {
 		t.Fatal("the subject has no such turn")
@@ -80,7 +95,7 @@ func ask(t *testing.T, b backend.Backend, turn backend.Turn) Answer {
 }
 
 func answersWithText(t *testing.T, s Subject) {
-	a := ask(t, s.Backend, s.Text)
+	a := ask(t, s.sessions(), s.Text)
 	if a.Text == "" || a.Thinking != "" || len(a.Calls) > 0 {
 		t.Errorf("got text %q, thinking %q, calls %v, want text alone", a.Text, a.Thinking, a.Calls)
 	}
@@ -93,7 +108,7 @@ func thinks(t *testing.T, s Subject) {
 	if len(s.Thinking.Messages) == 0 {
 		return
 	}
-	a := ask(t, s.Backend, s.Thinking)
+	a := ask(t, s.sessions(), s.Thinking)
 	if a.Thinking == "" || a.Text == "" {
 		t.Errorf("got thinking %q and text %q, want both", a.Thinking, a.Text)
 	}
@@ -103,22 +118,22 @@ func thinks(t *testing.T, s Subject) {
 }
 
 func callsTool(t *testing.T, s Subject) {
-	if a := ask(t, s.Backend, s.Call); len(a.Calls) != 1 {
+	if a := ask(t, s.sessions(), s.Call); len(a.Calls) != 1 {
 		t.Errorf("got calls %v, want one", a.Calls)
 	}
 }
 
 func callsTools(t *testing.T, s Subject) {
-	if a := ask(t, s.Backend, s.Calls); len(a.Calls) < 2 {
+	if a := ask(t, s.sessions(), s.Calls); len(a.Calls) < 2 {
 		t.Errorf("got calls %v, want several", a.Calls)
 	}
 }
 
 func goesOn(t *testing.T, s Subject) {
-	first := ask(t, s.Backend, s.Call)
+	first := ask(t, s.sessions(), s.Call)
 	next := s.Call
 	next.Messages = first.Messages(s.Call, s.Result)
-	second := ask(t, s.Backend, next)
+	second := ask(t, s.sessions(), next)
 	if len(second.Calls) > 0 || second.Outcome.Finish != event.FinishStop {
 		t.Errorf("got calls %v and finish %q, want an answer", second.Calls, second.Outcome.Finish)
 	}
@@ -127,11 +142,11 @@ func goesOn(t *testing.T, s Subject) {
 	}
 }
 
-func failsForNow(t *testing.T, s Subject) { fails(t, s.Backend, s.Retryable, true) }
+func failsForNow(t *testing.T, s Subject) { fails(t, s.sessions(), s.Retryable, true) }
 
-func failsForGood(t *testing.T, s Subject) { fails(t, s.Backend, s.Final, false) }
+func failsForGood(t *testing.T, s Subject) { fails(t, s.sessions(), s.Final, false) }
 
-func fails(t *testing.T, b backend.Backend, turn backend.Turn, retryable bool) {
+func fails(t *testing.T, b backend.Model, turn backend.Turn, retryable bool) {
 	t.Helper()
 	_, err := Ask(t.Context(), b, turn)
 	f, ok := errors.AsType[*fault.Error](err)
@@ -153,7 +168,7 @@ func stopsAtChunk(t *testing.T, s Subject) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var at time.Time
-	_, err := s.Backend.Run(ctx, s.Endless, func(backend.Chunk) error {
+	_, err := s.sessions().Run(ctx, s.Endless, func(backend.Chunk) error {
 		if at.IsZero() {
 			at = time.Now()
 			cancel()
@@ -168,7 +183,7 @@ func stopsBetweenChunks(t *testing.T, s Subject) {
 	defer cancel()
 	var once sync.Once
 	at := make(chan time.Time, 1)
-	_, err := s.Backend.Run(ctx, s.Endless, func(backend.Chunk) error {
+	_, err := s.sessions().Run(ctx, s.Endless, func(backend.Chunk) error {
 		once.Do(func() { time.AfterFunc(50*time.Millisecond, func() { at <- time.Now(); cancel() }) })
 		return nil
 	})
@@ -185,7 +200,7 @@ func stopsAtDeadline(t *testing.T, s Subject) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	deadline := time.Now().Add(limit)
-	_, err := s.Backend.Run(ctx, s.Endless, func(backend.Chunk) error { return nil })
+	_, err := s.sessions().Run(ctx, s.Endless, func(backend.Chunk) error { return nil })
 	stopped(t, err, context.DeadlineExceeded, deadline)
 }
 
@@ -206,7 +221,7 @@ func doesNotStart(t *testing.T, s Subject) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	chunks := 0
-	_, err := s.Backend.Run(ctx, s.Text, func(backend.Chunk) error { chunks++; return nil })
+	_, err := s.sessions().Run(ctx, s.Text, func(backend.Chunk) error { chunks++; return nil })
 	if !errors.Is(err, context.Canceled) || chunks > 0 {
 		t.Errorf("got %d chunks and error %v, want none and %v", chunks, err, context.Canceled)
 	}
@@ -217,7 +232,7 @@ func endsWithEmitError(t *testing.T, s Subject) {
 	for _, turn := range []backend.Turn{s.Text, s.Call, s.Endless} {
 		for _, at := range []int{1, 2} {
 			chunks := 0
-			_, err := s.Backend.Run(t.Context(), turn, func(backend.Chunk) error {
+			_, err := s.sessions().Run(t.Context(), turn, func(backend.Chunk) error {
 				if chunks++; chunks < at {
 					return nil
 				}
@@ -234,13 +249,13 @@ func keepsRunsApart(t *testing.T, s Subject) {
 	turns := []backend.Turn{s.Text, s.Call, s.Calls}
 	want := make([]Answer, len(turns))
 	for i, turn := range turns {
-		want[i] = ask(t, s.Backend, turn)
+		want[i] = ask(t, s.sessions(), turn)
 	}
 	var all sync.WaitGroup
 	for i := range 8 * len(turns) {
 		all.Go(func() {
 			k := i % len(turns)
-			got, err := Ask(t.Context(), s.Backend, turns[k])
+			got, err := Ask(t.Context(), s.sessions(), turns[k])
 			if err != nil {
 				t.Errorf("run: %v", err)
 				return
@@ -254,13 +269,13 @@ func keepsRunsApart(t *testing.T, s Subject) {
 }
 
 func keepsTurn(t *testing.T, s Subject) {
-	first := ask(t, s.Backend, s.Call)
+	first := ask(t, s.sessions(), s.Call)
 	next := s.Call
 	next.Messages = first.Messages(s.Call, s.Result)
 	before := len(next.Messages)
 	args := next.Messages[before-2].Parts[len(next.Messages[before-2].Parts)-1].(backend.Call).Args
 	kept := args.String()
-	ask(t, s.Backend, next)
+	ask(t, s.sessions(), next)
 	if len(next.Messages) != before || args.String() != kept {
 		t.Errorf("got %d messages and arguments %s, want %d and %s", len(next.Messages), args, before, kept)
 	}

@@ -36,7 +36,7 @@ type Backend struct {
 	own         bool // the server is OpenAI's own, which has moved on from names that others still use
 }
 
-var _ backend.Backend = (*Backend)(nil)
+var _ backend.Model = (*Backend)(nil)
 
 // New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
 func New(o Options) *Backend {
@@ -65,7 +65,7 @@ func New(o Options) *Backend {
 	}
 }
 
-// Run implements [backend.Backend].
+// Run implements [backend.Model].
 func (b *Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	params, err := b.params(turn)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, func(t *testing.T) backendtest.Subject {
 		return backendtest.Subject{
-			Backend:   open(t, provider),
+			Backend:   backend.Stateless(open(t, provider)),
 			Text:      say("text"),
 			Thinking:  say("reasoning-content"),
 			Call:      say("one-call"),
@@ -53,15 +53,15 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func dial(url string, retries int) backend.Backend {
+func dial(url string, retries int) backend.Model {
 	return openai.New(openai.Options{BaseURL: url + "/v1", APIKey: key, Retries: retries})
 }
 
-func replay(c *http.Client) backend.Backend {
+func replay(c *http.Client) backend.Model {
 	return openai.New(openai.Options{BaseURL: "http://provider/v1", Client: c, Retries: -1})
 }
 
-func open(t *testing.T, answer http.HandlerFunc) backend.Backend {
+func open(t *testing.T, answer http.HandlerFunc) backend.Model {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)

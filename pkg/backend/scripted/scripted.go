@@ -42,7 +42,7 @@ const Model = "scripted"
 // Backend runs scripts. It has no state: where it stands in a script follows from the conversation.
 type Backend struct{}
 
-var _ backend.Backend = Backend{}
+var _ backend.Model = Backend{}
 
 // New returns the backend.
 func New() Backend { return Backend{} }
@@ -52,7 +52,7 @@ type Options struct {
 	Script string `json:"script"` // runs whatever the prompt says
 }
 
-// Run implements [backend.Backend]. The same turn gives the same chunks.
+// Run implements [backend.Model]. The same turn gives the same chunks.
 func (Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	n := position(turn.Messages) + turn.Summarised
 	outcome := backend.Outcome{

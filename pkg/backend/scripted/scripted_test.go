@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, func(*testing.T) backendtest.Subject {
 		return backendtest.Subject{
-			Backend:   scripted.New(),
+			Backend:   backend.Stateless(scripted.New()),
 			Text:      say("/say hello there, world"),
 			Thinking:  say("/think hm, well\n/say hello"),
 			Call:      say("how much is 6*7?"),

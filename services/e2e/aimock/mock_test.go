@@ -38,8 +38,8 @@ func start(t *testing.T) *Server {
 	return server
 }
 
-func backends(s *Server) map[string]backend.Backend {
-	return map[string]backend.Backend{
+func backends(s *Server) map[string]backend.Model {
+	return map[string]backend.Model{
 		"openai":    openai.New(openai.Options{BaseURL: s.URL + "/v1", APIKey: "mock", Retries: -1}),
 		"anthropic": anthropic.New(anthropic.Options{BaseURL: s.URL, APIKey: "mock", Retries: -1}),
 	}
@@ -62,7 +62,7 @@ func TestBackends(t *testing.T) {
 			t.Run("keeps the contract", func(t *testing.T) {
 				backendtest.Run(t, func(*testing.T) backendtest.Subject {
 					return backendtest.Subject{
-						Backend: b, Text: say("plain text"), Thinking: say("think first"), Call: say("one call"), Calls: say("two calls"),
+						Backend: backend.Stateless(b), Text: say("plain text"), Thinking: say("think first"), Call: say("one call"), Calls: say("two calls"),
 						Retryable: say("too busy"), Final: say("bad request"), Endless: say("never end"),
 						Result: "sunny, 21 degrees", After: "In Köln it is sunny.",
 					}
@@ -74,7 +74,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-func content(t *testing.T, b backend.Backend) {
+func content(t *testing.T, b backend.Model) {
 	tests := []struct{ prompt, text, thinking, calls, usage string }{
 		{"plain text", "Hello from aimock, wörld 🌍!", "", "", "12/7"},
 		{"think first", "It is 42.", "Six by seven.", "", "12/7"},
@@ -104,7 +104,7 @@ func content(t *testing.T, b backend.Backend) {
 	}
 }
 
-func faults(t *testing.T, b backend.Backend) {
+func faults(t *testing.T, b backend.Model) {
 	tests := []struct {
 		prompt    string
 		retryable bool

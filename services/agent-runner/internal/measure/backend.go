@@ -15,17 +15,19 @@ import (
 
 // Backend is b, watched: a span and the metrics of each turn. provider is who answers: openai, anthropic, scripted.
 func (m *Meters) Backend(b backend.Backend, provider string) backend.Backend {
-	return watched{meters: m, backend: b, provider: provider}
+	return backend.Around(b, func(send backend.Send) backend.Send {
+		return watched{meters: m, send: send, provider: provider}.Send
+	})
 }
 
 type watched struct {
 	meters   *Meters
-	backend  backend.Backend
+	send     backend.Send
 	provider string
 }
 
-// Run implements [backend.Backend].
-func (w watched) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+// Send is a [backend.Send].
+func (w watched) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	names := []attribute.KeyValue{
 		telemetry.GenAIOperationName.String(telemetry.OperationChat),
 		telemetry.GenAIProviderName.String(w.provider), telemetry.GenAIRequestModel.String(turn.Model),
@@ -36,7 +38,7 @@ func (w watched) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) 
 	defer span.End()
 	start := time.Now()
 	spoke, said := false, 0
-	outcome, err := w.backend.Run(ctx, turn, func(c backend.Chunk) error {
+	outcome, err := w.send(ctx, turn, func(c backend.Chunk) error {
 		if !spoke {
 			spoke = true
 			w.meters.first.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(names...))

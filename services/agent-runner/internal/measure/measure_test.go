@@ -39,7 +39,11 @@ func run(t *testing.T, failure error) (tracetest.SpanStubs, map[string]metricdat
 	}
 	ctx, end := m.Invoke(t.Context(), Request{Tenant: "acme", Agent: "demo", ThreadID: "thr_1", RequestID: "req_1"})
 	turn := backend.Turn{Model: "small", ThreadID: "thr_1", RequestID: "req_1"}
-	if _, err := m.Backend(speaker{failure}, "scripted").Run(ctx, turn, func(backend.Chunk) error { return nil }); !errors.Is(err, failure) {
+	session, err := m.Backend(backend.Stateless(speaker{failure}), "scripted").Start(ctx, backend.Start{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Send(ctx, turn, func(backend.Chunk) error { return nil }); !errors.Is(err, failure) {
 		t.Fatal(err)
 	}
 	end("error", fault.AgentError, nil)

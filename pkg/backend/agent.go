@@ -1,0 +1,50 @@
+package backend
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// What an agent emits that runs its tools by itself, as command-line agents and those on other machines do. Nobody else
+// runs these calls: they are told, so that clients see them and the log has them.
+
+// ToolStarted says that the agent runs a tool.
+type ToolStarted struct {
+	ID   string // the agent's own, unique within a Send
+	Name string
+	Args jsontext.Value // an object; empty = {}
+}
+
+// ToolProgress is what a running tool prints.
+type ToolProgress struct {
+	ID    string
+	Delta string
+}
+
+// ToolEnded says how a tool ended. One that has not ended when the turn does counts as unknown.
+type ToolEnded struct {
+	ID      string
+	Status  event.ToolStatus  // "" = success
+	Content string            // what the agent's model reads
+	Summary string            // what clients see; "" = the first line of Content
+	Media   []event.InputPart // images and files beside Content
+	Elapsed time.Duration     // 0 = since ToolStarted
+}
+
+// Step says that the agent's model has ended a turn and the agent goes on with another one. It comes behind the
+// ToolStarted of its tools, as far as they are known by then.
+type Step struct {
+	Usage event.Usage // of that turn, as far as it is known; [Outcome.Usage] corrects it
+	Model string
+}
+
+// Plan is what the agent means to do, as a whole.
+type Plan struct{ Steps []event.PlanStep }
+
+func (ToolStarted) chunk()  {}
+func (ToolProgress) chunk() {}
+func (ToolEnded) chunk()    {}
+func (Step) chunk()         {}
+func (Plan) chunk()         {}
