@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,6 +32,15 @@ func ParseAllow(list []string) (AllowList, error) {
 		allow.entries = append(allow.entries, entry)
 	}
 	return allow, nil
+}
+
+// With returns a with one entry more.
+func (a AllowList) With(text string) (AllowList, error) {
+	entry, err := parseEntry(text)
+	if err != nil {
+		return AllowList{}, err
+	}
+	return AllowList{entries: append(slices.Clip(a.entries), entry)}, nil
 }
 
 func parseEntry(text string) (allowEntry, error) {

@@ -20,6 +20,9 @@ import (
 	"time"
 )
 
+// NoTimeout lets an exchange last: for streams, whose readers bound them by their context.
+const NoTimeout = -1 * time.Nanosecond
+
 // The defaults of Options.
 const (
 	DefaultTimeout      = 30 * time.Second
@@ -33,7 +36,7 @@ type Options struct {
 	Ports        []uint16      // ports that may be reached; none = 80 and 443
 	AnyPort      bool          // every port may be: for targets that an operator chose
 	Allow        AllowList     // what the operator lets through though Check denies it
-	Timeout      time.Duration // of a whole exchange, redirects and body included; 0 = DefaultTimeout
+	Timeout      time.Duration // of a whole exchange, redirects and body included; 0 = DefaultTimeout, or NoTimeout
 	MaxBody      int64         // bytes of a response after decompression; 0 = DefaultMaxBody
 	MaxRedirects int           // 0 = DefaultMaxRedirects, negative = none
 	Resolver     *net.Resolver // nil = the system's
@@ -63,7 +66,7 @@ func NewClient(o Options) *http.Client {
 	return &http.Client{
 		Transport:     &guard{options: o, next: transport(o)},
 		CheckRedirect: o.checkRedirect,
-		Timeout:       o.Timeout,
+		Timeout:       max(o.Timeout, 0),
 	}
 }
 
@@ -89,7 +92,7 @@ func transport(o Options) *http.Transport {
 		DialContext:            o.dial,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  o.Timeout,
+		ResponseHeaderTimeout:  max(o.Timeout, 0),
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConns:           32,
 		MaxIdleConnsPerHost:    2,
