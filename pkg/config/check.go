@@ -57,7 +57,7 @@ func (c checker) check(cfg Config) {
 		atLeastZero(c, join(join("models", name), "contextWindow"), m.ContextWindow)
 	}
 	for name, t := range cfg.Tools {
-		c.tool(join("tools", name), name, t)
+		c.tool(join("tools", name), name, t, tools)
 	}
 	c.files(cfg.Files)
 	c.gateway(cfg.Gateway)

@@ -27,12 +27,12 @@ func (c checker) tools(cfg Config) []string {
 	return names
 }
 
-func (c checker) tool(path, name string, t Tool) {
+func (c checker) tool(path, name string, t Tool, tools []string) {
 	switch {
 	case t.New():
 		c.newTool(path, name, t)
-	case len(c.known.Tools) > 0 && !slices.Contains(c.known.Tools, name):
-		c.report(path, "unknown tool %q; %s", name, cure(name, c.known.Tools))
+	case len(tools) > 0 && !slices.Contains(tools, name):
+		c.report(path, "unknown tool %q; %s", name, cure(name, tools))
 	case t.Description != "" || t.Schema != nil:
 		c.report(path, "describes a tool and does not say what it does; add http or command")
 	}
@@ -62,7 +62,7 @@ func (c checker) newTool(path, name string, t Tool) {
 	if !id.Valid(name) {
 		c.report(path, "the name of a tool has letters, digits, _ and - only, at most %d", id.MaxLength)
 	}
-	if slices.Contains(c.known.Tools, name) {
+	if slices.Contains(c.known.Tools, name) || slices.Contains(Files{Root: "/"}.Tools(), name) {
 		c.report(path, "%q is a tool that there is already; give yours another name", name)
 	}
 	c.ownTool(path, name)

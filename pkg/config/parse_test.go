@@ -351,6 +351,7 @@ func TestAFileAddsTools(t *testing.T) {
 agents:
   a: {backend: scripted, tools: [mine, list_files, clock], approval: {mine: never, "*": always}}
 tools:
+  read_file: {approval: always}
   mine:
     description: finds people
     schema: {type: object, properties: {name: {type: string}}}

@@ -8,6 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/files"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +17,9 @@ import (
 // addedSpecs are the specs of the tools that cfg adds.
 func addedSpecs(cfg config.Config) map[string]tool.Spec {
 	specs := map[string]tool.Spec{}
+	for _, t := range fileTools(cfg) {
+		specs[t.Spec().Name] = t.Spec()
+	}
 	for name, t := range cfg.Tools {
 		if t.New() {
 			specs[name] = newSpec(name, t)
@@ -39,9 +43,25 @@ func newSpec(name string, t config.Tool) tool.Spec {
 	return override(spec, t)
 }
 
-// added makes the tools that cfg adds, sorted by name.
+// fileTools are the tools for the folder that cfg names, if it names one.
+func fileTools(cfg config.Config) []tool.Tool {
+	if cfg.Files.Root == "" {
+		return nil
+	}
+	o := files.Options{Root: cfg.Files.Root, Shared: cfg.Files.Shared, MaxFile: cfg.Files.MaxFile}
+	tools := files.Reading(o)
+	if !cfg.Files.ReadOnly {
+		tools = append(tools, files.Writing(o)...)
+	}
+	for i, t := range tools {
+		tools[i] = configured{Tool: t, spec: override(t.Spec(), cfg.Tools[t.Spec().Name])}
+	}
+	return tools
+}
+
+// added makes the tools that cfg adds.
 func added(cfg config.Config, secret func(name string) (string, error)) ([]tool.Tool, error) {
-	var tools []tool.Tool
+	tools := fileTools(cfg)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
 		t := cfg.Tools[name]
 		if !t.New() {

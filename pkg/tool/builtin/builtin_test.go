@@ -15,9 +15,10 @@ import (
 
 func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 	t.Parallel()
-	cfg := config.Config{Tools: map[string]config.Tool{
-		"echo":  {Approval: tool.ApprovalAlways, Effect: tool.EffectUnsafe, Timeout: config.Duration(3 * time.Second), MaxOutput: 99},
-		"clock": {},
+	cfg := config.Config{Files: config.Files{Root: t.TempDir()}, Tools: map[string]config.Tool{
+		"write_file": {Approval: tool.ApprovalNever},
+		"echo":       {Approval: tool.ApprovalAlways, Effect: tool.EffectUnsafe, Timeout: config.Duration(3 * time.Second), MaxOutput: 99},
+		"clock":      {},
 		"weather": {
 			Description: "Tells the weather.", Timeout: config.Duration(time.Second),
 			Schema: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}},
@@ -45,6 +46,9 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 	if want := []string{"calculator", "clock", "echo", "http_get"}; !slices.Equal(builtin.Names(), want) {
 		t.Errorf("got names %v, want %v", builtin.Names(), want)
 	}
+	if specs["write_file"].Approval != tool.ApprovalNever || specs["edit_file"].Approval != tool.ApprovalAlways {
+		t.Error("who writes files asks first, unless the configuration says otherwise")
+	}
 	if specs["weather"].Effect != tool.EffectNone || specs["report"].Effect != tool.EffectUnsafe {
 		t.Error("a GET leaves nothing behind, and a POST may")
 	}
@@ -71,6 +75,19 @@ func TestToolsNamesAnEntryThatIsWrong(t *testing.T) {
 		_, err := builtin.Tools(config.Config{Tools: map[string]config.Tool{name: cfg}}, noSecret)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want an error that begins with %q", err, want)
+		}
+	}
+}
+
+func TestTheFileToolsAreThoseOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	for _, set := range []config.Files{{}, {Root: t.TempDir()}, {Root: t.TempDir(), ReadOnly: true}} {
+		specs := builtin.Specs(config.Config{Files: set})
+		for _, name := range builtin.Names() {
+			delete(specs, name)
+		}
+		if got := slices.Sorted(maps.Keys(specs)); !slices.Equal(got, set.Tools()) {
+			t.Errorf("%+v: got %v, want %v", set, got, set.Tools())
 		}
 	}
 }

@@ -1,0 +1,186 @@
+// Package files is the tools by which agents work on files: they read, list, search, write and edit in one folder, and
+// nothing leads out of it, neither ".." nor a symbolic link. By default each thread has a folder of its own in there.
+//
+// The operating system keeps the border (os.Root), not a comparison of paths. Who writes replaces a file whole or not at
+// all, and asks a person first.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	timeout = 30 * time.Second
+	// DefaultMaxFile is how large a file may be that is read or written.
+	DefaultMaxFile = 1 << 20
+	folderMode     = 0o700
+	fileMode       = 0o600
+)
+
+// Options say where the tools work.
+type Options struct {
+	Root    string // an absolute path; it is created
+	Shared  bool   // all threads work in Root itself
+	MaxFile int64  // bytes; 0 = DefaultMaxFile
+}
+
+// Reading returns the tools that change nothing: list_files, read_file, search_files.
+func Reading(o Options) []tool.Tool {
+	w := newWorkspace(o)
+	return []tool.Tool{w.list(), w.read(), w.search()}
+}
+
+// Writing returns the tools that change files: edit_file, write_file. A person allows each call.
+func Writing(o Options) []tool.Tool {
+	w := newWorkspace(o)
+	return []tool.Tool{w.edit(), w.write()}
+}
+
+// workspace opens the folder of a call.
+type workspace struct{ Options }
+
+func newWorkspace(o Options) workspace {
+	if o.MaxFile == 0 {
+		o.MaxFile = DefaultMaxFile
+	}
+	return workspace{o}
+}
+
+// define makes a tool that works in the folder of its call.
+func define[In any](w workspace, spec tool.Spec, schema string, do func(context.Context, folder, In) (tool.Result, error)) tool.Tool {
+	spec.Schema, spec.Timeout = jsontext.Value(schema), timeout
+	return tool.Func(spec, func(ctx context.Context, in In, call tool.Call) (tool.Result, error) {
+		root, err := w.open(call.For)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		defer func() { _ = root.Close() }() // nothing was written through it that Close could lose
+		return do(ctx, folder{Root: root, max: w.MaxFile}, in)
+	})
+}
+
+// open opens the folder of a thread, which it creates.
+func (w workspace) open(caller tool.Caller) (*os.Root, error) {
+	if err := os.MkdirAll(w.Root, folderMode); err != nil {
+		return nil, fmt.Errorf("open the files: %w", err)
+	}
+	root, err := os.OpenRoot(w.Root)
+	if err != nil || w.Shared {
+		return root, err
+	}
+	defer func() { _ = root.Close() }() // only a way to the folder in it
+	if !id.Valid(caller.Tenant) || !id.Valid(caller.ThreadID) {
+		return nil, fault.New(fault.ToolError, "each thread has files of its own, and this call belongs to none")
+	}
+	own := filepath.Join(caller.Tenant, caller.ThreadID)
+	if err := root.MkdirAll(own, folderMode); err != nil {
+		return nil, fmt.Errorf("open the files of thread %s: %w", caller.ThreadID, err)
+	}
+	return root.OpenRoot(own)
+}
+
+// folder is where one call works.
+type folder struct {
+	*os.Root
+	max int64
+}
+
+// text reads a file of text.
+func (f folder) text(name string) (string, fs.FileInfo, error) {
+	file, err := f.OpenFile(clean(name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nobody might ever write the other end
+	if err != nil {
+		return "", nil, explain(name, err)
+	}
+	defer func() { _ = file.Close() }() // it was read
+	info, err := file.Stat()
+	if err != nil {
+		return "", nil, explain(name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", nil, fault.New(fault.ToolError, "%.200q is no file; list_files shows what there is", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, f.max+1))
+	if err != nil {
+		return "", nil, explain(name, err)
+	}
+	if int64(len(data)) > f.max {
+		return "", nil, fault.New(fault.ToolError, "%.200q is larger than the %d bytes that can be read", name, f.max)
+	}
+	if !utf8.Valid(data) {
+		return "", nil, fault.New(fault.ToolError, "%.200q is no text", name)
+	}
+	return string(data), info, nil
+}
+
+// replace writes a file whole: whoever reads it meanwhile finds the old or the new one.
+func (f folder) replace(name, content string, mode fs.FileMode) error {
+	if int64(len(content)) > f.max {
+		return fault.New(fault.ToolError, "the content of %.200q has %d bytes; a file has at most %d", name, len(content), f.max)
+	}
+	target := clean(name)
+	if info, err := f.Lstat(target); err == nil && !info.Mode().IsRegular() {
+		return fault.New(fault.ToolError, "%.200q is there and no file; choose another path", name)
+	}
+	if err := f.MkdirAll(path.Dir(target), folderMode); err != nil {
+		return explain(name, err)
+	}
+	draft := path.Join(path.Dir(target), "."+id.New("draft"))
+	if err := f.create(draft, content, mode); err != nil {
+		_ = f.Remove(draft) // the error before it says more
+		return explain(name, err)
+	}
+	if err := f.Rename(draft, target); err != nil {
+		_ = f.Remove(draft) // as above
+		return explain(name, err)
+	}
+	return nil
+}
+
+func (f folder) create(name, content string, mode fs.FileMode) error {
+	file, err := f.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(file, content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// clean is a path without what means nothing. What leads out of the folder is left for the system to refuse.
+func clean(name string) string {
+	if name == "" {
+		return "."
+	}
+	return path.Clean(name)
+}
+
+// explain turns an error of the system into what a model may know: never where the folder is.
+func explain(name string, err error) error {
+	if path.IsAbs(name) {
+		return fault.Wrap(err, fault.ToolError, "%.200q is no path here; write it relative to the workspace, such as notes/today.md", name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(err, fault.ToolError, "there is no %.200q; list_files shows what there is", name)
+	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err
+	}
+	if failed, ok := errors.AsType[*os.LinkError](err); ok {
+		err = failed.Err
+	}
+	return fault.Wrap(err, fault.ToolError, "%.200q: %v", name, err)
+}

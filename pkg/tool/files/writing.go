@@ -1,0 +1,66 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+)
+
+func (w workspace) write() tool.Tool {
+	type args struct {
+		Path    string `json:"path"`
+		Content string `json:"content"`
+	}
+	return define(w, tool.Spec{
+		Name: "write_file", Description: "Writes a file of text into the workspace. One of the same path is replaced; folders are created.",
+		Effect: tool.EffectIdempotent, Approval: tool.ApprovalAlways,
+	}, `{"type":"object","properties":{
+		"path":{"type":"string","minLength":1,"maxLength":1024,"description":"Relative to the workspace, such as notes/today.md."},
+		"content":{"type":"string","description":"All that the file shall hold."}},
+		"required":["path","content"],"additionalProperties":false}`,
+		func(_ context.Context, f folder, in args) (tool.Result, error) {
+			if err := f.replace(in.Path, in.Content, fileMode); err != nil {
+				return tool.Result{}, err
+			}
+			return tool.Result{Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path)}, nil
+		})
+}
+
+func (w workspace) edit() tool.Tool {
+	type args struct {
+		Path string `json:"path"`
+		Old  string `json:"old"`
+		New  string `json:"new"`
+		All  bool   `json:"all,omitzero"`
+	}
+	return define(w, tool.Spec{
+		Name: "edit_file", Description: "Replaces a piece of a file in the workspace. The piece must stand there exactly, and once unless all is true.",
+		Effect: tool.EffectUnsafe, Approval: tool.ApprovalAlways,
+	}, `{"type":"object","properties":{
+		"path":{"type":"string","minLength":1,"maxLength":1024,"description":"Relative to the workspace, such as notes/today.md."},
+		"old":{"type":"string","minLength":1,"description":"The piece, with enough around it that it stands there once."},
+		"new":{"type":"string","description":"What shall stand in its place."},
+		"all":{"type":"boolean","description":"Replace the piece wherever it stands."}},
+		"required":["path","old","new"],"additionalProperties":false}`,
+		func(_ context.Context, f folder, in args) (tool.Result, error) {
+			text, info, err := f.text(in.Path)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			count := strings.Count(text, in.Old)
+			switch {
+			case count == 0:
+				return tool.Result{}, fault.New(fault.ToolError, "the piece to replace does not stand in %.200q; read the file again", in.Path)
+			case count > 1 && !in.All:
+				return tool.Result{}, fault.New(fault.ToolError,
+					"the piece to replace stands in %.200q %d times; give more of what is around it, or set all", in.Path, count)
+			}
+			if err := f.replace(in.Path, strings.ReplaceAll(text, in.Old, in.New), info.Mode().Perm()); err != nil {
+				return tool.Result{}, err
+			}
+			return tool.Result{Content: fmt.Sprintf("replaced %d pieces of %s", count, in.Path)}, nil
+		})
+}
