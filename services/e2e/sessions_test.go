@@ -335,6 +335,9 @@ func TestARunningSessionIsBusyAndCanBeStopped(t *testing.T) { // C10
 	if a := tarko(t, http.MethodPost, "/sessions/abort", members{"sessionId": id}, 200); a.at("success") != true {
 		t.Errorf("got %v", a)
 	}
+	if s := tarko(t, http.MethodGet, "/sessions/status?sessionId="+id, nil, 200); s.text("status", "state") != "aborted" {
+		t.Errorf("the abort is answered, and the session is %v", s)
+	}
 	last := ""
 	for {
 		e, err := reader.Next()
@@ -348,9 +351,6 @@ func TestARunningSessionIsBusyAndCanBeStopped(t *testing.T) { // C10
 	}
 	if !strings.Contains(last, `"agent_run_end"`) || !strings.Contains(last, `"aborted"`) {
 		t.Errorf("the stream ends with %s", last)
-	}
-	if s := tarko(t, http.MethodGet, "/sessions/status?sessionId="+id, nil, 200); s.text("status", "state") != "aborted" {
-		t.Errorf("got %v", s)
 	}
 }
 

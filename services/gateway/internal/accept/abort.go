@@ -40,7 +40,7 @@ func (d *Desk) interrupt(ctx context.Context, line []place, a command.Accepted) 
 		}
 	}
 	for _, one := range line {
-		err := d.awaitEnd(wait, bus.LogID{Tenant: a.Tenant, RequestID: one.RequestID})
+		err := d.AwaitEnd(wait, bus.LogID{Tenant: a.Tenant, RequestID: one.RequestID})
 		if err != nil && errors.Is(wait.Err(), context.DeadlineExceeded) {
 			return busy(line, "request %s was interrupted and has not ended yet; try again", one.RequestID)
 		}
@@ -51,8 +51,8 @@ func (d *Desk) interrupt(ctx context.Context, line []place, a command.Accepted) 
 	return nil
 }
 
-// awaitEnd waits until a log has its terminal event.
-func (d *Desk) awaitEnd(ctx context.Context, log bus.LogID) error {
+// AwaitEnd waits until a log has its terminal event.
+func (d *Desk) AwaitEnd(ctx context.Context, log bus.LogID) error {
 	last, err := d.bus.Last(ctx, log)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) || last.Terminal() {
 		return err

@@ -118,7 +118,11 @@ func (s *Sessions) postAbort(c *api.Call) error {
 	return c.Reply(http.StatusOK, map[string]bool{"success": stopped})
 }
 
-// abort asks for the end of what runs on a session, and reports whether anything does.
+// stopWait is how long the answer to an abort waits for the end that it asks for.
+const stopWait = 3 * time.Second
+
+// abort asks for the end of what runs on a session, and reports whether anything does. It waits a moment for that end, as
+// Tarko's server does: who stops a run sends the next query at once, and would be told that the session is busy.
 func (s *Sessions) abort(ctx context.Context, found session, by string) (bool, error) {
 	now, requestID, err := s.state(ctx, found)
 	if err != nil || now != executing {
@@ -126,6 +130,12 @@ func (s *Sessions) abort(ctx context.Context, found session, by string) (bool, e
 	}
 	err = s.Desk.Abort(ctx, found.tenant, command.Abort{RequestID: requestID, By: by, At: time.Now().UTC()})
 	if err != nil {
+		return false, access.Unavailable(err)
+	}
+	wait, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
+	err = s.Desk.AwaitEnd(wait, bus.LogID{Tenant: found.tenant, RequestID: requestID})
+	if err != nil && wait.Err() == nil {
 		return false, access.Unavailable(err)
 	}
 	return true, nil
