@@ -14,6 +14,23 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
+// standings counts how often the page has asked where its session stands, and how many answers it has read.
+const standings = `(() => {
+	const real = window.fetch;
+	window.standings = {asked: 0, read: 0};
+	window.fetch = async (...call) => {
+		if (!String(call[0]).includes("/sessions/status")) return real(...call);
+		window.standings.asked++;
+		const answer = await real(...call), read = answer.json.bind(answer);
+		answer.json = async () => {
+			const value = await read();
+			window.standings.read++;
+			return value;
+		};
+		return answer;
+	};
+})()`
+
 // patience is how long a test waits for a page to show something.
 const patience = 30 * time.Second
 
@@ -30,10 +47,30 @@ func open(t *testing.T, url string) *tab {
 	t.Cleanup(cancel)
 	p := &tab{t, ctx}
 	t.Cleanup(p.picture)
-	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
+	if err := chromedp.Do(ctx, script(standings), chromedp.Navigate(url)); err != nil {
 		t.Fatalf("open %s: %v", url, err)
 	}
 	return p
+}
+
+// script runs in every page before its own.
+func script(source string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
+		return none, t.Call(ctx, "Page.addScriptToEvaluateOnNewDocument", map[string]string{"source": source}, nil)
+	}
+}
+
+// settled waits until the page knows where its session stands. It asks that a moment after it has opened a session, and takes
+// the answer for the newest word, even when it has sent a query meanwhile: then it hides its Stop button while the query runs.
+func (p *tab) settled() {
+	p.t.Helper()
+	p.until("window.standings.read > 0 && window.standings.read === window.standings.asked")
+}
+
+// answers waits until the page shows a text that a query of it has, and the answer too.
+func (p *tab) answers(text string) {
+	p.t.Helper()
+	p.until("document.body.innerText.split(" + strconv.Quote(text) + ").length > 2")
 }
 
 // picture keeps what the page looks like at the end of a test.
