@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // outcome is what a session knows of itself.
 type outcome struct {
-	nodes   int
+	shape   cluster.Shape
 	stories int
 	wall    time.Duration
 	lost    int
@@ -24,7 +26,7 @@ type outcome struct {
 // figures are the sums over all seeds.
 type figures struct {
 	options    options
-	runs       map[int]int // by NATS nodes
+	runs       map[cluster.Shape]int
 	wall       time.Duration
 	stories    int
 	requests   int
@@ -45,14 +47,14 @@ type figures struct {
 
 func newFigures(o options) *figures {
 	return &figures{
-		options: o, runs: map[int]int{}, ends: map[event.Name]int{}, violations: map[string]int{}, faults: map[string]int{},
+		options: o, runs: map[cluster.Shape]int{}, ends: map[event.Name]int{}, violations: map[string]int{}, faults: map[string]int{},
 		sometimes: map[string]int{}, recovery: map[string][]time.Duration{}, growth: map[string]float64{},
 	}
 }
 
 // add adds a seed.
 func (f *figures) add(r *check.Run, found []check.Violation, o outcome) {
-	f.runs[o.nodes]++
+	f.runs[o.shape]++
 	f.wall += o.wall
 	f.stories += o.stories
 	f.lost += o.lost
@@ -140,12 +142,19 @@ func (f *figures) broken() []string {
 	return names
 }
 
-func (f *figures) mostNodes() int {
-	most := 1
-	for nodes := range f.runs {
-		most = max(most, nodes)
+// seeds is how many had so many NATS nodes, and with or without disks that lose power.
+func (f *figures) seeds(nodes int, disks bool) int {
+	return f.runs[cluster.Shape{Nodes: nodes, Disks: disks}]
+}
+
+// kinds are those of the faults that a run could have.
+func (f *figures) kinds() []string {
+	var names []string
+	for shape := range f.runs {
+		names = append(names, nemesis.Kinds(shape)...)
 	}
-	return most
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // missing is I14: what never came, of the kinds of faults and the rare paths.
@@ -171,7 +180,8 @@ func (f *figures) markdown() string {
 	fmt.Fprintf(&b, "`go run ./cmd/chaos %s`\n\n", f.options.command())
 	row("what", "")
 	row("---", "---:")
-	row("seeds", fmt.Sprintf("%d on one NATS node, %d on three", f.runs[1], f.runs[3]))
+	row("seeds", fmt.Sprintf("%d on one NATS node, %d on three", f.seeds(1, true)+f.seeds(1, false), f.seeds(3, true)+f.seeds(3, false)))
+	row("of these with disks that lose power", f.seeds(1, true)+f.seeds(3, true))
 	row("wall time", f.wall.Round(time.Second))
 	row("requests", f.requests)
 	row("of these done, error, aborted",
@@ -216,6 +226,9 @@ func (f *figures) tables(row func(...any), b *strings.Builder) {
 // command is the flags that repeat the run.
 func (o options) command() string {
 	text := fmt.Sprintf("-seed %d -seeds %d -duration %v -nodes %s -users %d -gap %v", o.first, o.seeds, o.duration, o.nodes, o.users, o.gap)
+	if o.power != "both" && o.weaken == "" {
+		text += " -power " + o.power
+	}
 	if len(o.faults) > 0 {
 		text += ` -faults "` + strings.Join(o.faults, ",") + `"`
 	}

@@ -7,7 +7,8 @@
 //	go run ./cmd/chaos -weaken early-ack           without a safeguard: this must find a violation
 //
 // It ends with status 1 when an invariant does not hold, and shows the history of the request. It needs Linux, and
-// redis-server and PostgreSQL installed.
+// redis-server and PostgreSQL installed. For the loss of power it needs root and loop devices too, and goes without it
+// elsewhere.
 package main
 
 import (
@@ -23,7 +24,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
 )
 
 // options are the flags.
@@ -32,6 +32,7 @@ type options struct {
 	first    uint64
 	duration time.Duration
 	nodes    string
+	power    string
 	users    int
 	gap      time.Duration
 	faults   []string
@@ -63,6 +64,7 @@ func parse(args []string) (options, error) {
 	flags.Uint64Var(&o.first, "seed", 1, "the first seed")
 	flags.DurationVar(&o.duration, "duration", 45*time.Second, "time of load and faults for each seed")
 	flags.StringVar(&o.nodes, "nodes", "1", "nodes of NATS: 1, 3, or both for one and three by turns")
+	flags.StringVar(&o.power, "power", "both", "disks of NATS that lose power, and sync_interval: always: yes, no, or both by turns")
 	flags.IntVar(&o.users, "users", 8, "clients at once")
 	flags.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time between two faults")
 	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")
@@ -79,6 +81,9 @@ func parse(args []string) (options, error) {
 	if !slices.Contains([]string{"1", "3", "both"}, o.nodes) {
 		return o, fmt.Errorf("-nodes %s: it must be 1, 3 or both", o.nodes)
 	}
+	if !slices.Contains([]string{"yes", "no", "both"}, o.power) {
+		return o, fmt.Errorf("-power %s: it must be yes, no or both", o.power)
+	}
 	weak, ok := weakeningOf(o.weaken)
 	if o.weaken != "" && !ok {
 		return o, fmt.Errorf("-weaken %s: it must be one of %s", o.weaken, weakeningNames())
@@ -89,23 +94,31 @@ func parse(args []string) (options, error) {
 	if o.faults = strings.FieldsFunc(faults, func(r rune) bool { return r == ',' }); len(o.faults) == 0 {
 		o.faults = weak.faults
 	}
+	if o.weaken != "" {
+		o.power = weak.power
+	}
 	return o, nil
 }
 
 // weakening is a safeguard that a run may go without, to show that the checker sees what it is for.
 type weakening struct {
 	name   string
+	power  string   // as in options
 	faults []string // that it guards against; none = all
 }
 
+// lateSync is the weakening that is NATS's own.
+const lateSync = "late-sync"
+
 func weakenings() []weakening {
 	return []weakening{
-		{"no-compare-and-set", nil},
-		{"early-ack", []string{"kill", "freeze"}},
-		{"raw-subject", []string{"freeze agent-runner", "kill agent-runner", "nats"}},
-		{"no-gap-filling", nil},
-		{"discard-old", nil},
-		{"no-read-back", []string{"lose answers to agent-runner", "kill nats"}},
+		{"no-compare-and-set", "no", nil},
+		{"early-ack", "no", []string{"kill", "freeze"}},
+		{"raw-subject", "no", []string{"freeze agent-runner", "kill agent-runner", "nats"}},
+		{"no-gap-filling", "no", nil},
+		{"discard-old", "no", nil},
+		{"no-read-back", "no", []string{"lose answers to agent-runner", "kill nats"}},
+		{lateSync, "yes", []string{"power loss"}},
 	}
 }
 
@@ -133,6 +146,12 @@ func (o options) nodesOf(seed uint64) int {
 		return 3
 	}
 	return 1
+}
+
+// powerOf is whether the disks of NATS may lose power with a seed. Turns are two seeds long, so that one node and three
+// have theirs.
+func (o options) powerOf(seed uint64) bool {
+	return o.power == "yes" || o.power == "both" && (seed%4 == 1 || seed%4 == 2)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -189,7 +208,7 @@ func conclude(o options, f *figures, dir string) error {
 	if n := f.violated(); n > 0 {
 		return fmt.Errorf("%d violations (logs in %s)", n, dir)
 	}
-	if missing := f.missing(nemesis.Kinds(f.mostNodes())); o.require && len(missing) > 0 {
+	if missing := f.missing(f.kinds()); o.require && len(missing) > 0 {
 		return fmt.Errorf("these never came: %s", strings.Join(missing, ", "))
 	}
 	return discard(o, dir)

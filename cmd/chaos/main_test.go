@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -23,6 +24,7 @@ func TestFlags(t *testing.T) {
 		{"-weaken early-ack", ""},
 		{"-weaken nothing", "-weaken nothing: it must be one of no-compare-and-set"},
 		{"-nodes 2", "-nodes 2"},
+		{"-power maybe", "-power maybe"},
 		{"-seeds 0", "at least 1"},
 		{"-gap 0s", "at least 1"},
 		{"extra", `unexpected argument "extra"`},
@@ -45,10 +47,25 @@ func TestSeedsTakeTurns(t *testing.T) {
 	}
 }
 
+func TestDisksLosePowerOnOneNodeAndOnThree(t *testing.T) {
+	t.Parallel()
+	seen := map[[2]bool]bool{} // three nodes, power
+	for seed := range uint64(4) {
+		o := options{nodes: "both", power: "both"}
+		seen[[2]bool{o.nodesOf(seed) == 3, o.powerOf(seed)}] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("got %v, want each of four", seen)
+	}
+	if (options{power: "no"}).powerOf(1) || !(options{power: "yes"}).powerOf(3) {
+		t.Error("the flag is not heard")
+	}
+}
+
 func TestEachWeakeningBringsFaults(t *testing.T) {
 	t.Parallel()
 	for _, w := range weakenings() {
-		if plan := nemesis.Plan(1, 1, time.Minute, time.Second, w.faults); len(plan) == 0 {
+		if plan := nemesis.Plan(1, cluster.Shape{Nodes: 1, Disks: w.power == "yes"}, time.Minute, time.Second, w.faults); len(plan) == 0 {
 			t.Errorf("%s: no kind of fault is named like %v", w.name, w.faults)
 		}
 	}
@@ -88,11 +105,11 @@ func TestTheReportCountsWhatWasFound(t *testing.T) {
 		},
 		Entries: []record.Entry{{Op: record.Fault, Fault: "kill nats"}, {Op: record.Probe, Took: 3 * time.Second}},
 	}
-	f.add(r, []check.Violation{{Invariant: "I3"}, {Invariant: "I3"}}, outcome{nodes: 1, wall: time.Minute})
+	f.add(r, []check.Violation{{Invariant: "I3"}, {Invariant: "I3"}}, outcome{shape: cluster.Shape{Nodes: 1, Disks: true}, wall: time.Minute})
 	text := f.markdown()
 	for _, want := range []string{
 		"-seed 4 -seeds 1 -duration 1m0s -nodes 1 -users 2 -gap 1s", "| requests | 1 |", "| takeovers | 1 |", "| events | 2 |",
-		"| kill nats | 1 |", "| violations | 2 |",
+		"| kill nats | 1 |", "| of these with disks that lose power | 1 |", "| violations | 2 |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

@@ -52,7 +52,6 @@ type session struct {
 
 // run starts a cluster, harms it under load, lets it come to rest, and checks it.
 func (s session) run(ctx context.Context, f *figures) (err error) {
-	nodes := s.options.nodesOf(s.seed)
 	dir := filepath.Join(s.dir, fmt.Sprintf("seed-%d", s.seed))
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // PostgreSQL runs as another user below it
 		return err
@@ -62,9 +61,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: dir, Programs: s.programs, Nodes: nodes, AckWait: ackWait, Weaken: s.options.weaken,
-	})
+	c, err := s.start(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -74,8 +71,8 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err := w.Baseline(ctx); err != nil {
 		return err
 	}
-	plan := nemesis.Plan(s.seed, nodes, s.options.duration, s.options.gap, s.options.faults)
-	fmt.Fprintf(os.Stderr, "seed %d: %d NATS nodes, %v of load, %d faults\n", s.seed, nodes, s.options.duration, len(plan))
+	plan := nemesis.Plan(s.seed, c.Shape(), s.options.duration, s.options.gap, s.options.faults)
+	fmt.Fprintf(os.Stderr, "seed %d: %d NATS nodes, %v of load, %d faults\n", s.seed, c.Shape().Nodes, s.options.duration, len(plan))
 	stories, err := s.harm(ctx, c, log, plan)
 	if err != nil {
 		return err
@@ -84,8 +81,31 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err != nil {
 		return err
 	}
-	s.judge(evidence, f, outcome{nodes: nodes, stories: stories, wall: log.Now(), lost: lost(c)})
+	s.judge(evidence, f, outcome{shape: c.Shape(), stories: stories, wall: log.Now(), lost: lost(c)})
 	return log.Err()
+}
+
+// start starts the cluster that the seed says.
+func (s session) start(ctx context.Context, dir string) (*cluster.Cluster, error) {
+	o := cluster.Options{
+		Dir: dir, Programs: s.programs, Nodes: s.options.nodesOf(s.seed), Disks: s.options.powerOf(s.seed), AckWait: ackWait,
+		Weaken: s.options.weaken,
+	}
+	switch {
+	case o.Weaken == lateSync:
+		o.Sync = "2s" // late enough to lose something, and soon enough that the streams stay
+	case o.Disks:
+		o.Sync = "always"
+	}
+	c, err := cluster.Start(ctx, o)
+	if err != nil || !o.Disks || c.Shape().Disks {
+		return c, err
+	}
+	if o.Weaken == lateSync {
+		return nil, errors.Join(fmt.Errorf("-weaken %s: no disk can lose power here: %w", lateSync, c.NoDisks()), c.Stop())
+	}
+	fmt.Fprintf(os.Stderr, "seed %d: no disk can lose power here: %v\n", s.seed, c.NoDisks())
+	return c, nil
 }
 
 // harm lets the clients work while the nemesis does, heals everything, and waits until the clients have ended.
@@ -100,7 +120,7 @@ func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, 
 	ended := make(chan int, 1)
 	go func() { ended <- crew.Run(tell, load) }() // is waited for below
 	n := &nemesis.Nemesis{Cluster: c, Log: log}
-	n.Run(load, c.Size(), plan)
+	n.Run(load, plan)
 	<-load.Done()
 	if err := c.Heal(ctx); err != nil {
 		cancel()

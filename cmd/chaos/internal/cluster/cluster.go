@@ -24,6 +24,8 @@ type Options struct {
 	Dir      string   // for data, configuration and logs; it exists
 	Programs Programs // see Build
 	Nodes    int      // of NATS: 1 or 3
+	Sync     string   // sync_interval of NATS; "" = its default of two minutes
+	Disks    bool     // NATS writes to disks that can lose power, where the system allows that
 	AckWait  time.Duration
 	Weaken   string // name of a safeguard that the services go without; "" = none
 }
@@ -37,6 +39,8 @@ type Cluster struct {
 	Secrets  []string          // what must stand in no log
 
 	options Options
+	disks   []*disk // one for each NATS node; none if their power cannot be cut
+	noDisks error   // why there are none, though they were asked for
 	nodes   []*Node
 	ports   ports
 }
@@ -68,6 +72,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
+	if c.options.Disks {
+		c.disks, c.noDisks = newDisks(c.options.Dir, c.options.Nodes)
+	}
 	servers, err := c.servers(ctx)
 	if err != nil {
 		return err
@@ -200,8 +207,17 @@ func (c *Cluster) service(ctx context.Context, kind Kind, name string, common []
 // Nodes are all of them.
 func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
 
-// Size is how many NATS nodes there are.
-func (c *Cluster) Size() int { return c.options.Nodes }
+// Shape is what of a cluster decides about the faults that it can have.
+type Shape struct {
+	Nodes int  // of NATS
+	Disks bool // of NATS can lose power
+}
+
+// Shape is the cluster's.
+func (c *Cluster) Shape() Shape { return Shape{Nodes: c.options.Nodes, Disks: len(c.disks) > 0} }
+
+// NoDisks is why no disk can lose power, though that was asked for; nil when one can, or nobody asked.
+func (c *Cluster) NoDisks() error { return c.noDisks }
 
 // Find returns the nodes of a kind.
 func (c *Cluster) Find(kind Kind) []*Node {
@@ -247,7 +263,7 @@ func (c *Cluster) Stop() error {
 			p.Close()
 		}
 	}
-	return nil
+	return removeDisks(c.disks)
 }
 
 // configuration is the YAML file of the services.

@@ -38,6 +38,7 @@ type program struct {
 	args  []string
 	env   []string // besides PATH and HOME
 	dir   string   // HOME, and where <name>.log holds what it prints
+	disk  *disk    // that it writes to; nil = one whose power cannot be cut
 	as    *syscall.Credential
 	term  syscall.Signal              // asks for an orderly end; 0 = SIGTERM
 	ready func(context.Context) error // nil once it may be used
@@ -133,6 +134,11 @@ func (n *Node) ended() bool {
 
 // start must be called with mu held.
 func (n *Node) start() error {
+	if n.disk != nil {
+		if err := n.disk.on(); err != nil {
+			return fmt.Errorf("start %s: %w", n.name, err)
+		}
+	}
 	output, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -194,6 +200,15 @@ func (n *Node) poke() {
 
 // Kill ends the process at once, as a crash does.
 func (n *Node) Kill() { n.down(syscall.SIGKILL, 10*time.Second) }
+
+// LosePower ends the process at once, and with it goes what it has written to its disk and not synced. The disk is back
+// when the process is.
+func (n *Node) LosePower() {
+	n.Kill()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disk.cut()
+}
 
 // stopWait is more than the grace of every service.
 const stopWait = 30 * time.Second

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ func (c *Cluster) servers(ctx context.Context) ([]*Node, error) {
 	return append(nats, c.redis(ctx), postgres), nil
 }
 
+func natsName(i int) string { return fmt.Sprintf("nats-%d", i) }
+
 // natsNodes makes a server alone, or a cluster of them. Servers do not tell clients of one another, since clients go
 // through proxies.
 func (c *Cluster) natsNodes(ctx context.Context) ([]*Node, error) {
@@ -42,10 +45,9 @@ func (c *Cluster) natsNodes(ctx context.Context) ([]*Node, error) {
 	var nodes []*Node
 	var urls []string
 	for i := range count {
-		name := fmt.Sprintf("nats-%d", i)
-		addr, monitor := c.ports.next(ctx), c.ports.next(ctx)
-		text := fmt.Sprintf("listen: %q\nhttp: %q\nserver_name: %q\njetstream { store_dir: %q }\n",
-			addr, monitor, name, filepath.Join(c.options.Dir, name))
+		name, addr, monitor := natsName(i), c.ports.next(ctx), c.ports.next(ctx)
+		text := fmt.Sprintf("listen: %q\nhttp: %q\nserver_name: %q\njetstream { store_dir: %q, sync_interval: %q }\n",
+			addr, monitor, name, filepath.Join(c.options.Dir, name), cmp.Or(c.options.Sync, "2m"))
 		if count > 1 {
 			text += fmt.Sprintf("cluster { name: chaos, listen: %q, no_advertise: true, routes: [nats://%s] }\n",
 				routes[i], strings.Join(routes, ", nats://"))
@@ -59,6 +61,9 @@ func (c *Cluster) natsNodes(ctx context.Context) ([]*Node, error) {
 			ready: answers("http://" + monitor + "/healthz?js-enabled-only=true"),
 		})
 		n.Addr, n.Admin = addr, "http://"+monitor
+		if len(c.disks) > 0 {
+			n.disk = c.disks[i]
+		}
 		nodes = append(nodes, n)
 		urls = append(urls, "nats://"+addr)
 	}

@@ -28,53 +28,63 @@ type Fault struct {
 type kind struct {
 	name     string
 	concerns []cluster.Kind
+	together bool          // it comes over all that it concerns, not over one of them
 	most     time.Duration // that it lasts
-	do       func(ctx context.Context, n *cluster.Node, while time.Duration)
+	do       func(ctx context.Context, nodes []*cluster.Node, while time.Duration)
 }
 
-// Kinds names every sort of fault, for a cluster with so many NATS nodes.
-func Kinds(nodes int) []string {
+// Kinds names every sort of fault that a cluster can have.
+func Kinds(shape cluster.Shape) []string {
 	var names []string
-	for _, k := range kinds(nodes) {
+	for _, k := range kinds(shape) {
 		names = append(names, k.name)
 	}
 	return names
 }
 
-func kinds(nodes int) []kind {
+func kinds(shape cluster.Shape) []kind {
 	var all []kind
+	killed, stopped, powerless := down((*cluster.Node).Kill), down((*cluster.Node).Terminate), down((*cluster.Node).LosePower)
 	for _, service := range cluster.Services() {
 		one := []cluster.Kind{service}
 		all = append(all,
-			kind{"kill " + string(service), one, time.Second, kill},
-			kind{"freeze " + string(service), one, 8 * time.Second, freeze},
-			kind{"stop " + string(service), one, 500 * time.Millisecond, stop},
-			kind{"lose answers to " + string(service), one, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
+			kind{"kill " + string(service), one, false, time.Second, killed},
+			kind{"freeze " + string(service), one, false, 8 * time.Second, freeze},
+			kind{"stop " + string(service), one, false, 500 * time.Millisecond, stopped},
+			kind{"lose answers to " + string(service), one, false, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
 		)
 	}
-	nats, services := []cluster.Kind{cluster.NATS}, cluster.Services()
+	services := cluster.Services()
+	nats, redis, postgres := []cluster.Kind{cluster.NATS}, []cluster.Kind{cluster.Redis}, []cluster.Kind{cluster.Postgres}
 	all = append(all,
-		kind{"kill nats", nats, 2 * time.Second, kill},
-		kind{"freeze nats", nats, 3 * time.Second, freeze},
-		kind{"kill redis", []cluster.Kind{cluster.Redis}, 2 * time.Second, kill},
-		kind{"empty redis", []cluster.Kind{cluster.Redis}, 0, empty},
-		kind{"restart postgres", []cluster.Kind{cluster.Postgres}, 2 * time.Second, stop},
-		kind{"crash postgres", []cluster.Kind{cluster.Postgres}, 2 * time.Second, crash},
-		kind{"slow network", services, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
-		kind{"reset network", services, 0, spoil(proxy.Mode{}, true)},
-		kind{"hang network", services, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
+		kind{"kill nats", nats, false, 2 * time.Second, killed},
+		kind{"freeze nats", nats, false, 3 * time.Second, freeze},
+		kind{"kill redis", redis, false, 2 * time.Second, killed},
+		kind{"empty redis", redis, false, 0, empty},
+		kind{"restart postgres", postgres, false, 2 * time.Second, stopped},
+		kind{"crash postgres", postgres, false, 2 * time.Second, down(crash)},
+		kind{"slow network", services, false, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
+		kind{"reset network", services, false, 0, spoil(proxy.Mode{}, true)},
+		kind{"hang network", services, false, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
+		kind{"deploy", services, true, 0, deploy},
 	)
-	if nodes > 1 {
-		all = append(all, kind{"kill all nats", nats, 2 * time.Second, nil})
+	if shape.Nodes > 1 {
+		all = append(all, kind{"kill all nats", nats, true, 2 * time.Second, killed})
 	}
-	return append(all, kind{"deploy", services, 0, nil})
+	if shape.Disks {
+		all = append(all, kind{"power loss of nats", nats, false, 2 * time.Second, powerless})
+	}
+	if shape.Disks && shape.Nodes > 1 {
+		all = append(all, kind{"power loss of all nats", nats, true, 2 * time.Second, powerless})
+	}
+	return all
 }
 
 // Plan makes faults for a time. Every kind comes before any comes again, in an order that the seed says. Only those kinds
 // come whose names contain one of the words; no words mean all kinds.
-func Plan(seed uint64, nodes int, duration, gap time.Duration, words []string) []Fault {
+func Plan(seed uint64, shape cluster.Shape, duration, gap time.Duration, words []string) []Fault {
 	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it must be repeatable
-	all := slices.DeleteFunc(kinds(nodes), func(k kind) bool {
+	all := slices.DeleteFunc(kinds(shape), func(k kind) bool {
 		return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(k.name, w) })
 	})
 	var plan []Fault
@@ -105,10 +115,10 @@ type Nemesis struct {
 }
 
 // Run carries out a plan, and waits until each fault is undone. When ctx is done it begins no more.
-func (n *Nemesis) Run(ctx context.Context, nodes int, plan []Fault) {
+func (n *Nemesis) Run(ctx context.Context, plan []Fault) {
 	n.busy = map[*cluster.Node]bool{}
 	byName := map[string]kind{}
-	for _, k := range kinds(nodes) {
+	for _, k := range kinds(n.Cluster.Shape()) {
 		byName[k.name] = k
 	}
 	var faults sync.WaitGroup
@@ -143,7 +153,7 @@ func (n *Nemesis) take(k kind, which int) []*cluster.Node {
 			}
 		}
 	}
-	if len(free) > 0 && k.do != nil {
+	if len(free) > 0 && !k.together {
 		free = free[which%len(free):][:1]
 	}
 	for _, node := range free {
@@ -173,14 +183,7 @@ func (n *Nemesis) harm(ctx context.Context, k kind, f Fault, targets []*cluster.
 		At: n.Log.Now(), Actor: "nemesis", Op: record.Fault, Fault: k.name, Target: strings.Join(names, ", "), For: f.For,
 	}
 	defer func() { n.Log.Add(entry) }()
-	switch {
-	case k.do != nil:
-		k.do(ctx, targets[0], f.For)
-	case k.name == "deploy":
-		deploy(ctx, targets)
-	default:
-		killAll(ctx, targets, f.For)
-	}
+	k.do(ctx, targets, f.For)
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -190,58 +193,55 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-func kill(ctx context.Context, n *cluster.Node, down time.Duration) {
-	n.Kill()
-	wait(ctx, down)
-	n.Up()
-}
-
-func killAll(ctx context.Context, nodes []*cluster.Node, down time.Duration) {
-	var all sync.WaitGroup
-	for _, n := range nodes {
-		all.Go(n.Kill)
+// down ends processes, and starts them again after a while.
+func down(end func(*cluster.Node)) func(context.Context, []*cluster.Node, time.Duration) {
+	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			all.Go(func() { end(n) })
+		}
+		all.Wait()
+		wait(ctx, while)
+		for _, n := range nodes {
+			n.Up()
+		}
 	}
-	all.Wait()
-	wait(ctx, down)
-	for _, n := range nodes {
-		n.Up()
-	}
-}
-
-func freeze(ctx context.Context, n *cluster.Node, frozen time.Duration) {
-	n.Pause()
-	wait(ctx, frozen)
-	n.Resume()
-}
-
-func stop(ctx context.Context, n *cluster.Node, down time.Duration) {
-	n.Terminate()
-	wait(ctx, down)
-	n.Up()
 }
 
 // crash ends PostgreSQL without letting it write anything down.
-func crash(ctx context.Context, n *cluster.Node, down time.Duration) {
-	n.Crash(syscall.SIGQUIT)
-	wait(ctx, down)
-	n.Up()
+func crash(n *cluster.Node) { n.Crash(syscall.SIGQUIT) }
+
+func freeze(ctx context.Context, nodes []*cluster.Node, frozen time.Duration) {
+	for _, n := range nodes {
+		n.Pause()
+	}
+	wait(ctx, frozen)
+	for _, n := range nodes {
+		n.Resume()
+	}
 }
 
-func empty(ctx context.Context, n *cluster.Node, _ time.Duration) {
+func empty(ctx context.Context, nodes []*cluster.Node, _ time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_ = n.Flush(ctx) // when it is down it is empty
+	for _, n := range nodes {
+		_ = n.Flush(ctx) // when it is down it is empty
+	}
 }
 
-// spoil changes what a node's proxies do, and cuts their connections afterwards if the streams in them make no sense any
-// more.
-func spoil(m proxy.Mode, cut bool) func(context.Context, *cluster.Node, time.Duration) {
-	return func(ctx context.Context, n *cluster.Node, while time.Duration) {
-		for _, p := range n.Proxies() {
+// spoil changes what the proxies of nodes do, and cuts their connections afterwards if the streams in them make no sense
+// any more.
+func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.Duration) {
+	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
+		var proxies []cluster.Spoilt
+		for _, n := range nodes {
+			proxies = append(proxies, n.Proxies()...)
+		}
+		for _, p := range proxies {
 			p.Set(m)
 		}
 		wait(ctx, while)
-		for _, p := range n.Proxies() {
+		for _, p := range proxies {
 			p.Set(proxy.Mode{})
 			if cut {
 				p.Reset()
@@ -254,7 +254,7 @@ func spoil(m proxy.Mode, cut bool) func(context.Context, *cluster.Node, time.Dur
 const readyWait = 20 * time.Second
 
 // deploy stops one node after the other and goes on when it is back, as a rolling deploy does.
-func deploy(ctx context.Context, nodes []*cluster.Node) {
+func deploy(ctx context.Context, nodes []*cluster.Node, _ time.Duration) {
 	for _, n := range nodes {
 		n.Terminate()
 		n.Up()

@@ -6,11 +6,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+)
+
+var (
+	one   = cluster.Shape{Nodes: 1}
+	three = cluster.Shape{Nodes: 3, Disks: true}
 )
 
 func TestAPlanIsItsSeeds(t *testing.T) {
 	t.Parallel()
-	plan := func(seed uint64) []Fault { return Plan(seed, 3, time.Minute, time.Second, nil) }
+	plan := func(seed uint64) []Fault { return Plan(seed, three, time.Minute, time.Second, nil) }
 	if !reflect.DeepEqual(plan(7), plan(7)) {
 		t.Error("one seed has two plans")
 	}
@@ -21,8 +28,8 @@ func TestAPlanIsItsSeeds(t *testing.T) {
 
 func TestEveryKindComesBeforeAnyComesAgain(t *testing.T) {
 	t.Parallel()
-	kinds := Kinds(3)
-	plan := Plan(1, 3, time.Hour, time.Second, nil)
+	kinds := Kinds(three)
+	plan := Plan(1, three, time.Hour, time.Second, nil)
 	var first []string
 	for _, f := range plan[:len(kinds)] {
 		first = append(first, f.Kind)
@@ -37,7 +44,7 @@ func TestEveryKindComesBeforeAnyComesAgain(t *testing.T) {
 func TestAPlanKeepsToItsTimeAndItsWords(t *testing.T) {
 	t.Parallel()
 	at := time.Duration(0)
-	plan := Plan(3, 1, 2*time.Minute, time.Second, []string{"kill", "network"})
+	plan := Plan(3, one, 2*time.Minute, time.Second, []string{"kill", "network"})
 	for _, f := range plan {
 		at += f.After
 		if !strings.Contains(f.Kind, "kill") && !strings.Contains(f.Kind, "network") {
@@ -50,14 +57,28 @@ func TestAPlanKeepsToItsTimeAndItsWords(t *testing.T) {
 	if at > 2*time.Minute || len(plan) < 60 {
 		t.Errorf("got %d faults until %v, want about one a second for two minutes", len(plan), at)
 	}
-	if got := Plan(3, 1, time.Minute, time.Second, []string{"no such kind"}); len(got) != 0 {
+	if got := Plan(3, one, time.Minute, time.Second, []string{"no such kind"}); len(got) != 0 {
 		t.Errorf("got %v, want nothing", got)
 	}
 }
 
-func TestOneNodeIsNotKilledTogether(t *testing.T) {
+func TestOnlyWhatCanBeHarmedIs(t *testing.T) {
 	t.Parallel()
-	if slices.Contains(Kinds(1), "kill all nats") || !slices.Contains(Kinds(3), "kill all nats") {
-		t.Errorf("got %v and %v", Kinds(1), Kinds(3))
+	tests := []struct {
+		kind  string
+		shape cluster.Shape
+		want  bool
+	}{
+		{"kill all nats", cluster.Shape{Nodes: 1, Disks: true}, false},
+		{"kill all nats", cluster.Shape{Nodes: 3}, true},
+		{"power loss of nats", cluster.Shape{Nodes: 3}, false},
+		{"power loss of nats", cluster.Shape{Nodes: 1, Disks: true}, true},
+		{"power loss of all nats", cluster.Shape{Nodes: 1, Disks: true}, false},
+		{"power loss of all nats", cluster.Shape{Nodes: 3, Disks: true}, true},
+	}
+	for _, test := range tests {
+		if got := slices.Contains(Kinds(test.shape), test.kind); got != test.want {
+			t.Errorf("%s in %+v: got %v, want %v", test.kind, test.shape, got, test.want)
+		}
 	}
 }

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is a file system in a file, whose power can be cut: what was written to it and not synced is lost then, as it is
+// with a machine. The kernel's part is what it shows: a device that loses what it has called written, or that tears a
+// block, it is not.
+type disk struct {
+	image string
+	dir   string // where it is mounted
+
+	mounted bool
+	dead    bool  // has no power
+	err     error // why its power could not be cut
+}
+
+// diskSize bounds a disk. Its image has holes: it takes what is written to it.
+const diskSize = 4 << 30
+
+// newDisk makes a disk and mounts it at dir, which it makes. It needs root, loop devices and e2fsprogs. Remove it.
+func newDisk(dir string) (*disk, error) {
+	d := &disk{image: dir + ".img", dir: dir}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.Truncate(d.image, diskSize); err != nil {
+		return nil, err
+	}
+	if err := command("mkfs.ext4", "-q", "-F", d.image); err != nil {
+		return nil, err
+	}
+	return d, d.on()
+}
+
+// shutdown is EXT4_IOC_SHUTDOWN, and withoutFlush its EXT4_GOING_FLAGS_NOLOGFLUSH: nothing is written any more, not even
+// the journal.
+const (
+	shutdown     = 0x8004587d
+	withoutFlush = 2
+)
+
+// cut cuts the power. Whoever writes to the disk must be dead, or it would learn of its end.
+func (d *disk) cut() {
+	if d.dead {
+		return
+	}
+	root, err := os.Open(d.dir)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(root.Fd()), shutdown, withoutFlush)
+		err = errors.Join(err, root.Close())
+	}
+	if err != nil {
+		d.err = fmt.Errorf("cut the power of %s: %w", d.dir, err)
+	}
+	d.dead = true
+}
+
+// on gives the disk power, if it has none: its journal is replayed.
+func (d *disk) on() error {
+	if d.err != nil {
+		return d.err
+	}
+	if d.mounted && !d.dead {
+		return nil
+	}
+	if err := d.remove(); err != nil {
+		return err
+	}
+	if err := command("mount", "-t", "ext4", "-o", "loop", d.image, d.dir); err != nil {
+		return err
+	}
+	d.mounted, d.dead = true, false
+	return nil
+}
+
+// remove unmounts the disk. Its image stays, for whoever wants to look at it.
+func (d *disk) remove() error {
+	if !d.mounted {
+		return nil
+	}
+	err := command("umount", d.dir)
+	d.mounted = err != nil
+	return err
+}
+
+// command runs a program of the system. It is not to be broken off: half a mount would outlive us.
+func command(name string, args ...string) error {
+	out, err := exec.Command(name, args...).CombinedOutput() //nolint:gosec,noctx // as above, and the programs are those named here
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// newDisks makes a disk for each NATS node, or tells why there can be none.
+func newDisks(dir string, nodes int) ([]*disk, error) {
+	var disks []*disk
+	for i := range nodes {
+		d, err := newDisk(filepath.Join(dir, natsName(i)))
+		if err != nil {
+			return nil, errors.Join(err, removeDisks(disks))
+		}
+		disks = append(disks, d)
+	}
+	return disks, nil
+}
+
+func removeDisks(disks []*disk) error {
+	var all error
+	for _, d := range disks {
+		all = errors.Join(all, d.remove())
+	}
+	return all
+}

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// loops reports whether this machine lets us attach a file to a loop device, which is most of what a disk needs.
+func loops(t *testing.T) bool {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	device, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).Output()
+	if err != nil {
+		return false
+	}
+	if err := command("losetup", "--detach", strings.TrimSpace(string(device))); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+func TestPowerTakesWhatIsNotSynced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	disks, err := newDisks(dir, 1)
+	if !loops(t) {
+		if err == nil || len(disks) > 0 {
+			t.Errorf("got %d disks and %v where there can be none, want the reason", len(disks), err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := removeDisks(disks); err != nil {
+			t.Error(err)
+		}
+	})
+	d := disks[0]
+	writeDown(t, filepath.Join(d.dir, "synced"), true)
+	writeDown(t, filepath.Join(d.dir, "written"), false)
+	d.cut()
+	if err := os.WriteFile(filepath.Join(d.dir, "late"), nil, 0o600); err == nil {
+		t.Error("a disk without power takes what is written")
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := d.on(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]bool{"synced": true, "written": false, "late": false} {
+		if _, err := os.Stat(filepath.Join(d.dir, name)); (err == nil) != want {
+			t.Errorf("%s: got %v, want that it is there: %v", name, err, want)
+		}
+	}
+}
+
+// writeDown makes a file, and says so to its folder if it is to be synced.
+func writeDown(t *testing.T, path string, synced bool) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.WriteString("text"); err != nil {
+		t.Fatal(err)
+	}
+	if !synced {
+		return
+	}
+	if err := file.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADiskWhosePowerCannotBeCutIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	d := &disk{dir: filepath.Join(t.TempDir(), "missing")}
+	d.cut()
+	if err := d.on(); err == nil || !strings.Contains(err.Error(), "cut the power") {
+		t.Errorf("got %v, want why its power could not be cut", err)
+	}
+}
+
+func TestNoDisksAreBetterThanOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, natsName(1)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	disks, err := newDisks(dir, 2)
+	if err == nil || len(disks) > 0 {
+		t.Errorf("got %d disks and %v, want none and the reason", len(disks), err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("%v: a disk stays behind in\n%s", err, mounts)
+	}
+}
