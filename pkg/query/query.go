@@ -202,10 +202,11 @@ type RequestEvents struct {
 	Events    []jsontext.Value `json:"events"`
 }
 
-// OpenQuery asks for the requests of all tenants that have not ended and of which nothing has come for a while. It is
+// OpenQuery asks for the requests, of all tenants or of one, that have not ended and of which nothing has come for a while. It is
 // the one question that does not wait for the projection, and is for those who see to it that every request ends.
 type OpenQuery struct {
 	Before time.Time `json:"before"`          // all that came of them is older
+	Tenant string    `json:"tenant,omitzero"` // whose; "" = of all
 	Limit  int       `json:"limit,omitzero"`  // 1 to 1000; 0 = 200
 	Cursor string    `json:"cursor,omitzero"` // NextCursor of the page before
 }

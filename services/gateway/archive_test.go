@@ -32,6 +32,17 @@ func (a *archive) request(question []byte) (any, error) {
 	return nil, fault.New(fault.RequestNotFound, "no such request")
 }
 
+func (a *archive) open(question []byte) (any, error) {
+	q, err := decode[query.OpenQuery](question)
+	page := query.OpenPage{Requests: []query.OpenRequest{}}
+	for _, r := range a.runs {
+		if r.Tenant == q.Tenant {
+			page.Requests = append(page.Requests, r)
+		}
+	}
+	return page, err
+}
+
 // page gives one frame a page, so that paging is used.
 func (a *archive) page(question []byte) (any, error) {
 	q, err := decode[query.FramesQuery](question)

@@ -287,7 +287,8 @@ type archive struct {
 	threads  []query.Thread
 	requests []query.Request
 	frames   map[string][]event.Frame // by requestId
-	asked    []string                 // questions, as "verb question"
+	runs     []query.OpenRequest
+	asked    []string // questions, as "verb question"
 }
 
 var errUnknownVerb = errors.New("the archive of this test does not answer that")
@@ -296,6 +297,7 @@ func (a *archive) verbs() map[string]bus.Handler {
 	all := map[string]bus.Handler{}
 	for _, verb := range []string{
 		query.VerbThread, query.VerbThreads, query.VerbMessages, query.VerbEvents, query.VerbRequest, query.VerbFrames,
+		query.VerbOpen,
 	} {
 		all[verb] = func(_ context.Context, question []byte) (any, error) { return a.answer(verb, question) }
 	}
@@ -319,6 +321,8 @@ func (a *archive) answer(verb string, question []byte) (any, error) {
 		return a.request(question)
 	case query.VerbFrames:
 		return a.page(question)
+	case query.VerbOpen:
+		return a.open(question)
 	}
 	return nil, errUnknownVerb
 }

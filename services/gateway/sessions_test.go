@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -185,5 +186,32 @@ func TestAnAgentOfSessionsMustExist(t *testing.T) {
 	_, err := gateway.New(gateway.Deps{Config: config.Config{Gateway: config.Gateway{Sessions: config.Sessions{Agent: "nobody"}}}})
 	if err == nil || !strings.Contains(err.Error(), "gateway.sessions.agent") {
 		t.Errorf("got %v, want an error that names gateway.sessions.agent", err)
+	}
+}
+
+func TestInExclusiveModeOneSessionOfATenantRuns(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Sessions.Exclusive = true })
+	begin := map[string]string{"/api/v1/sessions/create": `{}`, "/api/v1/oneshot/query/stream": `{"query":"hi"}`}
+	b.runs(metadata(), done())
+	for _, test := range []struct {
+		name, tenant string
+		free         bool
+	}{
+		{"nobody runs anything", "", true},
+		{"another tenant runs something", "globex", true},
+		{"the tenant runs something", "default", false},
+	} {
+		b.archive.mu.Lock()
+		b.archive.runs = []query.OpenRequest{{RequestRef: query.RequestRef{Tenant: test.tenant, RequestID: "req_x"}, ThreadID: "thr_busy"}}
+		b.archive.mu.Unlock()
+		for path, body := range begin {
+			a := b.post(path, body)
+			refused := a.status == http.StatusConflict && strings.Contains(a.body, `"runningSessionId":"thr_busy"`) &&
+				strings.Contains(a.body, "Server is in exclusive mode and another session is currently running")
+			if refused == test.free || test.free && a.status >= http.StatusBadRequest {
+				t.Errorf("%s: %s answers %d %s", test.name, path, a.status, a.body)
+			}
+		}
 	}
 }

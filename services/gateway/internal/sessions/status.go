@@ -153,21 +153,13 @@ func (s *Sessions) refuseSecond(c *api.Call) (refused bool, err error) {
 	if !s.Config.Gateway.Sessions.Exclusive {
 		return false, nil
 	}
-	cursor := ""
-	for {
-		open, err := s.History.Open(c.Context(), query.OpenQuery{Before: time.Now().Add(time.Hour), Cursor: cursor})
-		if err != nil {
-			return false, err
-		}
-		for _, one := range open.Requests {
-			if one.Tenant == c.Principal().Tenant {
-				return true, c.Reply(http.StatusConflict, refusal{
-					"Server is in exclusive mode and another session is currently running", one.ThreadID,
-				})
-			}
-		}
-		if cursor = open.NextCursor; cursor == "" {
-			return false, nil
-		}
+	open, err := s.History.Open(c.Context(), query.OpenQuery{
+		Before: time.Now().Add(time.Hour), Tenant: c.Principal().Tenant, Limit: 1,
+	})
+	if err != nil || len(open.Requests) == 0 {
+		return false, err
 	}
+	return true, c.Reply(http.StatusConflict, refusal{
+		"Server is in exclusive mode and another session is currently running", open.Requests[0].ThreadID,
+	})
 }

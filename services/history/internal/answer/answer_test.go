@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,28 +176,41 @@ func TestADatabaseThatIsDownIsWorthAnotherTry(t *testing.T) {
 func TestOpenRequestsComeInPages(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	for _, thread := range []string{"a", "b", "c"} {
-		l := storetest.NewLog(thread, 0)
+	for _, thread := range []string{"a", "b", "c", "x/d", "x/e"} {
+		l := storetest.NewLog(strings.TrimPrefix(thread, "x/"), 0)
+		if strings.HasPrefix(thread, "x/") {
+			l.Tenant = "xylo"
+		}
 		if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a := New(s, bustest.New(t), idle{})
-	var threads []string
-	for q := (query.OpenQuery{Before: time.Now(), Limit: 2}); ; {
-		page, err := a.Open(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
+	for _, test := range []struct {
+		name, tenant string
+		want         []string
+	}{
+		{"of all tenants", "", []string{"a", "b", "c", "d", "e"}},
+		{"of the first tenant", storetest.Tenant, []string{"a", "b", "c"}},
+		{"of the last tenant", "xylo", []string{"d", "e"}},
+		{"of a tenant that has none", "between", nil},
+	} {
+		var threads []string
+		for q := (query.OpenQuery{Before: time.Now(), Tenant: test.tenant, Limit: 2}); ; {
+			page, err := a.Open(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.Requests {
+				threads = append(threads, r.ThreadID)
+			}
+			if q.Cursor = page.NextCursor; q.Cursor == "" {
+				break
+			}
 		}
-		for _, r := range page.Requests {
-			threads = append(threads, r.ThreadID)
+		if !slices.Equal(threads, test.want) {
+			t.Errorf("%s: got %q, want %q", test.name, threads, test.want)
 		}
-		if q.Cursor = page.NextCursor; q.Cursor == "" {
-			break
-		}
-	}
-	if want := []string{"a", "b", "c"}; !slices.Equal(threads, want) {
-		t.Errorf("got %q, want %q", threads, want)
 	}
 	if _, err := a.Open(t.Context(), query.OpenQuery{Cursor: "?"}); fault.CodeOf(err) != fault.InvalidMessageFormat {
 		t.Errorf("a cursor that is none gives %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -87,7 +88,7 @@ func join(frames []event.Frame) query.Frame {
 	return f
 }
 
-// Open lists the requests of all tenants that have not ended and are quiet.
+// Open lists the requests, of all tenants or of one, that have not ended and are quiet.
 func (a *Answerer) Open(ctx context.Context, q query.OpenQuery) (query.OpenPage, error) {
 	size, err := limit(q.Limit, 200, 1000)
 	if err != nil {
@@ -97,7 +98,13 @@ func (a *Answerer) Open(ctx context.Context, q query.OpenQuery) (query.OpenPage,
 	if err != nil {
 		return query.OpenPage{}, err
 	}
+	if q.Tenant > from.Tenant {
+		from = place{Tenant: q.Tenant} // the store's list is in the order of tenants
+	}
 	open, err := a.store.Open(ctx, q.Before, query.RequestRef{Tenant: from.Tenant, RequestID: from.ID}, size+1)
+	if q.Tenant != "" {
+		open = slices.DeleteFunc(open, func(r query.OpenRequest) bool { return r.Tenant != q.Tenant })
+	}
 	if err != nil || len(open) <= size {
 		return query.OpenPage{Requests: open}, err
 	}
