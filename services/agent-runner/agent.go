@@ -62,6 +62,7 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 		if !ok {
 			return nil, fmt.Errorf("there is no tool %q", name)
 		}
+		spec.Approval = c.Approval.Of(name, spec.Approval)
 		tools = append(tools, spec)
 	}
 	for _, t := range c.ClientTools {

@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/tool"
 )
 
 // Evidence is where the approval of a call must be found.
@@ -17,6 +18,23 @@ type Evidence interface {
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
 	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+}
+
+// approval is whether a person must allow j: as its agent has it, and else its tool. That an agent may do without is
+// believed of the one that the gateway recorded.
+func (e *Executor) approval(ctx context.Context, j job) (tool.Approval, error) {
+	set := e.deps.Config.Agents[j.AgentID].Approval.Of(j.spec.Name, j.spec.Approval)
+	if set == j.spec.Approval || set == tool.ApprovalAlways {
+		return set, nil
+	}
+	a, err := e.deps.Bus.Accepted(ctx, j.log)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return "", err
+	}
+	if err != nil || a.AgentID != j.AgentID {
+		return j.spec.Approval, nil
+	}
+	return set, nil
 }
 
 const gone = "its record is no longer kept"

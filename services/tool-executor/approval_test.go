@@ -8,6 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
@@ -176,5 +177,43 @@ func TestAnApprovalWithoutItsThread(t *testing.T) {
 	send(t, b, c)
 	if result := await(t, b, c); result.Status != event.ToolDenied || !strings.Contains(result.Content, "no longer kept") || p.runs.Load() != 0 {
 		t.Errorf("got %s %q", result.Status, result.Content)
+	}
+}
+
+func TestAnAgentSaysWhichOfItsToolsAskFirst(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		tool     tool.Approval
+		agent    config.Approvals
+		recorded string // agent of the request, as the gateway wrote it down; "" = it did not
+		status   event.ToolStatus
+	}{
+		{"an agent that asks where the tool does not", tool.ApprovalNever, config.Approvals{"probe": "always"}, "demo", event.ToolDenied},
+		{"an agent that asks for every tool", tool.ApprovalNever, config.Approvals{"*": "always"}, "demo", event.ToolDenied},
+		{"an agent that does not ask where the tool does", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "demo", event.ToolSuccess},
+		{"a request of another agent", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "other", event.ToolDenied},
+		{"a request that nobody accepted", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "", event.ToolDenied},
+		{"an agent that says nothing of the tool", tool.ApprovalAlways, config.Approvals{"echo": "never"}, "demo", event.ToolDenied},
+	}
+	b := bustest.New(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProbe(tool.EffectNone, says("ran"))
+			p.spec.Approval = test.tool
+			cfg := config.Config{Agents: map[string]config.Agent{"demo": {Approval: test.agent}}}
+			defer start(t, toolexecutor.Deps{Bus: b, Config: cfg, Tools: []tool.Tool{p}})()
+			c := newCall(t, "probe", `{}`)
+			if test.recorded != "" {
+				a := command.Accepted{Tenant: c.Tenant, RequestID: c.RequestID, ThreadID: c.ThreadID, AgentID: test.recorded, At: time.Now()}
+				if _, _, err := b.Accept(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send(t, b, c)
+			if result := await(t, b, c); result.Status != test.status {
+				t.Errorf("got %s %q, want %s", result.Status, result.Content, test.status)
+			}
+		})
 	}
 }

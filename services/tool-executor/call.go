@@ -72,6 +72,10 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 			return verdict{}, fmt.Errorf("look whether it has started: %w", err)
 		}
 	}
+	var err error
+	if j.spec.Approval, err = e.approval(ctx, j); err != nil {
+		return verdict{}, fmt.Errorf("look who calls: %w", err)
+	}
 	if v, refused := e.refuse(j); refused {
 		return v, nil
 	}
