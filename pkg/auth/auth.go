@@ -25,10 +25,12 @@ type Scope string
 const (
 	ScopeRead Scope = "read" // agents, threads, requests and their streams
 	ScopeRun  Scope = "run"  // start and abort requests, delete threads
+
+	ScopeAgents Scope = "agents" // register, change and remove remote agents
 )
 
 // Scopes lists every scope.
-func Scopes() []Scope { return []Scope{ScopeRead, ScopeRun} }
+func Scopes() []Scope { return []Scope{ScopeRead, ScopeRun, ScopeAgents} }
 
 // Principal is who stands behind a request.
 type Principal struct {

@@ -1,0 +1,35 @@
+// Command orchestrator is the orchestrator as a process. Its environment is env.Orchestrator.
+package main
+
+import (
+	"context"
+
+	"github.com/agentbus/agentbus/pkg/app"
+	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/services/orchestrator"
+)
+
+func main() { app.Main("orchestrator", build) }
+
+func build(ctx context.Context, p *app.Platform, e env.Orchestrator) (service.Parts, error) {
+	cfg, err := p.Config()
+	if err != nil {
+		return service.Parts{}, err
+	}
+	if e.Auth == env.AuthOff {
+		p.Log.Warn("authentication is off: anyone who reaches the orchestrator may use it", "addr", e.HTTPAddr)
+	}
+	o, err := orchestrator.New(ctx, orchestrator.Deps{
+		Bus: p.Bus, DatabaseURL: e.DatabaseURL.Reveal(), Secret: []byte(e.HubSecret.Reveal()), Config: cfg, Log: p.Log,
+		AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
+	})
+	if err != nil {
+		return service.Parts{}, err
+	}
+	http, _, err := app.Serve(ctx, o.Server(e.HTTPAddr), o.Limit, o.Drain)
+	return service.Parts{
+		Actors: []service.Actor{{Name: "orchestrator", Run: o.Run}, http},
+		Checks: []service.Check{{Name: "orchestrator", Ready: o.Ready}},
+	}, err
+}

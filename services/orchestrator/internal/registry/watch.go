@@ -1,0 +1,88 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
+	"golang.org/x/sync/errgroup"
+)
+
+// polls is how many agents are asked at one time.
+const polls = 16
+
+// Run asks the agents that have not said anything for a heartbeat whether they are well, and notices those that are gone,
+// until ctx is done. First it tells everybody what the registry knows.
+func (r *Registry) Run(ctx context.Context) error {
+	r.announce(ctx)
+	tick := time.NewTicker(r.Poll)
+	defer tick.Stop()
+	for {
+		if err := r.look(ctx); err != nil && ctx.Err() == nil {
+			r.Log.ErrorContext(ctx, "could not look after the agents", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Registry) announce(ctx context.Context) {
+	all, err := r.Store.Agents(ctx)
+	for _, a := range all {
+		err = errors.Join(err, r.publish(ctx, a))
+	}
+	if err != nil && ctx.Err() == nil {
+		r.Log.ErrorContext(ctx, "could not publish the agents", "error", err)
+	}
+}
+
+func (r *Registry) look(ctx context.Context) error {
+	all, err := r.Store.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.SetLimit(polls)
+	for _, a := range all {
+		if time.Since(a.LastHeartbeat) > min(spoke.HeartbeatEvery, r.OfflineAfter/4)+r.Poll || !a.Online {
+			group.Go(func() error { return r.ask(ctx, a) })
+		}
+	}
+	return group.Wait()
+}
+
+// ask gives an agent the chance to show that it is there.
+func (r *Registry) ask(ctx context.Context, a store.Agent) error {
+	client, err := r.Client(a)
+	if err != nil {
+		return err
+	}
+	if _, err = client.Health(ctx); err == nil {
+		return gone(r.Alive(ctx, a))
+	}
+	if ctx.Err() != nil || time.Since(a.LastHeartbeat) < r.OfflineAfter {
+		return nil
+	}
+	return gone(r.Lost(ctx, a))
+}
+
+// gone forgives that an agent was removed meanwhile.
+func gone(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Heard takes up what an agent says of itself.
+func (r *Registry) Heard(ctx context.Context, a store.Agent, beat spoke.Heartbeat) error {
+	if beat.Stopping {
+		return gone(r.Lost(ctx, a))
+	}
+	return gone(r.Alive(ctx, a))
+}

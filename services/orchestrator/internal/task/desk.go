@@ -1,0 +1,350 @@
+// Package task gives work to remote agents and watches it: the five operations of S3, one watch for each open task,
+// budgets, and what people see of the progress.
+//
+// A task is a row in the store from before the agent hears of it until after it has ended. So a hub that is started
+// again takes up the watch of every task that is open, and a task that an agent has taken is never lost: its row's name
+// is the Idempotency-Key under which the agent knows it.
+package task
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/registry"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	liveWait = 3 * time.Second // for one agent's answer about itself, in a list of all
+	asked    = 16              // agents that are asked at one time
+	maxOpen  = 10_000          // tasks that are watched at one time
+)
+
+// Desk implements hub.Door. It is safe for concurrent use.
+type Desk struct {
+	store    *store.Store
+	registry *registry.Registry
+	budget   config.Budget
+	log      *slog.Logger
+
+	fresh   chan *watch   // to Run
+	stopped chan struct{} // closed when Run has ended
+
+	mu      sync.Mutex
+	watches map[string]*watch // by ref
+	ended   []string          // refs of watches that are over, and kept for those who still read
+}
+
+var _ hub.Door = (*Desk)(nil)
+
+// NewDesk returns a desk. Run must run for tasks to be watched.
+func NewDesk(s *store.Store, r *registry.Registry, b config.Budget, log *slog.Logger) *Desk {
+	return &Desk{
+		store: s, registry: r, budget: b, log: log,
+		fresh: make(chan *watch), stopped: make(chan struct{}), watches: map[string]*watch{},
+	}
+}
+
+// Run watches every open task, those of an earlier process too, until ctx is done. It runs once.
+func (d *Desk) Run(ctx context.Context) error {
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer close(d.stopped)
+	open, err := d.store.Open(ctx)
+	if err != nil {
+		return err
+	}
+	start := func(w *watch) { watchers.Go(func() { w.run(ctx) }) }
+	for _, t := range open {
+		if w, isNew := d.watch(t); isNew {
+			start(w)
+		}
+	}
+	for {
+		select {
+		case w := <-d.fresh:
+			start(w)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// keptWatches is how many tasks that have ended keep their progress for late readers.
+const keptWatches = 128
+
+// watch returns the watch of a task.
+func (d *Desk) watch(t store.Task) (w *watch, isNew bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w := d.watches[t.Ref]; w != nil {
+		return w, false
+	}
+	w = newWatch(d, t)
+	d.watches[t.Ref] = w
+	return w, true
+}
+
+// begin has a task watched. A desk that stops leaves it to the next one.
+func (d *Desk) begin(ctx context.Context, t store.Task) {
+	w, isNew := d.watch(t)
+	if !isNew {
+		return
+	}
+	select {
+	case d.fresh <- w:
+	case <-d.stopped:
+	case <-ctx.Done():
+		d.forget(t.Ref)
+	}
+}
+
+func (d *Desk) find(ref string) *watch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.watches[ref]
+}
+
+func (d *Desk) forget(ref string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.watches, ref)
+}
+
+// over keeps the watch of a task that has ended for a while.
+func (d *Desk) over(ref string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended = append(d.ended, ref); len(d.ended) > keptWatches {
+		delete(d.watches, d.ended[0])
+		d.ended = d.ended[1:]
+	}
+}
+
+func (d *Desk) full() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.watches)-len(d.ended) >= maxOpen
+}
+
+// CheckStatus implements hub.Door.
+func (d *Desk) CheckStatus(ctx context.Context, r hub.TaskRef) (hub.Task, error) {
+	t, err := d.task(ctx, r)
+	if err != nil {
+		return hub.Task{}, err
+	}
+	if !t.EndedAt.IsZero() {
+		return told(t, d.online(ctx, t)), nil
+	}
+	agent, err := d.registry.Get(ctx, r.Tenant, r.AgentID)
+	if err != nil {
+		return hub.Task{}, err
+	}
+	client, err := d.registry.Client(agent)
+	if err != nil {
+		return hub.Task{}, err
+	}
+	now, err := client.Status(ctx, t.TaskID)
+	if registry.Unreachable(err) {
+		if err := d.registry.Lost(ctx, agent); err != nil {
+			return hub.Task{}, err
+		}
+		t.Notice = hub.Offline(t.AgentID, t.Title)
+		return told(t, false), nil
+	}
+	if w := d.find(t.Ref); w != nil && (err != nil || now.Status.Finished()) {
+		w.look() // it decides what this means
+	}
+	if err == nil {
+		t = merge(t, now)
+	}
+	return told(t, agent.Online), nil
+}
+
+// GetResult implements hub.Door.
+func (d *Desk) GetResult(ctx context.Context, r hub.TaskRef) (hub.Task, error) {
+	return d.CheckStatus(ctx, r)
+}
+
+// CancelTask implements hub.Door.
+func (d *Desk) CancelTask(ctx context.Context, r hub.TaskRef) (hub.Cancelled, error) {
+	t, err := d.task(ctx, r)
+	if err != nil {
+		return hub.Cancelled{}, err
+	}
+	if !t.EndedAt.IsZero() {
+		return late(t.TaskID, t.Status), nil
+	}
+	agent, err := d.registry.Get(ctx, r.Tenant, r.AgentID)
+	if err != nil {
+		return hub.Cancelled{}, err
+	}
+	client, err := d.registry.Client(agent)
+	if err != nil {
+		return hub.Cancelled{}, err
+	}
+	answer, err := client.Cancel(ctx, t.TaskID)
+	if w := d.find(t.Ref); w != nil {
+		w.look()
+	}
+	if refusal, ok := errors.AsType[*spoke.Refusal](err); ok && refusal.HTTP == http.StatusConflict {
+		return late(t.TaskID, refusal.Status), nil
+	}
+	if registry.Unreachable(err) {
+		return hub.Cancelled{}, d.offline(ctx, agent, err)
+	}
+	if err != nil {
+		return hub.Cancelled{}, refused(agent, err)
+	}
+	return hub.Cancelled{TaskID: answer.TaskID, Status: answer.Status, Message: answer.Message}, nil
+}
+
+func late(taskID string, s spoke.Status) hub.Cancelled {
+	return hub.Cancelled{TaskID: taskID, Status: s, Message: "Task already " + string(s), Late: true}
+}
+
+// ListAgents implements hub.Door.
+func (d *Desk) ListAgents(ctx context.Context, q hub.AgentsQuery) (hub.AgentList, error) {
+	agents, err := d.registry.List(ctx, q.Tenant)
+	if err != nil {
+		return hub.AgentList{}, err
+	}
+	costs, err := d.costs(ctx, q.Tenant)
+	if err != nil {
+		return hub.AgentList{}, err
+	}
+	list := hub.AgentList{Agents: make([]hub.Agent, len(agents)), TotalCostUSD: total(costs)}
+	var group errgroup.Group
+	group.SetLimit(asked)
+	for i, a := range agents {
+		list.Agents[i] = Public(a, costs[a.ID])
+		if q.Live && a.Online {
+			group.Go(func() error { return d.ask(ctx, a, &list.Agents[i]) })
+		}
+	}
+	return list, group.Wait()
+}
+
+// ask adds what the agent says of itself; one that does not answer says nothing.
+func (d *Desk) ask(ctx context.Context, a store.Agent, into *hub.Agent) error {
+	client, err := d.registry.Client(a)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveWait)
+	defer cancel()
+	info, err := client.Info(ctx)
+	if err != nil {
+		d.log.InfoContext(ctx, "an agent does not say what it does", "agent", a.ID, "error", err)
+		return nil
+	}
+	into.Status = string(info.Status)
+	if info.CurrentTask != nil {
+		into.CurrentTask = info.CurrentTask.TaskID
+		if info.CurrentTask.LastActivity != "" {
+			into.CurrentTask += ", " + info.CurrentTask.LastActivity
+		}
+	}
+	return nil
+}
+
+// Public is what anyone of its tenant may know of an agent.
+func Public(a store.Agent, costUSD float64) hub.Agent {
+	return hub.Agent{
+		ID: a.ID, Name: a.Name, URL: a.URL, Capabilities: a.Capabilities, DefaultCwd: a.DefaultCwd, DefaultModel: a.DefaultModel,
+		BudgetUSD: a.BudgetUSD, IsOnline: a.Online, LastHeartbeat: a.LastHeartbeat, CreatedAt: a.CreatedAt, CostUSD: costUSD,
+	}
+}
+
+// Connect tells how to speak with an agent.
+func (d *Desk) Connect(ctx context.Context, r hub.AgentRef) (hub.Connection, error) {
+	a, err := d.registry.Get(ctx, r.Tenant, r.AgentID)
+	if err != nil {
+		return hub.Connection{}, err
+	}
+	key, err := d.registry.Key(a)
+	return hub.Connection{URL: a.URL, Key: key, Name: a.Name, Online: a.Online, DefaultModel: a.DefaultModel}, err
+}
+
+// Follow returns what a task did from q.After on, as soon as there is something.
+func (d *Desk) Follow(ctx context.Context, q hub.FollowQuery) (hub.Progress, error) {
+	t, err := d.task(ctx, q.TaskRef)
+	if err != nil {
+		return hub.Progress{}, err
+	}
+	if w := d.find(t.Ref); w != nil {
+		return w.follow(ctx, q.After), nil
+	}
+	p := hub.Progress{Next: q.After, Task: told(t, d.online(ctx, t))}
+	if !t.EndedAt.IsZero() {
+		p.Lines, p.Next = []string{hub.Done(p.Task)}, q.After+1
+	}
+	return p, nil
+}
+
+// Completed takes up that an agent says that a task has ended. What came of it is asked of the agent, whose word alone
+// is not enough for a task that is not its own.
+func (d *Desk) Completed(ctx context.Context, agent store.Agent, c spoke.Completion) error {
+	t, err := d.task(ctx, hub.TaskRef{Tenant: agent.Tenant, AgentID: agent.ID, TaskID: c.TaskID})
+	if err != nil {
+		return err
+	}
+	if w := d.find(t.Ref); w != nil {
+		w.look()
+	}
+	return nil
+}
+
+func (d *Desk) task(ctx context.Context, r hub.TaskRef) (store.Task, error) {
+	t, err := d.store.Task(ctx, r)
+	if errors.Is(err, store.ErrNotFound) {
+		return t, fault.New(fault.RequestNotFound, "agent %.64q has no task %.64q; assign_task gave the task's id", r.AgentID, r.TaskID)
+	}
+	return t, err
+}
+
+func (d *Desk) online(ctx context.Context, t store.Task) bool {
+	a, err := d.registry.Get(ctx, t.Tenant, t.AgentID)
+	return err == nil && a.Online
+}
+
+// offline notes that an agent cannot be reached, and says so.
+func (d *Desk) offline(ctx context.Context, a store.Agent, cause error) error {
+	if err := d.registry.Lost(ctx, a); err != nil {
+		return err
+	}
+	return fault.Wrap(cause, fault.Unavailable, "agent %s is offline: it does not answer at %s; try again when list_agents shows it online", a.ID, a.URL)
+}
+
+func told(t store.Task, online bool) hub.Task {
+	return hub.Task{
+		TaskID: t.TaskID, SessionID: t.SessionID, AgentID: t.AgentID, AgentName: t.AgentName, AgentOnline: online, Task: t.Title,
+		Status: t.Status, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.EndedAt, TurnsCompleted: t.Turns,
+		CostUSD: t.CostUSD, LastActivity: t.Activity, Result: t.Result, Error: t.Error, StopReason: t.Stop,
+		FilesModified: t.Files, Notice: t.Notice,
+	}
+}
+
+// merge is a task with what its agent says of it now.
+func merge(t store.Task, now spoke.Task) store.Task {
+	t.TaskID, t.Status, t.Turns, t.CostUSD = now.TaskID, now.Status, now.TurnsCompleted, now.CostUSD
+	t.Result, t.Error, t.Stop, t.Files = now.Result, now.Error, now.StopReason, now.FilesModified
+	t.Notice = ""
+	if now.SessionID != "" {
+		t.SessionID = now.SessionID
+	}
+	if now.LastActivity != "" {
+		t.Activity = now.LastActivity
+	}
+	t.UpdatedAt = time.Now().UTC()
+	return t
+}

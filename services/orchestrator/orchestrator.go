@@ -1,0 +1,215 @@
+// Package orchestrator is the hub of S3: it knows the remote agents, gives them tasks, watches what becomes of these, and
+// counts what they cost. People reach it over HTTP (docs/hub.md), agents of ours over the bus (pkg/hub).
+//
+// One process runs at a time; a second one, as in a rolling deploy, does no harm. Read internal/registry for agents,
+// internal/task for tasks, internal/store for what is kept.
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/api"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/registry"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/task"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/vault"
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sync/errgroup"
+)
+
+// Bus is what an orchestrator uses of a *bus.Bus.
+type Bus interface {
+	registry.Publisher
+	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
+	WatchKeys(ctx context.Context, changed func(bus.KeyRecord), ready func()) error
+	Ready(ctx context.Context) error
+}
+
+// Deps are what an orchestrator works with.
+type Deps struct {
+	Bus         Bus
+	DatabaseURL string // postgres://user:password@host:port/name, sqlite:PATH or sqlite::memory:
+	Secret      []byte // what the keys of agents are sealed with
+	Config      config.Config
+
+	// AuthRequired asks every caller for an API key, checked under Pepper. Without it everybody is auth.Dev: for
+	// development on loopback only.
+	AuthRequired bool
+	Pepper       []byte
+
+	Poll time.Duration // between two looks at all agents; 0 = 10 s
+	Log  *slog.Logger  // nil = the default one
+}
+
+const (
+	defaultPoll    = 10 * time.Second
+	defaultOverlap = 10 * time.Minute
+	maxAnswer      = 64 << 20 // bytes of one task's stream
+)
+
+// Orchestrator is one process of the service. Its methods are safe for concurrent use.
+type Orchestrator struct {
+	bus      Bus
+	store    *store.Store
+	keys     *auth.Keyring // nil = authentication is off
+	registry *registry.Registry
+	desk     *task.Desk
+	api      *api.API
+	log      *slog.Logger
+}
+
+// New opens the database and brings its tables up to date. The caller runs Run, which closes it.
+func New(ctx context.Context, d Deps) (*Orchestrator, error) {
+	if d.Log == nil {
+		d.Log = slog.Default()
+	}
+	if d.Poll == 0 {
+		d.Poll = defaultPoll
+	}
+	safe, err := vault.New(d.Secret)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := keyring(d)
+	if err != nil {
+		return nil, err
+	}
+	client, err := reach(d.Config.Hub)
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(ctx, d.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	r := registry.New(registry.Options{
+		Store: s, Vault: safe, Publisher: d.Bus, HTTP: client, Poll: d.Poll, Log: d.Log,
+		Reserved:     func(id string) bool { _, ok := d.Config.Agents[id]; return ok },
+		OfflineAfter: d.Config.Hub.OfflineAfter.Or(spoke.OfflineAfter), Overlap: d.Config.Hub.Overlap.Or(defaultOverlap),
+	})
+	desk := task.NewDesk(s, r, d.Config.Hub.Budget, d.Log)
+	return &Orchestrator{
+		bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, d.Log), log: d.Log,
+	}, nil
+}
+
+func keyring(d Deps) (*auth.Keyring, error) {
+	if !d.AuthRequired {
+		return nil, nil
+	}
+	issuer, err := auth.NewIssuer(d.Pepper)
+	if err != nil {
+		return nil, fmt.Errorf("authentication is required: %w", err)
+	}
+	return auth.NewKeyring(issuer), nil
+}
+
+// reach returns the client for agents. Each exchange has a time limit of its own, and streams have none.
+func reach(h config.Hub) (*http.Client, error) {
+	allow, err := egress.ParseAllow(h.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("hub.allow: %w", err)
+	}
+	return egress.NewClient(egress.Options{
+		PlainHTTP: h.PlainHTTP, AnyPort: true, Allow: allow, Timeout: egress.NoTimeout, MaxBody: maxAnswer, MaxRedirects: -1,
+	}), nil
+}
+
+// Door is the five operations, for others in this process.
+func (o *Orchestrator) Door() hub.Door { return o.desk }
+
+// Principal is who calls over HTTP, if the key is good for scope: for others that serve HTTP beside the orchestrator.
+func (o *Orchestrator) Principal(r *http.Request, scope auth.Scope) (auth.Principal, error) {
+	return o.api.Principal(r, scope)
+}
+
+// Handler serves /api/agents. Web pages of other origins are refused: nothing here is meant for them.
+func (o *Orchestrator) Handler() http.Handler { return http.NewCrossOriginProtection().Handler(o.api) }
+
+// Server returns an HTTP server for addr.
+func (o *Orchestrator) Server(addr string) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: o.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Limit lets every connection through: whoever reaches the hub has a key.
+func (o *Orchestrator) Limit(l net.Listener) net.Listener { return l }
+
+// Drain has nothing to do: every call here is short.
+func (o *Orchestrator) Drain() {}
+
+// Run looks after agents and tasks and answers questions until ctx is done, and then closes the database.
+func (o *Orchestrator) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return o.registry.Run(ctx) })
+	group.Go(func() error { return o.desk.Run(ctx) })
+	group.Go(func() error { return o.bus.Serve(ctx, hub.Service, o.verbs()) })
+	group.Go(func() error {
+		return o.bus.Serve(ctx, hub.FollowService, map[string]bus.Handler{hub.VerbFollow: verb(o.desk.Follow)})
+	})
+	if o.keys != nil {
+		group.Go(func() error { return o.watchKeys(ctx) })
+	}
+	return errors.Join(group.Wait(), o.store.Close())
+}
+
+func (o *Orchestrator) verbs() map[string]bus.Handler {
+	return map[string]bus.Handler{
+		hub.VerbAssignTask:  verb(o.desk.AssignTask),
+		hub.VerbCheckStatus: verb(o.desk.CheckStatus),
+		hub.VerbGetResult:   verb(o.desk.GetResult),
+		hub.VerbCancelTask:  verb(o.desk.CancelTask),
+		hub.VerbListAgents:  verb(o.desk.ListAgents),
+		hub.VerbConnect:     verb(o.desk.Connect),
+	}
+}
+
+// verb decodes a question.
+func verb[Q, A any](answer func(context.Context, Q) (A, error)) bus.Handler {
+	return func(ctx context.Context, question []byte) (any, error) {
+		var q Q
+		if err := json.Unmarshal(question, &q); err != nil {
+			return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the question is not JSON of the form that pkg/hub tells")
+		}
+		return answer(ctx, q)
+	}
+}
+
+func (o *Orchestrator) watchKeys(ctx context.Context) error {
+	retry := time.NewTicker(time.Second)
+	defer retry.Stop()
+	for ctx.Err() == nil {
+		err := o.bus.WatchKeys(ctx, func(k bus.KeyRecord) { o.keys.Put(auth.Record(k)) }, o.keys.Loaded)
+		if ctx.Err() == nil {
+			o.log.WarnContext(ctx, "API keys are not watched; trying again", "error", err)
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// Ready reports why the orchestrator cannot do its work, or nil.
+func (o *Orchestrator) Ready(ctx context.Context) error {
+	if o.keys != nil && !o.keys.Ready() {
+		return errors.New("the API keys are not loaded yet")
+	}
+	return errors.Join(o.bus.Ready(ctx), o.store.Ready(ctx))
+}
