@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +18,30 @@ var wire = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true)
 // timestamp is RFC 3339 with exactly six digits of a second: times of one length sort as text, and microseconds show
 // what the way from the writer to a reader costs.
 const timestamp = "2006-01-02T15:04:05.000000Z"
+
+// appendTime appends t as timestamp has it, in a third of the time that it takes to follow a layout.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(dst, timestamp)
+	}
+	hour, minute, second := t.Clock()
+	micros := t.Nanosecond() / 1000
+	dst = append(appendPair(appendPair(dst, year/100), year%100), '-')
+	dst = append(appendPair(dst, int(month)), '-')
+	dst = append(appendPair(dst, day), 'T')
+	dst = append(appendPair(dst, hour), ':')
+	dst = append(appendPair(dst, minute), ':')
+	dst = append(appendPair(dst, second), '.')
+	dst = appendPair(appendPair(appendPair(dst, micros/10_000), micros/100%100), micros%100)
+	return append(dst, 'Z')
+}
+
+// appendPair appends two digits.
+func appendPair(dst []byte, n int) []byte {
+	return append(dst, byte('0'+n/10), byte('0'+n%10)) //nolint:gosec // n is below 100
+}
 
 // Encode returns e as one line of JSON without a line break. It fails only for a body that cannot be JSON, such as
 // invalid UTF-8 in a raw value.
@@ -42,8 +68,7 @@ func Append(dst []byte, e Event) ([]byte, error) {
 	}
 	line = appendString(append(line, `,"requestId":`...), e.RequestID)
 	line = append(line, `,"timestamp":"`...)
-	line = e.Time.UTC().AppendFormat(line, timestamp)
-	line = append(line, '"')
+	line = append(appendTime(line, e.Time), '"')
 	if whole, ok := appendDelta(line, e.Body); ok {
 		return append(whole, '}'), nil
 	}
@@ -103,12 +128,25 @@ func appendMember(dst []byte, name, value string) []byte {
 
 // appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
+	if isPlain(s) {
+		return append(append(append(dst, '"'), s...), '"')
+	}
 	if strings.IndexByte(s, lineSeparatorByte) >= 0 {
 		quoted, _ := json.Marshal(s, wire, jsontext.AllowInvalidUTF8(true)) // a string fails only for invalid UTF-8
 		return append(dst, quoted...)
 	}
 	dst, _ = jsontext.AppendQuote(dst, s) // likewise
 	return dst
+}
+
+// isPlain reports whether s stands in JSON as it is. Ids do, and most of what a model says.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // lineSeparatorByte begins U+2028 and U+2029, which the encoder must escape, and some harmless characters.

@@ -109,6 +109,15 @@ type AgentSession struct {
 	Extra     jsontext.Value `json:",embed"`
 }
 
+// Subagent is an event of an agent that this one has called: what happens in the request that the call has made shows in
+// this one too, nested under the call, and nested deeper where that agent calls others.
+type Subagent struct {
+	ToolCallID string         `json:"toolCallId"` // of the call
+	AgentID    string         `json:"agentId"`    // who was called
+	Inner      jsontext.Value `json:"inner"`      // the event as it stands in its own log, envelope and all
+	Extra      jsontext.Value `json:",embed"`
+}
+
 // ToolOutput is what the model reads of a tool's result. Clients get [ToolResult] instead.
 type ToolOutput struct {
 	ToolCallID string         `json:"toolCallId"`
@@ -145,6 +154,7 @@ func (u Unknown) Name() Name   { return u.Event }
 
 func (AgentSession) Name() Name      { return NameAgentSession }
 func (ContextCompressed) Name() Name { return NameContextCompressed }
+func (Subagent) Name() Name          { return NameSubagent }
 
 func (Input) sealed()       {}
 func (Claim) sealed()       {}
@@ -159,3 +169,4 @@ func (Unknown) sealed()     {}
 
 func (AgentSession) sealed()      {}
 func (ContextCompressed) sealed() {}
+func (Subagent) sealed()          {}

@@ -34,6 +34,8 @@ const (
 	NameCustom      Name = "custom"
 
 	NameContextCompressed Name = "context_compressed"
+
+	NameSubagent Name = "subagent" // an event of an agent that this one has called
 )
 
 // What only models and runners read. It never leaves the services.
@@ -66,6 +68,7 @@ var decoders = map[Name]func(jsontext.Value) (Body, error){
 	NameSummary:      as[Summary],
 
 	NameContextCompressed: as[ContextCompressed],
+	NameSubagent:          as[Subagent],
 	NameAgentSession:      as[AgentSession],
 }
 

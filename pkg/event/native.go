@@ -199,7 +199,20 @@ type ContinuationAction struct {
 	ArgsHash   string         `json:"argsHash,omitempty"` // an approval is for these arguments and no others
 	Question   string         `json:"question,omitempty"` // what the user is asked
 	Again      bool           `json:"again,omitzero"`     // the call has run, and nobody knows to what end: an approval runs it again
-	Extra      jsontext.Value `json:",embed"`
+
+	// Agent is set where an agent asks that this one has called. ToolCallID is then that of the call of the agent, and what
+	// stands behind it is about the call that the other agent makes.
+	Agent *AskingAgent   `json:"agent,omitempty"`
+	Extra jsontext.Value `json:",embed"`
+}
+
+// AskingAgent is an agent that was called and asks for an action. Its own log has the action under another id.
+type AskingAgent struct {
+	AgentID    string `json:"agentId"`
+	RequestID  string `json:"requestId"`
+	ThreadID   string `json:"threadId"`
+	ActionID   string `json:"actionId"`
+	ToolCallID string `json:"toolCallId,omitempty"`
 }
 
 func (Metadata) Name() Name     { return NameMetadata }
