@@ -168,12 +168,19 @@ func (c checker) gateway(g Gateway) {
 	if name := g.Sessions.Agent; name != "" && !id.Valid(name) {
 		c.report("gateway.sessions.agent", "%q cannot be the name of an agent", name)
 	}
+	for tenant := range g.Sessions.Workspaces {
+		if !id.Valid(tenant) {
+			c.report(join("gateway.sessions.workspaces", tenant), "no tenant can have this name: one is ^[A-Za-z0-9_-]{1,64}$")
+		}
+	}
 	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
 	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
 	atLeastZero(c, "gateway.limits.connections", g.Limits.Connections)
 	atLeastZero(c, "gateway.limits.streams", g.Limits.Streams)
 	atLeastZero(c, "gateway.limits.replays", g.Limits.Replays)
 	atLeastZero(c, "gateway.limits.bodyTime", g.Limits.BodyTime)
+	atLeastZero(c, "gateway.limits.sendTime", g.Limits.SendTime)
+	atLeastZero(c, "gateway.limits.idleTime", g.Limits.IdleTime)
 	atLeastZero(c, "gateway.rateLimit.requests", g.RateLimit.Requests)
 	atLeastZero(c, "gateway.rateLimit.per", g.RateLimit.Per)
 	atLeastZero(c, "gateway.rateLimit.burst", g.RateLimit.Burst)

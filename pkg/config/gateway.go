@@ -1,5 +1,7 @@
 package config
 
+import "reflect"
+
 // Gateway bounds what clients may do.
 type Gateway struct {
 	CORS          []string `yaml:"cors"`          // allowed origins; none = no cross-origin use
@@ -19,9 +21,12 @@ type Sessions struct {
 	Agent     string `yaml:"agent"`     // of sessions that name none; default demo
 	Exclusive bool   `yaml:"exclusive"` // no new session while another one of the tenant runs
 	MaxBody   int64  `yaml:"maxBody"`   // bytes of a query, which may bring images; default: gateway.maxBody
-	Workspace string `yaml:"workspace"` // folder that people of all tenants pick files from, by name; none = there is nothing to pick
-	UI        string `yaml:"ui"`        // Tarko's user interface, an HTML file or the folder of one, served under /; none = no page
+	// Workspaces are the folders, by tenant, that the tenant's people pick files from, by name; none = there is nothing to pick.
+	Workspaces map[string]string `yaml:"workspaces"`
+	UI         string            `yaml:"ui"` // Tarko's user interface, an HTML file or the folder of one, served under /; none = no page
 }
+
+func (s Sessions) isZero() bool { return reflect.ValueOf(s).IsZero() }
 
 // Rate is a number of requests in a time.
 type Rate struct {
@@ -36,4 +41,6 @@ type Crowd struct {
 	Streams     int      `yaml:"streams"`     // open streams of one principal; default 1000, and without keys any number
 	Replays     int      `yaml:"replays"`     // streams that read old events from storage at one time; default 64
 	BodyTime    Duration `yaml:"bodyTime"`    // for a client to send a body; default 30s
+	SendTime    Duration `yaml:"sendTime"`    // for a client to take a message of a WebSocket; default 15s
+	IdleTime    Duration `yaml:"idleTime"`    // of a WebSocket that has joined no session and says nothing; default 2m
 }

@@ -93,7 +93,7 @@ func (c Config) With(file Config) Config {
 
 func (g Gateway) isZero() bool {
 	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 &&
-		g.Limits == Crowd{} && g.Sessions == Sessions{}
+		g.Limits == Crowd{} && g.Sessions.isZero()
 }
 
 func merged[V any](base, over map[string]V) map[string]V {

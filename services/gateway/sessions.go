@@ -31,16 +31,20 @@ func speech() sessions.Speech {
 
 // newSessions returns the routes of Tarko's server, and of the page in front of them.
 func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Logs) ([]api.Mount, error) {
-	folder, err := workspace.Open(d.Config.Gateway.Sessions.Workspace)
-	if err != nil {
-		return nil, fmt.Errorf("gateway.sessions.workspace: %w", err)
+	folders := map[string]*workspace.Workspace{}
+	for tenant, dir := range d.Config.Gateway.Sessions.Workspaces {
+		folder, err := workspace.Open(dir)
+		if err != nil {
+			return nil, fmt.Errorf("gateway.sessions.workspaces.%s: %w", tenant, err)
+		}
+		folders[tenant] = folder
 	}
 	page, err := frontend.Open(d.Config.Gateway.Sessions.UI)
 	if err != nil {
 		return nil, fmt.Errorf("gateway.sessions.ui: %w", err)
 	}
 	s, err := sessions.New(sessions.Deps{
-		Bus: d.Bus, History: d.History, Guard: guard, Desk: desk, Logs: logs, Speech: speech(), Workspace: folder,
+		Bus: d.Bus, History: d.History, Guard: guard, Desk: desk, Logs: logs, Speech: speech(), Workspaces: folders,
 		Page: page, Config: d.Config, Build: build(),
 	})
 	if err != nil {

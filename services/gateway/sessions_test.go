@@ -80,7 +80,7 @@ func TestTheWorkspaceIsSeenByNameAndNothingOutsideIt(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Sessions.Workspace = dir })
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Sessions.Workspaces = map[string]string{"default": dir} })
 	_, id := b.accepted(hello)
 	files := b.get("/api/v1/workspace/files?sessionId=" + id + "&path=/")
 	if files.status != http.StatusOK || !strings.Contains(files.body, `"path":"/notes.md"`) || strings.Contains(files.body, "link") || strings.Contains(files.body, dir) {
@@ -94,6 +94,25 @@ func TestTheWorkspaceIsSeenByNameAndNothingOutsideIt(t *testing.T) {
 	want := `{"results":[{"path":"notes.md","exists":true,"type":"file"},{"path":"link","exists":false},{"path":"../x","exists":false}]}` + "\n"
 	if checked.body != want {
 		t.Errorf("got %s, want %s", checked.body, want)
+	}
+}
+
+func TestAWorkspaceIsItsTenants(t *testing.T) {
+	t.Parallel()
+	dirs := map[string]string{"acme": t.TempDir(), "globex": t.TempDir()}
+	for tenant, dir := range dirs {
+		if err := os.WriteFile(filepath.Join(dir, "plan-of-"+tenant), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := start(t, withKeys, func(d *gateway.Deps) { d.Config.Gateway.Sessions.Workspaces = dirs })
+	for tenant, want := range map[string]string{"acme": "plan-of-acme", "globex": "plan-of-globex", "initech": ""} {
+		key, _ := b.key(tenant, "alice")
+		id := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+key).header.Get("X-Thread-Id")
+		found := b.get("/api/v1/workspace/search?q=plan&sessionId="+id, "Authorization", "Bearer "+key)
+		if n := strings.Count(found.body, `"name":"plan-of`); found.status != http.StatusOK || !strings.Contains(found.body, want) || n != min(len(want), 1) {
+			t.Errorf("%s: got %d %s, want %q alone", tenant, found.status, found.body, want)
+		}
 	}
 }
 

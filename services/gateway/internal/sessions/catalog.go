@@ -39,7 +39,7 @@ func (s *Sessions) postCreate(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(made), []jsontext.Value{}})
+	return c.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(c, made), []jsontext.Value{}})
 }
 
 // catalog is the answer of getSessions.
@@ -67,7 +67,7 @@ func (s *Sessions) getSessions(c *api.Call) error {
 			return err
 		}
 		for _, t := range page.Sessions {
-			all.Sessions = append(all.Sessions, s.info(asSession(t)))
+			all.Sessions = append(all.Sessions, s.info(c, asSession(t)))
 		}
 		if all.NextCursor = page.NextCursor; all.NextCursor == "" {
 			break
@@ -100,7 +100,7 @@ func (s *Sessions) getDetails(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]info{"session": s.info(asSession(told))})
+	return c.Reply(http.StatusOK, map[string]info{"session": s.info(c, asSession(told))})
 }
 
 // postUpdate merges an object into a session's metadata.

@@ -217,7 +217,7 @@ func (s *Sessions) getLatest(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, latest{noted.ThreadID, s.info(noted), events})
+	return c.Reply(http.StatusOK, latest{noted.ThreadID, s.info(c, noted), events})
 }
 
 // getEventStream streams a session, query after query, until the client leaves or the session is deleted (S0, React

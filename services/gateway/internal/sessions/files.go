@@ -36,7 +36,7 @@ func (s *Sessions) getFiles(c *api.Call) error {
 	if _, err := s.mustFind(c, c.Query().Get("sessionId")); err != nil {
 		return err
 	}
-	entry, err := s.Workspace.Look(c.Query().Get("path"))
+	entry, err := s.workspace(c).Look(c.Query().Get("path"))
 	if errors.Is(err, workspace.ErrNotFound) {
 		return c.Reply(http.StatusNotFound, failure{"Path not found"})
 	}
@@ -53,6 +53,14 @@ func (s *Sessions) getFiles(c *api.Call) error {
 		files = append(files, file{e.Name, e.Kind == workspace.Directory, e.Size, e.Modified, rooted(e.Path)})
 	}
 	return c.Reply(http.StatusOK, listing{Type: entry.Kind, Path: rooted(entry.Path), Files: &files})
+}
+
+// workspace is that of the caller's tenant; an empty one where it has none.
+func (s *Sessions) workspace(c *api.Call) *workspace.Workspace {
+	if own, ok := s.Workspaces[c.Principal().Tenant]; ok {
+		return own
+	}
+	return new(workspace.Workspace)
 }
 
 // rooted is a path as clients see it: the workspace is their root, wherever it lies on this machine.
@@ -83,7 +91,7 @@ func (s *Sessions) getSearch(c *api.Call) error {
 	default:
 		return invalid("type must be file, directory or all")
 	}
-	found, err := s.Workspace.Search(c.Context(), values.Get("q"), kind)
+	found, err := s.workspace(c).Search(c.Context(), values.Get("q"), kind)
 	if err != nil {
 		return err
 	}
@@ -121,7 +129,7 @@ func (s *Sessions) postValidate(c *api.Call) error {
 	}
 	results := make([]verdict, 0, len(*in.Paths))
 	for _, name := range *in.Paths {
-		entry, err := s.Workspace.Look(name)
+		entry, err := s.workspace(c).Look(name)
 		if err != nil && !errors.Is(err, workspace.ErrNotFound) {
 			return err
 		}

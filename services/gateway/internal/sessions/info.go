@@ -5,6 +5,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -38,7 +39,8 @@ type agentInfo struct {
 // metadataVersion is that of Tarko's clients.
 const metadataVersion = 1
 
-func (s *Sessions) info(n command.Session) info {
+// info is what a caller reads of a session of its tenant.
+func (s *Sessions) info(c *api.Call, n command.Session) info {
 	m := metadata{
 		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: n.Metadata,
 		AgentInfo: agentInfo{n.AgentID, millis(n.CreatedAt)},
@@ -48,7 +50,7 @@ func (s *Sessions) info(n command.Session) info {
 	}
 	return info{
 		ID: n.ThreadID, CreatedAt: millis(n.CreatedAt), UpdatedAt: millis(n.UpdatedAt),
-		Workspace: s.Workspace.Name(), Metadata: m, UserID: n.Owner,
+		Workspace: s.workspace(c).Name(), Metadata: m, UserID: n.Owner,
 	}
 }
 

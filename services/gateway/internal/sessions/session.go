@@ -99,7 +99,7 @@ func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Sess
 		}
 		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, bus.SessionRecord{Session: before, Sequence: found.record.Sequence})
 		if err == nil {
-			return s.info(written.Session), nil
+			return s.info(c, written.Session), nil
 		}
 		if !errors.Is(err, bus.ErrConflict) {
 			return info{}, access.Unavailable(err)

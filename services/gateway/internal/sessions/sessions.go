@@ -22,16 +22,16 @@ import (
 
 // Deps are what sessions are answered from. Every member is needed, except where it says otherwise.
 type Deps struct {
-	Bus       *bus.Bus
-	History   query.Client
-	Guard     *access.Guard
-	Desk      *accept.Desk
-	Logs      *stream.Logs
-	Speech    Speech
-	Workspace *workspace.Workspace
-	Page      *frontend.Page // that shares are shown with; nil = a plain one
-	Config    config.Config
-	Build     Build
+	Bus        *bus.Bus
+	History    query.Client
+	Guard      *access.Guard
+	Desk       *accept.Desk
+	Logs       *stream.Logs
+	Speech     Speech
+	Workspaces map[string]*workspace.Workspace // by tenant
+	Page       *frontend.Page                  // that shares are shown with; nil = a plain one
+	Config     config.Config
+	Build      Build
 }
 
 // Sessions answers for all sessions. It is safe for concurrent use.

@@ -64,7 +64,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 	if events.HasMore {
 		return fault.New(fault.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
-	html, err := s.render(s.info(noted), events.Events)
+	html, err := s.render(s.info(c, noted), events.Events)
 	if err != nil {
 		return err
 	}

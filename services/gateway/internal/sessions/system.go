@@ -36,7 +36,7 @@ func (s *Sessions) getOptions(c *api.Call) error {
 	agent := s.Config.Agents[s.agent]
 	o := agentOptions{
 		Name: s.agent, Description: agent.Description, Tools: agent.Tools, Agents: s.agents,
-		Workspace: s.Workspace.Name(), WorkspaceName: s.Workspace.Name(),
+		Workspace: s.workspace(c).Name(), WorkspaceName: s.workspace(c).Name(),
 	}
 	if agent.Model != "" {
 		o.Model = &command.Model{Provider: agent.Backend, ID: agent.Model}
