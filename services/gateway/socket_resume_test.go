@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/coder/websocket"
@@ -222,6 +224,57 @@ func TestSocketWhoReadsLaterReadsAll(t *testing.T) {
 	want, got := quick.ends(1), slow.ends(1)
 	if ids(got) != ids(want) || len(got) < parts {
 		t.Errorf("got %d events, want %d", len(got), len(want))
+	}
+}
+
+// TestSocketWhoTakesNothingIsLetGo lets a client read nothing until the gateway gives up: then its place is free.
+func TestSocketWhoTakesNothingIsLetGo(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) {
+		d.Config.Gateway.Limits.SendTime, d.Config.Gateway.Limits.Streams = config.Duration(300*time.Millisecond), 1
+	})
+	id := b.session()
+	deaf := b.dial("")
+	deaf.join(id, "")
+	w := b.asked(id, "hi")
+	b.emit(w, event.Text{Block: event.Block{BlockID: "b0", Stage: event.Start}})
+	chunk := strings.Repeat("x", 200<<10)
+	for range 100 {
+		b.emit(w, event.Text{Block: event.Block{BlockID: "b0", Stage: event.Delta}, Delta: chunk})
+	}
+	b.emit(w, done())
+	b.eventually("the place is free", func() bool {
+		p, _ := b.tryDial("", nil)
+		return p != nil
+	})
+	deaf.conn.SetReadLimit(1 << 20)
+	for {
+		text, err := deaf.raw()
+		if err != nil {
+			return
+		}
+		if strings.Contains(string(text), `"agent_run_end"`) {
+			t.Fatal("who took nothing has got all of it")
+		}
+	}
+}
+
+func TestSocketThatIsIdleIsClosed(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Limits.IdleTime = config.Duration(300 * time.Millisecond) })
+	member, left, silent := b.dial(""), b.dial(""), b.dial("")
+	id := b.session()
+	member.join(id, "")
+	left.join(id, "")
+	left.say(`{"type":"leave_session","sessionId":"` + id + `"}`)
+	for who, p := range map[string]*peer{"who says nothing": silent, "who has left": left} {
+		if bye := p.closed(); bye.Code != websocket.StatusGoingAway || !strings.Contains(bye.Reason, "no session was joined") {
+			t.Errorf("%s is told %+v, want 1001", who, bye)
+		}
+	}
+	member.say(`{"type":"ping"}`)
+	if m := member.hear(); m.Type != "pong" {
+		t.Errorf("who has joined may be silent: got %+v", m)
 	}
 }
 

@@ -23,13 +23,15 @@ type limits struct {
 	guesses  state.Limit   // wrong keys from an address
 	body     int64         // bytes
 	bodyTime time.Duration // for a client to send it
+	sendTime time.Duration // for a client to take a message of a WebSocket
 	streams  int           // open at once, of a principal; 0 = no limit
 	replays  int           // streams that read storage at one time
 }
 
 func newLimits(g config.Gateway, authenticated bool) limits {
 	l := limits{
-		body: 512 << 10, bodyTime: g.Limits.BodyTime.Or(30 * time.Second), streams: g.Limits.Streams, replays: 64,
+		body: 512 << 10, bodyTime: g.Limits.BodyTime.Or(30 * time.Second), sendTime: g.Limits.SendTime.Or(15 * time.Second),
+		streams: g.Limits.Streams, replays: 64,
 		guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60},
 	}
 	if g.MaxBody > 0 {

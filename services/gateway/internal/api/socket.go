@@ -26,7 +26,6 @@ import (
 
 // Limits of a WebSocket.
 const (
-	sendTime    = 15 * time.Second // for a client to take a message
 	pongTime    = 30 * time.Second // to answer a ping; what is being answered holds up the answer, answerWithin at most
 	closeTime   = 5 * time.Second  // to answer when it is closed
 	maxControls = 100              // pings and pongs of the client between two heartbeats
@@ -199,7 +198,7 @@ func (s *Socket) Admit(ctx context.Context) error {
 
 // Send sends a message. When the client does not take it in time, or is gone, the socket ends.
 func (s *Socket) Send(ctx context.Context, text []byte) error {
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTime) // not ctx: half a message would be the last
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.api.limits.sendTime) // not ctx: half a message would be the last
 	defer cancel()
 	err := s.conn.Write(patient, websocket.MessageText, text)
 	if err != nil {

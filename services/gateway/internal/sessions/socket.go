@@ -15,7 +15,6 @@ import (
 // Limits of a WebSocket.
 const (
 	maxJoined  = 32               // sessions
-	idleTime   = 2 * time.Minute  // without a session and without a word
 	answerTime = 15 * time.Second // for what a message asks
 	maxType    = 40               // bytes of a type that an answer repeats
 )
@@ -62,7 +61,7 @@ const (
 // listen answers the client until the socket ends.
 func (t *talk) listen(ctx context.Context) error {
 	for {
-		idle := idleTime
+		idle := t.Config.Gateway.Limits.IdleTime.Or(2 * time.Minute)
 		if t.count() > 0 {
 			idle = 0
 		}
