@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Accepted is a request as the gateway took it, written once on agentbus.accept.<tenant>.<requestId> before anything
+// Accepted is a request as the gateway took it, or the tool-executor where an agent calls another, written once on agentbus.accept.<tenant>.<requestId> before anything
 // runs. With an idempotency key the requestId derives from the key, so this record is also the key's memory.
 type Accepted struct {
 	Tenant    string             `json:"tenant"`
@@ -19,7 +19,16 @@ type Accepted struct {
 	Owner     string             `json:"owner"` // subject of the principal
 	Request   event.AgentRequest `json:"request"`
 	BodyHash  string             `json:"bodyHash,omitempty"` // of the client's body, to recognise a retry
+	Caller    *Caller            `json:"caller,omitempty"`   // the call of an agent that made the request; nil = a client did
 	At        time.Time          `json:"at"`
+}
+
+// Caller is the call of a tool by which an agent calls another one.
+type Caller struct {
+	RequestID  string   `json:"requestId"`
+	ThreadID   string   `json:"threadId"`
+	ToolCallID string   `json:"toolCallId"`
+	Agents     []string `json:"agents"` // those that wait for this one, the outermost first
 }
 
 // Thread is the newest record on agentbus.thread.<tenant>.<threadId>. Each request on the thread appends one by

@@ -81,9 +81,11 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 		}
 		c.ownTool(fmt.Sprintf("%s.tools[%d]", path, i), t)
 	}
+	c.agentTools(path, name, a)
 	for t, approval := range a.Approval {
 		c.approval(join(join(path, "approval"), t), approval)
-		if t != AnyTool && !slices.Contains(a.Tools, t) {
+		called, _ := AgentOfTool(t)
+		if t != AnyTool && !slices.Contains(a.Tools, t) && !slices.Contains(a.Agents, called) {
 			c.report(join(join(path, "approval"), t), "%q is none of this agent's tools; %s", t, cure(t, append(slices.Clone(a.Tools), AnyTool)))
 		}
 	}
@@ -103,6 +105,10 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	atLeastZero(c, join(path, "limits.turns"), a.Limits.Turns)
 	atLeastZero(c, join(path, "limits.tokens"), a.Limits.Tokens)
 	atLeastZero(c, join(path, "limits.time"), a.Limits.Time)
+	atLeastZero(c, join(path, "limits.depth"), a.Limits.Depth)
+	if !(a.Limits.Cost >= 0) { // also finds NaN
+		c.report(join(path, "limits.cost"), "must not be negative; leave it out for no limit")
+	}
 	atLeastZero(c, join(path, "contextWindow"), a.ContextWindow)
 	if !(a.CompressAt >= 0 && a.CompressAt <= 1) { // also finds NaN
 		c.report(join(path, "compressAt"), "must be a share of the context window from 0 to 1, such as 0.8")

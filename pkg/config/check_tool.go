@@ -52,6 +52,21 @@ func (c checker) tool(path, name string, t Tool, tools []string) {
 	}
 }
 
+// agentTools checks the agents that an agent may call. That they exist is known where all agents are: see [Config.Callable].
+func (c checker) agentTools(path, name string, a Agent) {
+	for i, called := range a.Agents {
+		at := fmt.Sprintf("%s.agents[%d]", path, i)
+		switch {
+		case !id.Valid(AgentTool(called)):
+			c.report(at, "the name of an agent that others call has at most %d letters, digits, _ and -", id.MaxLength-len(agentPrefix))
+		case called == name:
+			c.report(at, "an agent cannot call itself; remove it")
+		case slices.Contains(a.Agents[:i], called):
+			c.report(at, "agent %q is in the list twice; remove one", called)
+		}
+	}
+}
+
 func (c checker) approval(path string, a tool.Approval) {
 	if a != "" {
 		c.oneOf(path, "approval", string(a), []string{string(tool.ApprovalAlways), string(tool.ApprovalNever)})

@@ -5,6 +5,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/tool"
@@ -27,6 +28,7 @@ type Agent struct {
 	Model         string       `yaml:"model"`
 	System        string       `yaml:"system"`
 	Tools         []string     `yaml:"tools"`       // names of server tools that the model may call
+	Agents        []string     `yaml:"agents"`      // names of agents that the model may call as tools
 	ClientTools   []ClientTool `yaml:"clientTools"` // tools that the client runs
 	Approval      Approvals    `yaml:"approval"`    // by tool, before what the tool says; "*" = every tool that is not named
 	AskUser       bool         `yaml:"askUser"`     // lets the model ask the user a question
@@ -65,11 +67,21 @@ func (a Approvals) Of(name string, fallback tool.Approval) tool.Approval {
 	return fallback
 }
 
-// Limits bound one request.
+// AgentTool is the name of the tool by which the models of other agents call an agent.
+func AgentTool(name string) string { return agentPrefix + name }
+
+// AgentOfTool is the agent that a tool calls, if it calls one.
+func AgentOfTool(tool string) (name string, ok bool) { return strings.CutPrefix(tool, agentPrefix) }
+
+const agentPrefix = "agent__"
+
+// Limits bound one request, and the requests of agents that it calls with it.
 type Limits struct {
 	Turns  int      `yaml:"turns"`  // default 20
 	Tokens int64    `yaml:"tokens"` // input and output together; 0 = no limit
+	Cost   float64  `yaml:"cost"`   // US dollars, where prices are known; 0 = no limit
 	Time   Duration `yaml:"time"`   // default 10m
+	Depth  int      `yaml:"depth"`  // how many levels of agents may stand below this one; default 3
 }
 
 // ClientTool is a tool that runs on the client's side.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 )
 
 // MaxSize is the largest file that is read, in bytes.
@@ -32,7 +33,11 @@ func Load(path string, base Config, known Known) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return base.With(file), nil
+	whole := base.With(file)
+	if err := whole.Callable(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return whole, nil
 }
 
 func read(path string) ([]byte, error) {
@@ -89,6 +94,19 @@ func (c Config) With(file Config) Config {
 		c.Hub = file.Hub
 	}
 	return c
+}
+
+// Callable reports which agent calls one that there is not, nil when there is none: an agent of a file may call one of
+// those that it is added to.
+func (c Config) Callable() error {
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		for _, called := range c.Agents[name].Agents {
+			if _, ok := c.Agents[called]; !ok {
+				return fmt.Errorf("agents.%s.agents: unknown agent %q; %s", name, called, cure(called, slices.Collect(maps.Keys(c.Agents))))
+			}
+		}
+	}
+	return nil
 }
 
 func (g Gateway) isZero() bool {

@@ -291,6 +291,22 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"files: {shared: true}\n",
 			`1:1: files: has no root; add the folder that the file tools may use`,
 		},
+		"an agent that calls itself": {
+			"agents:\n  a: {backend: scripted, agents: [a]}\n",
+			`2:35: agents.a.agents[0]: an agent cannot call itself; remove it`,
+		},
+		"an agent that is called twice": {
+			"agents:\n  a: {backend: scripted, agents: [b, b]}\n",
+			`2:38: agents.a.agents[1]: agent "b" is in the list twice; remove one`,
+		},
+		"an agent with a name that cannot be that of a tool": {
+			"agents:\n  a: {backend: scripted, agents: [" + strings.Repeat("b", 58) + "]}\n",
+			`2:35: agents.a.agents[0]: the name of an agent that others call has at most 57 letters, digits, _ and -`,
+		},
+		"a cost below zero": {
+			"agents:\n  a: {backend: scripted, limits: {cost: -0.5}}\n",
+			`2:35: agents.a.limits.cost: must not be negative; leave it out for no limit`,
+		},
 		"an approval of another agent's tool": {
 			"agents:\n  a: {backend: scripted, tools: [clock], approval: {echo: always}}\n",
 			`2:53: agents.a.approval.echo: "echo" is none of this agent's tools; use one of *, clock`,
@@ -342,6 +358,22 @@ func TestParseNamesEveryMistake(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", err, test.want)
 			}
 		})
+	}
+}
+
+func TestAnAgentCallsAgentsThatThereAre(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	base := config.Config{Agents: map[string]config.Agent{"demo": {Backend: "scripted"}}}
+	for called, want := range map[string]string{"demo": "", "dmo": `unknown agent "dmo"; did you mean "demo"?`} {
+		text := "agents: {lead: {backend: scripted, agents: [" + called + "], approval: {agent__" + called + ": always}}}"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(file, base, known)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", called, err, want)
+		}
 	}
 }
 
