@@ -35,7 +35,7 @@ func layers() []layer {
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
 		{"pkg/command", []string{"pkg/event", "pkg/fault"}, nil, "records speak of events and nothing else"},
-		{"pkg/hub", []string{"pkg/fault", "pkg/spoke", "pkg/tool"}, nil, "what is asked of the orchestrator is told as tools too"},
+		{"pkg/hub", []string{"pkg/egress", "pkg/fault", "pkg/spoke", "pkg/tool"}, nil, "what is asked of the orchestrator is told as tools too"},
 		{"pkg/query", []string{"pkg/command", "pkg/event", "pkg/fault"}, nil, "questions speak of events and records"},
 
 		// Doors know none of their implementations, implementations know none of each other.
@@ -46,6 +46,8 @@ func layers() []layer {
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/fault", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
+		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hub", "pkg/spoke"), nil,
+			"it speaks with the hub and its agents, and knows no other implementation"},
 		{"pkg/backend/*", and("pkg/backend/internal/...", "pkg/sse"), nil,
 			"an implementation knows its door and no other implementation"},
 		{"services/gateway/internal/dialect", and("pkg/sse"), nil, "a door does not know who stands behind it"},

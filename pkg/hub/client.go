@@ -1,6 +1,14 @@
 package hub
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// ErrSilent says that the orchestrator itself gave no answer: whoever can, asks again.
+var ErrSilent = errors.New("the orchestrator does not answer")
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one.
 type Asker interface {
@@ -53,5 +61,9 @@ func (c Client) Follow(ctx context.Context, q FollowQuery) (Progress, error) {
 func ask[A any](ctx context.Context, bus Asker, service, verb string, question any) (A, error) {
 	var answer A
 	err := bus.Ask(ctx, service, verb, question, &answer)
+	// A fault that came from the other side has left its cause there.
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == fault.Unavailable && f.Unwrap() != nil {
+		err = errors.Join(ErrSilent, err)
+	}
 	return answer, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/spoke"
@@ -57,7 +56,6 @@ type Deps struct {
 const (
 	defaultPoll    = 10 * time.Second
 	defaultOverlap = 10 * time.Minute
-	maxAnswer      = 64 << 20 // bytes of one task's stream
 )
 
 // Orchestrator is one process of the service. Its methods are safe for concurrent use.
@@ -87,7 +85,7 @@ func New(ctx context.Context, d Deps) (*Orchestrator, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := reach(d.Config.Hub)
+	client, err := hub.Reach(d.Config.Hub.Allow, d.Config.Hub.PlainHTTP)
 	if err != nil {
 		return nil, err
 	}
@@ -115,17 +113,6 @@ func keyring(d Deps) (*auth.Keyring, error) {
 		return nil, fmt.Errorf("authentication is required: %w", err)
 	}
 	return auth.NewKeyring(issuer), nil
-}
-
-// reach returns the client for agents. Each exchange has a time limit of its own, and streams have none.
-func reach(h config.Hub) (*http.Client, error) {
-	allow, err := egress.ParseAllow(h.Allow)
-	if err != nil {
-		return nil, fmt.Errorf("hub.allow: %w", err)
-	}
-	return egress.NewClient(egress.Options{
-		PlainHTTP: h.PlainHTTP, AnyPort: true, Allow: allow, Timeout: egress.NoTimeout, MaxBody: maxAnswer, MaxRedirects: -1,
-	}), nil
 }
 
 // Door is the five operations, for others in this process.
