@@ -42,8 +42,8 @@ func (r *run) calls(ctx context.Context) (waits bool, err error) {
 		return false, err
 	}
 	for _, j := range jobs {
-		if j.again != nil {
-			actions, fresh = append(actions, *j.again), append(fresh, *j.again)
+		if j.action != nil {
+			actions, fresh = append(actions, *j.action), append(fresh, *j.action)
 		}
 	}
 	for _, action := range fresh {
@@ -62,7 +62,7 @@ type job struct {
 	run    *run
 	call   transcript.Call
 	ruling ruling
-	again  *event.Continuation // asks whether to run it again; nil = it has a result
+	action *event.Continuation // what a client must do before it has a result; nil = it has one
 
 	mu      sync.Mutex // the tool may still print when nobody waits for it any more
 	over    bool
@@ -183,6 +183,9 @@ func (j *job) do(ctx context.Context) (Output, error) {
 	if ctx.Err() != nil {
 		return Output{}, context.Cause(ctx)
 	}
+	if agents := j.run.Agents; agents != nil && agents.Has(j.call.Name) {
+		return agents.Call(ctx, j.call.Call, j.ruling.approval, relay{j})
+	}
 	return j.run.Tools.Call(ctx, j.call.Call, j.ruling.approval, j.progress)
 }
 
@@ -207,6 +210,9 @@ func (j *job) cut() {
 // finish writes the result: the output for the model first, for it is what a runner that takes over must not miss.
 func (j *job) finish(ctx context.Context, output Output) error {
 	j.cut()
+	if output.Asks != nil {
+		return j.wait(*output.Asks)
+	}
 	if j.asks(output) {
 		return j.ask()
 	}
@@ -234,10 +240,14 @@ func (j *job) ask() error {
 	if err != nil {
 		return err
 	}
-	j.again = &again
+	j.action = &again
+	return j.giveUp(reasonUnknown)
+}
+
+func (j *job) giveUp(reason string) error {
 	return j.run.journal.discard(transcript.Block{
 		ID: j.blockID, Kind: event.NameToolResult, CallID: j.call.ID, Tool: j.call.Name,
-	}, reasonUnknown)
+	}, reason)
 }
 
 // result writes what a call has emitted, its output, for the model, and the end of its block, for clients.

@@ -46,6 +46,9 @@ type Output struct {
 	Summary string            // what clients see
 	Elapsed time.Duration
 	Events  []event.Custom // what the tool has emitted
+
+	// Asks is what a client must do before the call can end; nil = it has ended. The next request runs it again.
+	Asks *event.Continuation
 }
 
 // Objects stores payloads that are too large for the log.
@@ -119,6 +122,7 @@ type Request struct {
 	Backend backend.Backend
 	Log     Log
 	Tools   Tools
+	Agents  Agents // nil = the agent calls no others
 	Objects Objects
 	Actions Actions
 	Asked   func(ctx context.Context) (*Abort, []Steer)         // what users have asked so far; nil = there is no abort

@@ -80,6 +80,8 @@ func (r *run) action(c transcript.Call, kind event.ContinuationKind, actionID st
 func (r *run) ruleAnswered(c transcript.Call) ruling {
 	action, answer := c.Action, c.Action.Answer
 	switch {
+	case action.Payload.Agent != nil:
+		return ruling{} // it is for the agent that asks to make something of it
 	case action.Payload.Again && answer.Status != event.ActionSuccess:
 		return lapsed(c, "the user did not let it run again"+because(answer.Error))
 	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:

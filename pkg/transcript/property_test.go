@@ -61,6 +61,9 @@ func body(t *rapid.T) event.Body {
 		event.Custom{Type: "x", ToolCallID: call},
 		event.UsageSoFar{Turns: index + 1},
 		event.Claim{Epoch: uint64(index)},
+		event.Subagent{ToolCallID: call, AgentID: "helper", Inner: jsontext.Value(fmt.Sprintf(
+			`{"event":"usage","id":"k-%d","requestId":"req_%s","timestamp":"2026-03-14T09:26:53.589Z","inputTokens":%d,"outputTokens":1,"turns":1}`,
+			index, call, index*10))},
 		event.Done{MessageID: "msg_1", Content: []event.Content{}},
 	}).Draw(t, "body")
 }

@@ -31,7 +31,9 @@ type request struct {
 	calls     int      // of the turn that ended last
 	made      int      // until it ended
 	finish    event.FinishReason
-	usage     event.Usage
+	usage     event.Usage // with that of all agents below
+	below     map[string]*below
+	tried     []Try
 	terminal  event.Name
 	failure   fault.Code
 }
@@ -76,7 +78,7 @@ func (s *State) NextBlock() int { return s.request.nextBlock }
 // Turns counts the request's ended turns.
 func (s *State) Turns() int { return s.request.turns }
 
-// Usage is what the request's ended turns have used.
+// Usage is what the request's ended turns have used, and the agents that it has called.
 func (s *State) Usage() event.Usage { return s.request.usage }
 
 // Answered reports whether the last turn of the request ended without calls, and how: then the answer is complete, unless

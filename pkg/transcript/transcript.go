@@ -71,6 +71,7 @@ func (s *State) fold(e event.Event) {
 		if b.Stage != event.Delta {
 			s.endTurn()
 		}
+		s.try(b)
 		s.block(b.Block, Block{
 			Kind: event.NameToolResult, CallID: b.ToolCallID, Tool: b.Tool, Status: b.Status, Summary: b.Summary,
 			Media: b.Media,
@@ -104,6 +105,8 @@ func (s *State) progress(body event.Body) {
 		if s.summary != nil {
 			s.summary.announced = true
 		}
+	case event.Subagent:
+		r.stalls, r.usage = 0, r.usage.Add(nest(&r.below, b))
 	case event.UsageSoFar:
 		s.counted(b)
 	case event.Error:

@@ -1,0 +1,81 @@
+package transcript
+
+import (
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// below is what is known of the request of an agent that was called.
+type below struct {
+	next  uint64 // place in its log of the first event that is not known
+	ended bool
+	usage event.Usage // its own, and that of all below it
+	below map[string]*below
+}
+
+// nest folds an event of an agent that was called into what is known of all that were, and returns what it used since.
+func nest(all *map[string]*below, b event.Subagent) event.Usage {
+	inner, err := event.Decode(b.Inner)
+	if err != nil {
+		return event.Usage{} // nobody could make anything of it
+	}
+	if *all == nil {
+		*all = make(map[string]*below)
+	}
+	one := (*all)[inner.RequestID]
+	if one == nil {
+		one = new(below)
+		(*all)[inner.RequestID] = one
+	}
+	before := one.usage
+	one.fold(inner)
+	return one.usage.Sub(before)
+}
+
+func (u *below) fold(e event.Event) {
+	if _, n, err := event.ParseCursor(string(e.ID)); err == nil {
+		u.next = max(u.next, n+1)
+	}
+	u.ended = u.ended || event.IsTerminal(e.Body)
+	switch b := e.Body.(type) {
+	case event.UsageSoFar:
+		u.usage = b.Usage
+	case event.Done:
+		u.usage = b.Usage
+	case event.Error:
+		u.count(b.Usage)
+	case event.Aborted:
+		u.count(b.Usage)
+	case event.Subagent:
+		u.usage = u.usage.Add(nest(&u.below, b))
+	default: // says nothing about what it uses
+	}
+}
+
+func (u *below) count(usage *event.Usage) {
+	if usage != nil {
+		u.usage = *usage
+	}
+}
+
+// Below tells how far the log of a request is known which an agent made that was called, and whether it has ended.
+func (s *State) Below(requestID string) (next uint64, ended bool) {
+	if one := s.request.below[requestID]; one != nil {
+		return one.next, one.ended
+	}
+	return 0, false
+}
+
+// Try is a call that the newest request has tried to run.
+type Try struct{ CallID, Tool string }
+
+// Tried lists the calls that the newest request has tried to run, whatever came of them.
+func (s *State) Tried() []Try { return slices.Clone(s.request.tried) }
+
+func (s *State) try(b event.ToolResult) {
+	t := Try{b.ToolCallID, b.Tool}
+	if b.Stage == event.Start && !slices.Contains(s.request.tried, t) {
+		s.request.tried = append(s.request.tried, t)
+	}
+}
