@@ -47,12 +47,13 @@ e2e: ## run the end-to-end suite against separate processes
 	go test -count=1 -timeout 20m ./services/e2e -args -stack=processes
 	go test -count=1 ./services/e2e/browser
 
+# Making inputs small takes a minute each by default, and no new one is tried meanwhile.
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services schemas cmd | sort | while read -r file; do \
 		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
 			echo "fuzz $$target in $$(dirname "$$file")"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "./$$(dirname "$$file")" || exit 1; \
 		done; \
 	done
 

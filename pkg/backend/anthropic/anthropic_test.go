@@ -205,7 +205,7 @@ func TestTakesNothingFromTheEnvironment(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	f.Add(begin + text("hi") + end)
+	backendtest.AddStreams(f, "testdata/streams/*.txtar")
 	f.Add("event: error\ndata: " + problem("overloaded_error", "Overloaded") + "\n\n")
 	f.Fuzz(func(t *testing.T, body string) { backendtest.Any(t, body, replay) })
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,6 +115,22 @@ func Any(t *testing.T, stream string, open func(*http.Client) backend.Model) {
 	_, err := b.Run(t.Context(), backend.Turn{Model: "m"}, func(backend.Chunk) error { return nil })
 	if err != nil && fault.CodeOf(err) != fault.AgentError {
 		t.Errorf("got %v, want %s", err, fault.AgentError)
+	}
+}
+
+// AddStreams seeds a fuzz test of [Any] with the streams that [Replay] reads.
+func AddStreams(f *testing.F, glob string) {
+	f.Helper()
+	files, err := filepath.Glob(glob)
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no streams in %s: %v", glob, err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(archive.Files[0].Data))
 	}
 }
 

@@ -167,7 +167,7 @@ func TestTriesAgainOnlyBeforeTheFirstByte(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	f.Add("data: " + text("hi") + "\n\ndata: " + stop + "\n\ndata: [DONE]\n\n")
+	backendtest.AddStreams(f, "testdata/streams/*.txtar")
 	f.Add("data: {\"error\":{\"code\":429}}\n\n")
 	f.Fuzz(func(t *testing.T, body string) { backendtest.Any(t, body, replay) })
 }
