@@ -53,5 +53,8 @@ func (q requests) Time(agentID string) time.Duration {
 	if agent, ok := q.runner.agents[agentID]; ok {
 		return agent.Time
 	}
+	if q.runner.remotes.hub != nil {
+		return remoteTime
+	}
 	return defaultTime
 }

@@ -116,7 +116,10 @@ func (r *Runner) accepted(ctx context.Context, start command.Start) (command.Acc
 
 // opening is what a log starts with, behind its first claim.
 func (r *Runner) opening(a command.Accepted) []event.Body {
-	agent := r.deps.Config.Agents[a.AgentID] // of one that is gone nothing is known
+	agent, known := r.deps.Config.Agents[a.AgentID]
+	if !known && r.remotes.hub != nil {
+		agent.Backend = providerRemote
+	}
 	return []event.Body{
 		event.Input{
 			ThreadID: a.ThreadID, AgentID: a.AgentID,
@@ -194,9 +197,9 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 		request.State.Fold(c.own...)
 		return loop.Refuse(ctx, *request, cause)
 	}
-	agent, ok := r.agents[c.accepted.AgentID]
-	if !ok {
-		return refuse(fault.New(fault.AgentNotFound, "there is no agent %.64q any more", c.accepted.AgentID))
+	agent, err := r.agentOf(ctx, c.accepted)
+	if err != nil {
+		return refuse(err)
 	}
 	earlier, err := c.earlier(ctx)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
@@ -68,6 +69,7 @@ type Deps struct {
 	Config   config.Config
 	Specs    map[string]tool.Spec       // the server tools that agents may name
 	Backends map[string]backend.Backend // by agent; nil = what [Backends] makes of Config and the environment
+	Hub      remote.Hub                 // knows the agents on other machines; nil = there are none
 	Log      *slog.Logger               // nil = slog's default
 	Slots    int                        // requests at a time; 0 = 64
 	Name     string                     // of this process, in claims; "" = the host's name
@@ -86,10 +88,11 @@ const (
 
 // Runner runs requests. It is safe for concurrent use.
 type Runner struct {
-	deps   Deps
-	agents map[string]agent
-	meters *measure.Meters
-	room   room
+	deps    Deps
+	agents  map[string]agent
+	remotes remotes
+	meters  *measure.Meters
+	room    room
 }
 
 // New checks the configuration of the agents and returns a runner for them.
@@ -106,7 +109,11 @@ func New(d Deps) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the runner: %w", err)
 	}
-	r := &Runner{deps: d, meters: meters, agents: make(map[string]agent, len(d.Config.Agents))}
+	others, err := newRemotes(d)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{deps: d, meters: meters, remotes: others, agents: make(map[string]agent, len(d.Config.Agents))}
 	for name, c := range d.Config.Agents {
 		if r.agents[name], err = r.newAgent(name, c); err != nil {
 			return nil, fmt.Errorf("agent %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/state"
@@ -31,7 +32,7 @@ func build(_ context.Context, p *app.Platform, e env.AgentRunner) (service.Parts
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
 		Bus: p.Bus, History: query.NewClient(p.Bus), Actions: store, Config: cfg, Specs: builtin.Specs(cfg),
-		Backends: backends, Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
+		Backends: backends, Hub: hub.NewClient(p.Bus), Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
 	})
 	if err != nil {
 		return service.Parts{}, err
