@@ -44,7 +44,8 @@ func (r *run) compress(ctx context.Context) error {
 	if limit <= 0 || r.whole || len(r.State.Unfinished()) > 0 || r.State.Size() < limit {
 		return nil
 	}
-	older := r.State.Older(limit / keptPart)
+	overhead := r.overhead()
+	older := r.State.Older(limit/keptPart, overhead)
 	if older.Size < limit/gainPart {
 		return nil
 	}
@@ -54,6 +55,7 @@ func (r *run) compress(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
+		r.unfinished = usage
 		r.log(ctx, err)
 		r.whole = true
 		return r.journal.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
@@ -61,11 +63,20 @@ func (r *run) compress(ctx context.Context) error {
 	}
 	if err := r.journal.emit(event.Summary{
 		Text: text, Kept: older.Kept, Strategy: strategy, Usage: usage,
-		OriginalLength: r.State.Size(), CompressedLength: transcript.Tokens(len(text)) + older.KeptSize,
+		OriginalLength: r.State.Size(), CompressedLength: overhead + transcript.Tokens(len(text)) + older.KeptSize,
 	}); err != nil {
 		return err
 	}
 	return r.announce()
+}
+
+// overhead is about how many tokens the model reads besides the conversation: no summary makes them fewer.
+func (r *run) overhead() int64 {
+	bytes := len(r.Agent.System)
+	for _, t := range r.Agent.Tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return transcript.Tokens(bytes)
 }
 
 // announce tells clients of a summary, once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -93,6 +94,9 @@ func TestAThreadThatCannotBeSummarisedGoesOn(t *testing.T) {
 				th.say("first")
 				events := th.say("second")
 				last[event.Done](t, events)
+				if got := last[event.Done](t, events).Usage.InputTokens; got != 10 {
+					t.Errorf("%d input tokens are counted, want those of the turn and of the summary that failed", got)
+				}
 				notices := find[event.Notice](events)
 				if len(notices) != 1 || !strings.Contains(notices[0].Message, "could not be summarised") {
 					t.Errorf("got %+v, want one notice", notices)
@@ -115,6 +119,29 @@ func TestNothingIsSummarisedThatIsWorthNothing(t *testing.T) {
 		events = append(events, th.say(strings.Repeat("a long question ", 100))...)
 		if n := len(find[event.Notice](events)) + len(find[event.Summary](events)); n != 0 {
 			t.Errorf("a thread whose only long part is its last message was summarised")
+		}
+	})
+}
+
+// What the model reads besides the conversation is more than the limit alone: a summary would help for no turn at all.
+func TestInstructionsAreNoReasonForASummary(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		th := newThread(t)
+		summaries := 0
+		th.backend = backendFunc(func(_ context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+			if turn.Summarise {
+				summaries++
+			}
+			read := transcript.Tokens(len(turn.System)) + int64(5*len(turn.Messages))
+			return backend.Outcome{Finish: event.FinishStop, Usage: event.Usage{InputTokens: read, OutputTokens: 5}}, emit(backend.TextDelta("yes, of course"))
+		})
+		th.agent.System, th.agent.CompressAt = strings.Repeat("a rule. ", 300), 500
+		for range 8 {
+			th.say("and this, too?")
+		}
+		if summaries > 0 {
+			t.Errorf("%d summaries were made of a short thread", summaries)
 		}
 	})
 }

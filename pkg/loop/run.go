@@ -28,7 +28,7 @@ type run struct {
 	Request
 	journal    journal
 	messageID  string
-	unfinished event.Usage     // of a turn that failed
+	unfinished event.Usage     // of a turn or a summary that failed, and no event counts yet
 	looked     bool            // for what users ask, and nothing has happened since
 	whole      bool            // the conversation could not be compressed
 	session    backend.Session // nil until the first turn
@@ -203,7 +203,7 @@ func (r *run) check(ctx context.Context) error {
 // turn lets the model speak once.
 func (r *run) turn(ctx context.Context) error {
 	r.looked = false
-	before := r.State.Usage()
+	before := r.State.Usage().Add(r.unfinished)
 	s := newSpeech(r)
 	turn := r.newTurn()
 	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
@@ -228,6 +228,7 @@ func (r *run) turn(ctx context.Context) error {
 	if err := r.journal.emit(end); err != nil {
 		return err
 	}
+	r.unfinished = event.Usage{}
 	if len(r.State.Waiting()) == 0 {
 		return nil
 	}
@@ -238,7 +239,7 @@ func (r *run) turn(ctx context.Context) error {
 // ended is the event of a turn that went well, after which the request has used so much.
 func (s *speech) ended(outcome backend.Outcome, usage event.Usage) event.UsageSoFar {
 	if outcome.Usage == (event.Usage{}) {
-		usage = s.run.State.Usage() // what the steps have said
+		usage = s.run.State.Usage().Add(s.run.unfinished) // what the steps have said
 	}
 	return event.UsageSoFar{
 		Usage: usage, Turns: s.run.State.Turns() + max(1, outcome.Turns), FinishReason: outcome.Finish,

@@ -104,9 +104,11 @@ type Older struct {
 // estimate of the messages.
 func (s *State) Size() int64 { return max(s.spoken, s.estimate()) }
 
-// Older splits the conversation: the newest contributions that have room in keep tokens stay as they are.
-func (s *State) Older(keep int64) Older {
-	scale := float64(s.Size()) / float64(max(s.estimate(), 1))
+// Older splits the conversation: the newest contributions that have room in keep tokens stay as they are. Overhead is how many
+// of the tokens that the model reads are not of the conversation.
+func (s *State) Older(keep, overhead int64) Older {
+	estimate := max(s.estimate(), 1)
+	scale := float64(max(s.Size()-overhead, estimate)) / float64(estimate)
 	var older Older
 	cut, asked := len(s.entries), -1
 	for i, e := range slices.Backward(s.entries) {
