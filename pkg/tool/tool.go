@@ -67,8 +67,8 @@ type Result struct {
 	// [MaxMedia] are dropped, and operators are told.
 	Media []event.InputPart
 
-	// Events become part of the request's log, before the result: see [event.NewCustom] for what they may be. All of
-	// them together have room for [MaxEventBytes].
+	// Events become part of the request's log, before the result, also when the call returns an error beside them: see
+	// [event.NewCustom] for what they may be. All of them together have room for [MaxEventBytes].
 	Events []event.Custom
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 	"github.com/go-json-experiment/json/jsontext"
@@ -87,6 +88,21 @@ func TestWhatAToolEmitsTravelsInItsResult(t *testing.T) {
 	}
 	if want := []string{"first", "large", "larger", "last"}; !slices.Equal(types, want) {
 		t.Errorf("got %v, want %v: the others cannot be events, or have no room", types, want)
+	}
+}
+
+func TestWhatAToolEmitsBeforeItFailsIsKept(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Events: []event.Custom{{Type: "metric", Data: jsontext.Value(`{"n":1}`)}}}, fault.New(fault.ToolError, "the disk is full")
+	})
+	c := newCall(t, "probe", `{}`)
+	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
+	send(t, b, c)
+	got := await(t, b, c)
+	if got.Status != event.ToolFailed || got.Content != "the disk is full" || len(got.Events) != 1 || got.Events[0].Type != "metric" {
+		t.Errorf("got %+v", got)
 	}
 }
 

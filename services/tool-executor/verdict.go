@@ -46,14 +46,23 @@ func (j job) cutOff(what string) verdict {
 	return failed("%s", what)
 }
 
-// judge turns what a tool returned into a verdict. An error of judge means that the call should run elsewhere.
+// judge turns what a tool returned into a verdict. What it has emitted counts however it ended. An error of judge means that
+// the call should run elsewhere.
 func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
+	var v verdict
 	if err == nil {
-		return verdict{
-			status: event.ToolSuccess, content: result.Content, summary: result.Summary,
-			media: e.media(ctx, j, result.Media), events: e.events(ctx, j, result.Events),
-		}, nil
+		v = verdict{
+			status: event.ToolSuccess, content: result.Content, summary: result.Summary, media: e.media(ctx, j, result.Media),
+		}
+	} else if v, err = e.condemn(ctx, j, err); err != nil {
+		return verdict{}, err
 	}
+	v.events = e.events(ctx, j, result.Events)
+	return v, nil
+}
+
+// condemn makes a verdict of a tool's error.
+func (e *Executor) condemn(ctx context.Context, j job, err error) (verdict, error) {
 	if p, ok := errors.AsType[*limit.PanicError](err); ok {
 		e.log(ctx, j, "a tool panicked", err, slog.String("stack", string(p.Stack)))
 		return j.cutOff("the tool broke down; the operator can see why in the log"), nil

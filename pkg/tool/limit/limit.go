@@ -105,7 +105,7 @@ func guarded(ctx context.Context, t tool.Tool, call tool.Call) (o outcome) {
 // judge gives the reason for an error that only says that the context was done.
 func (o outcome) judge(ctx context.Context) (tool.Result, error) {
 	if o.err != nil && ctx.Err() != nil && (errors.Is(o.err, context.Canceled) || errors.Is(o.err, context.DeadlineExceeded)) {
-		return tool.Result{}, context.Cause(ctx)
+		return o.result, context.Cause(ctx)
 	}
 	return o.result, o.err
 }
