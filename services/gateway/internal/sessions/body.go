@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -59,32 +60,13 @@ func object(name string, value jsontext.Value, most int) error {
 		return invalid("%s must be an object", name)
 	case len(value) > most:
 		return invalid("%s is larger than %d bytes", name, most)
-	case deeper(value, maxDepth):
+	case dialect.Deeper(value, maxDepth):
 		return invalid("%s is nested more than %d levels deep", name, maxDepth)
 	}
 	return nil
 }
 
 const maxDepth = 32
-
-// deeper reports whether JSON nests deeper than limit.
-func deeper(text []byte, limit int) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text) && depth <= limit; i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return depth > limit
-}
 
 func invalid(format string, args ...any) error {
 	return fault.New(fault.InvalidMessageFormat, format, args...)

@@ -7,6 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -32,7 +33,7 @@ func (Dialect) Decode(text []byte) (event.AgentRequest, error) {
 	if jsontext.Value(text).Kind() != jsontext.KindBeginObject {
 		return event.AgentRequest{}, invalid("the body must be a JSON object such as %s", example)
 	}
-	if deeper(text, maxDepth) {
+	if dialect.Deeper(text, maxDepth) {
 		return event.AgentRequest{}, invalid("the body is nested more than %d levels deep", maxDepth)
 	}
 	var b body
@@ -79,25 +80,6 @@ func atMost[T any](limit int, advice string) *json.Unmarshalers {
 		_, err := dec.ReadToken()
 		return err
 	})
-}
-
-// deeper reports whether text, as far as it is JSON, nests deeper than limit. The decoder's own limit is 10000 levels.
-func deeper(text []byte, limit int) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text) && depth <= limit; i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return depth > limit
 }
 
 const example = `{"messages":[{"role":"user","content":"hi"}]}`
