@@ -44,8 +44,7 @@ func (r *run) compress(ctx context.Context) error {
 	if limit <= 0 || r.whole || len(r.State.Unfinished()) > 0 || r.State.Size() < limit {
 		return nil
 	}
-	overhead := r.overhead()
-	older := r.State.Older(limit/keptPart, overhead)
+	older := r.State.Older(limit/keptPart, r.overhead())
 	if older.Size < limit/gainPart {
 		return nil
 	}
@@ -63,7 +62,7 @@ func (r *run) compress(ctx context.Context) error {
 	}
 	if err := r.journal.emit(event.Summary{
 		Text: text, Kept: older.Kept, Strategy: strategy, Usage: usage,
-		OriginalLength: r.State.Size(), CompressedLength: overhead + transcript.Tokens(len(text)) + older.KeptSize,
+		OriginalLength: r.State.Size(), CompressedLength: transcript.Tokens(len(text)) + older.KeptSize,
 	}); err != nil {
 		return err
 	}
