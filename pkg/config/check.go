@@ -62,6 +62,7 @@ func (c checker) check(cfg Config) {
 	c.files(cfg.Files)
 	c.gateway(cfg.Gateway)
 	c.hub(cfg.Hub)
+	c.agentServer(cfg.AgentServer)
 }
 
 func (c checker) agent(path, name string, a Agent, tools []string) {

@@ -19,6 +19,8 @@ type Config struct {
 	Files   Files            `yaml:"files"`
 	Gateway Gateway          `yaml:"gateway"`
 	Hub     Hub              `yaml:"hub"`
+
+	AgentServer AgentServer `yaml:"agentServer"`
 }
 
 // Agent is a named configuration of a backend.

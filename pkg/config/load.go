@@ -90,6 +90,9 @@ func (c Config) With(file Config) Config {
 	if !file.Gateway.isZero() {
 		c.Gateway = file.Gateway
 	}
+	if !file.AgentServer.isZero() {
+		c.AgentServer = file.AgentServer
+	}
 	if !file.Hub.isZero() {
 		c.Hub = file.Hub
 	}

@@ -88,7 +88,8 @@ type Orchestrator struct {
 
 // secrets are the variables with a _FILE twin.
 var secrets = []string{
-	"NATS_URL", "REDIS_URL", "DATABASE_URL", "KEY_PEPPER", "HUB_SECRET", "OPENAI_API_KEY", "ANTHROPIC_API_KEY",
+	"NATS_URL", "REDIS_URL", "DATABASE_URL", "KEY_PEPPER", "HUB_SECRET", "AGENT_KEYS", "HUB_TOKEN",
+	"OPENAI_API_KEY", "ANTHROPIC_API_KEY",
 }
 
 // Environ is a set of variables by name.

@@ -1,0 +1,122 @@
+package agentserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/services/agent-server/internal/machine"
+)
+
+const (
+	// checkEvery is how long an answer of the backend about itself counts.
+	checkEvery = 10 * time.Second
+	// checkTime bounds the question.
+	checkTime = 5 * time.Second
+	// minDiskFree is what a task needs at least, in gigabytes.
+	minDiskFree = 0.1
+
+	registeredAt = "registered_at"
+)
+
+// agent tells what the agent is and how it does.
+type agent struct {
+	server     *Server
+	started    time.Time
+	registered time.Time
+	machine    spoke.Machine
+
+	mu      sync.Mutex
+	checked time.Time
+	trouble error // of the backend
+}
+
+// newAgent remembers when the agent was there for the first time.
+func newAgent(ctx context.Context, s *Server) (*agent, error) {
+	a := &agent{server: s, started: time.Now(), machine: machine.Describe()}
+	text, err := s.store.Fact(ctx, registeredAt)
+	if err != nil {
+		return nil, err
+	}
+	a.registered, err = time.Parse(time.RFC3339, text)
+	if err != nil { // it is new
+		a.registered = a.started.UTC().Truncate(time.Second)
+		return a, s.store.PutFact(ctx, registeredAt, a.registered.Format(time.RFC3339))
+	}
+	return a, nil
+}
+
+// Info implements api.Agent.
+func (a *agent) Info(ctx context.Context) (spoke.Info, error) {
+	s := a.server.settings
+	current, waiting, err := a.server.desk.Current(ctx)
+	info := spoke.Info{
+		AgentID: s.ID, Name: s.Name, Capabilities: s.Capabilities, CurrentTask: current, QueuedTasks: waiting, Machine: a.machine,
+		SDK: spoke.SDK{Version: service.Version, Model: s.Agent.Model, Backend: s.BackendName}, RegisteredAt: a.registered,
+	}
+	if a.server.uplink != nil {
+		info.LastHeartbeat = a.server.uplink.LastHeartbeat()
+	}
+	health := a.Health(ctx)
+	info.Status, info.Error = status(health, current), health.Error
+	return info, err
+}
+
+func status(health spoke.Health, current *spoke.Task) spoke.Condition {
+	switch {
+	case !health.Healthy:
+		return spoke.Unhealthy
+	case current != nil:
+		return spoke.Busy
+	default:
+		return spoke.Idle
+	}
+}
+
+// condition is what heartbeats say.
+func (a *agent) condition(ctx context.Context) (spoke.Condition, *spoke.Task) {
+	current, _, err := a.server.desk.Current(ctx)
+	if err != nil {
+		return spoke.Unhealthy, nil
+	}
+	return status(a.Health(ctx), current), current
+}
+
+// Health implements api.Agent.
+func (a *agent) Health(ctx context.Context) spoke.Health {
+	health := spoke.Health{Healthy: true, APIKeyValid: true, Uptime: int64(time.Since(a.started).Seconds())}
+	wrong := func(err error) {
+		if health.Healthy {
+			health.Healthy, health.Error = false, err.Error()
+		}
+	}
+	if err := a.available(ctx); err != nil {
+		health.APIKeyValid = false
+		wrong(err)
+	}
+	if err := a.server.store.Ready(ctx); err != nil {
+		wrong(err)
+	}
+	free, err := machine.DiskFree(a.server.settings.DataDir)
+	health.DiskFreeGB = free
+	if err == nil && free < minDiskFree {
+		wrong(errDiskFull)
+	}
+	return health
+}
+
+// available asks the backend whether it can work, now and then.
+func (a *agent) available(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.checked) < checkEvery {
+		return a.trouble
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
+	defer cancel()
+	a.trouble, a.checked = backend.Available(ctx, a.server.settings.Backend), time.Now()
+	return a.trouble
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/agentbus/agentbus/pkg/config/env"
+	agentserver "github.com/agentbus/agentbus/services/agent-server"
+)
+
+// reload reads the files of keys and of the certificate again at each SIGHUP, until ctx is done. What is wrong in them
+// changes nothing.
+func reload(ctx context.Context, server *agentserver.Server, c *certificate, log *slog.Logger) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+		}
+		if err := reloadOnce(ctx, server, c); err != nil {
+			log.ErrorContext(ctx, "nothing was reloaded", "error", err)
+			continue
+		}
+		log.InfoContext(ctx, "keys and certificate were reloaded")
+	}
+}
+
+func reloadOnce(ctx context.Context, server *agentserver.Server, c *certificate) error {
+	vars, err := env.Read(os.Environ())
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		if err := c.load(); err != nil {
+			return err
+		}
+	}
+	return server.Reload(ctx, agentserver.SplitKeys(env.Secret(vars.Get("AGENT_KEYS"))))
+}

@@ -1,0 +1,43 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/go-json-experiment/json"
+)
+
+// info serves GET /agent/info.
+func (a *API) info(w http.ResponseWriter, r *http.Request) error {
+	info, err := a.deps.Agent.Info(r.Context())
+	if err != nil {
+		return err
+	}
+	a.answer(w, r, http.StatusOK, info)
+	return nil
+}
+
+// health serves GET /agent/health. An agent that is not well says so with status 200: whoever asks is answered.
+func (a *API) health(w http.ResponseWriter, r *http.Request) error {
+	a.answer(w, r, http.StatusOK, a.deps.Agent.Health(r.Context()))
+	return nil
+}
+
+// rotate serves POST /agent/keys.
+func (a *API) rotate(w http.ResponseWriter, r *http.Request) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	var rotation spoke.Rotation
+	if err := json.Unmarshal(body, &rotation); err != nil {
+		return invalid("the body is no rotation of keys: %s", explain(err))
+	}
+	rotated, err := a.deps.Keys.Rotate(r.Context(), rotation)
+	if err != nil {
+		return err
+	}
+	a.deps.Log.InfoContext(r.Context(), "the keys were rotated", "oldKeysValidUntil", rotated.OldKeysValidUntil)
+	a.answer(w, r, http.StatusOK, rotated)
+	return nil
+}

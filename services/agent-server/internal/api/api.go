@@ -1,0 +1,207 @@
+// Package api is the HTTP face of an agent-server (S3, Remote Agent Server).
+//
+// Read api.go for the routes and what comes before them, tasks.go and stream.go for tasks, agent.go for the agent itself.
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/services/agent-server/internal/access"
+	"github.com/agentbus/agentbus/services/agent-server/internal/store"
+	"github.com/go-json-experiment/json"
+)
+
+// Desk is where tasks are.
+type Desk interface {
+	Submit(ctx context.Context, a spoke.Assignment, key string) (task spoke.Task, fresh bool, err error)
+	Task(ctx context.Context, taskID string) (spoke.Task, error)
+	Tasks(ctx context.Context, q spoke.Query) ([]spoke.Task, error)
+	Cancel(ctx context.Context, taskID string) (spoke.Cancellation, error)
+	Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error)
+	LastEvent(ctx context.Context, taskID string) (store.Event, error)
+	News(taskID string) <-chan struct{}
+}
+
+// Agent is what stands behind the tasks.
+type Agent interface {
+	Info(ctx context.Context) (spoke.Info, error)
+	Health(ctx context.Context) spoke.Health
+}
+
+// Keys say who may ask.
+type Keys interface {
+	Good(secret string) bool
+	Rotate(ctx context.Context, r spoke.Rotation) (spoke.Rotated, error)
+}
+
+// Deps is what the API works with.
+type Deps struct {
+	Desk      Desk
+	Agent     Agent
+	Keys      Keys
+	Rate      access.Rate // of a key
+	MaxBody   int64
+	Heartbeat time.Duration // of streams
+	Streams   int           // open at one time
+	Log       *slog.Logger
+}
+
+// API serves HTTP.
+type API struct {
+	deps     Deps
+	routes   *http.ServeMux
+	asked    *access.Limits // by key
+	mistaken *access.Limits // by address: callers without a good key
+	streams  chan struct{}
+	stopping chan struct{}
+}
+
+const (
+	// writeTime is how long an answer, or one write of a stream, may take.
+	writeTime = 30 * time.Second
+	readTime  = 30 * time.Second
+)
+
+// New returns the API.
+func New(deps Deps) *API {
+	a := &API{
+		deps: deps, routes: http.NewServeMux(), asked: access.NewLimits(deps.Rate),
+		mistaken: access.NewLimits(access.Rate{Requests: 60, Per: time.Minute, Burst: 60}),
+		streams:  make(chan struct{}, deps.Streams), stopping: make(chan struct{}),
+	}
+	a.routes.HandleFunc("POST /tasks", a.handle(a.create))
+	a.routes.HandleFunc("GET /tasks", a.handle(a.list))
+	a.routes.HandleFunc("GET /tasks/{id}", a.handle(a.status))
+	a.routes.HandleFunc("GET /tasks/{id}/stream", a.handle(a.stream))
+	a.routes.HandleFunc("POST /tasks/{id}/cancel", a.handle(a.cancel))
+	a.routes.HandleFunc("GET /agent/info", a.handle(a.info))
+	a.routes.HandleFunc("GET /agent/health", a.handle(a.health))
+	a.routes.HandleFunc("POST /agent/keys", a.handle(a.rotate))
+	a.routes.HandleFunc("/", a.handle(a.unknown))
+	return a
+}
+
+// Drain ends the open streams, so that a server can be shut down: their clients come back.
+func (a *API) Drain() { close(a.stopping) }
+
+// ServeHTTP checks who asks before anything of the request is read.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer a.recover(r)
+	connection := http.NewResponseController(w)
+	_ = connection.SetWriteDeadline(time.Now().Add(writeTime)) // what cannot have deadlines is no connection
+	_ = connection.SetReadDeadline(time.Now().Add(readTime))
+	w.Header().Set("Cache-Control", "no-store")
+	if err := a.admit(r); err != nil {
+		w.Header().Set("Connection", "close") // the body stays unread
+		a.refuse(w, r, err)
+		return
+	}
+	a.routes.ServeHTTP(w, r)
+}
+
+// admit checks the key (S3, Authentication & Security), and that its caller does not ask too often.
+func (a *API) admit(r *http.Request) error {
+	header := r.Header.Get("Authorization")
+	scheme, secret, _ := strings.Cut(header, " ")
+	secret = strings.TrimSpace(secret)
+	named := strings.EqualFold(scheme, "Bearer") && secret != ""
+	if named && a.deps.Keys.Good(secret) {
+		return pace(a.asked, secret)
+	}
+	if err := pace(a.mistaken, address(r)); err != nil {
+		return err
+	}
+	if !named {
+		refusal := spoke.Refuse(http.StatusUnauthorized, fault.AuthFailed,
+			"a key is missing; send the header Authorization: Bearer KEY")
+		return refusal
+	}
+	return spoke.Refuse(http.StatusForbidden, fault.AuthFailed, "the key is not valid for this agent, or no longer")
+}
+
+func pace(limits *access.Limits, caller string) error {
+	wait, ok := limits.Allow(caller)
+	if ok {
+		return nil
+	}
+	r := spoke.Refuse(http.StatusTooManyRequests, fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
+	r.RetryAfter = max(wait, time.Second)
+	return r
+}
+
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// handle makes a handler of one that returns what went wrong before it has answered.
+func (a *API) handle(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := do(w, r); err != nil {
+			a.refuse(w, r, err)
+		}
+	}
+}
+
+func (a *API) unknown(_ http.ResponseWriter, r *http.Request) error {
+	return spoke.Refuse(http.StatusNotFound, fault.RouteNotFound, "there is no %s %.100s; see docs/agent-server.md for what there is",
+		r.Method, r.URL.Path)
+}
+
+// refuse answers with what went wrong. What has no words for clients is for the log alone.
+func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refusal, ok := errors.AsType[*spoke.Refusal](err)
+	if !ok {
+		if r.Context().Err() != nil {
+			return // nobody listens any more
+		}
+		a.deps.Log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		f := fault.From(err)
+		refusal = spoke.Refuse(http.StatusInternalServerError, f.Code, "%s", f.Message)
+		refusal.Retryable = f.Retryable
+	}
+	if refusal.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((refusal.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if refusal.HTTP == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	a.answer(w, r, refusal.HTTP, refusal)
+}
+
+func (a *API) answer(w http.ResponseWriter, r *http.Request, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		a.deps.Log.ErrorContext(r.Context(), "an answer could not be encoded", "path", r.URL.Path, "error", err)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that is gone needs no answer
+}
+
+// recover keeps a panic from ending the process: tasks run in it.
+func (a *API) recover(r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		a.deps.Log.ErrorContext(r.Context(), "a handler panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+	}
+	panic(http.ErrAbortHandler) // whatever was answered is not whole
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/sse"
+	"github.com/agentbus/agentbus/services/agent-server/internal/store"
+)
+
+// pageSize is how many events are read from storage at one time: what a slow reader holds.
+const pageSize = 256
+
+// stream serves GET /tasks/:id/stream. Every reader reads storage at its own pace, so that one who falls behind holds
+// nobody up; the task goes on when a reader leaves.
+func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
+	task, err := a.task(r)
+	if err != nil {
+		return err
+	}
+	after, over, err := a.begin(r, task)
+	if err != nil {
+		return err
+	}
+	if over { // tells an EventSource that there is nothing to come back for
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if r.Method == http.MethodHead {
+		w.Header().Set("Content-Type", sse.ContentType)
+		return nil
+	}
+	select {
+	case a.streams <- struct{}{}:
+		defer func() { <-a.streams }()
+	default:
+		refusal := spoke.Refuse(http.StatusServiceUnavailable, fault.Unavailable, "%d streams are open already; close one", cap(a.streams))
+		refusal.RetryAfter = 5 * time.Second
+		return refusal
+	}
+	o := outlet{
+		w: w, connection: http.NewResponseController(w), api: a, taskID: task.TaskID, after: after,
+	}
+	o.open()
+	if !o.run(r.Context()) {
+		panic(http.ErrAbortHandler) // a clean end would look as if the task had none
+	}
+	return nil
+}
+
+// begin finds out which event a stream begins behind. Without a Last-Event-ID that is the beginning, or of a finished task
+// all but its result (S3: "immediately send the result event and close").
+func (a *API) begin(r *http.Request, task spoke.Task) (after uint64, over bool, err error) {
+	newest, err := a.deps.Desk.LastEvent(r.Context(), task.TaskID)
+	if err != nil {
+		return 0, false, err
+	}
+	header := r.Header.Get("Last-Event-ID")
+	if header == "" {
+		if task.Status.Finished() && newest.N > 0 {
+			return newest.N - 1, false, nil
+		}
+		return 0, false, nil
+	}
+	after, err = strconv.ParseUint(header, 10, 64)
+	if err != nil {
+		return 0, false, invalid("Last-Event-ID %.40q is no number; send the id of the last event that came", header)
+	}
+	if after > newest.N {
+		return 0, false, invalid("Last-Event-ID %d is behind the newest event, which is %d; leave it out to begin anew", after, newest.N)
+	}
+	return after, task.Status.Finished() && after == newest.N, nil
+}
+
+// outlet is a stream on its way to one client.
+type outlet struct {
+	w          http.ResponseWriter
+	connection *http.ResponseController
+	api        *API
+	taskID     string
+	after      uint64
+	buffer     []byte
+}
+
+func (o *outlet) open() {
+	_ = o.connection.SetReadDeadline(time.Time{}) // the client has nothing more to send
+	header := o.w.Header()
+	header.Set("Content-Type", sse.ContentType)
+	header.Set("X-Accel-Buffering", "no")
+	o.w.WriteHeader(http.StatusOK)
+}
+
+// run writes events until the last one, and reports whether that was written.
+func (o *outlet) run(ctx context.Context) bool {
+	heartbeat := time.NewTicker(o.api.deps.Heartbeat)
+	defer heartbeat.Stop()
+	if !o.flush() { // the headers: the client shall know that it is connected
+		return false
+	}
+	for {
+		news := o.api.deps.Desk.News(o.taskID) // before the look, so that nothing falls between
+		events, err := o.api.deps.Desk.Events(ctx, o.taskID, o.after, pageSize)
+		if err != nil {
+			return false
+		}
+		if len(events) > 0 {
+			over, ok := o.write(events)
+			if over || !ok {
+				return ok
+			}
+			continue
+		}
+		select {
+		case <-news:
+		case <-heartbeat.C:
+			o.buffer, _ = sse.AppendComment(o.buffer[:0], "heartbeat")
+			if !o.flush() {
+				return false
+			}
+		case <-o.api.stopping:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// write sends a page, and reports whether the last event is in it.
+func (o *outlet) write(events []store.Event) (over, ok bool) {
+	o.buffer = o.buffer[:0]
+	for _, e := range events {
+		var err error
+		o.buffer, err = sse.Append(o.buffer, strconv.FormatUint(e.N, 10), e.Name, []byte(e.Data))
+		if err != nil {
+			return false, false
+		}
+		o.after = e.N
+		over = over || e.Name == spoke.Result{}.Name() || e.Name == spoke.Failure{}.Name()
+	}
+	return over, o.flush()
+}
+
+// flush sends what is in the buffer. A client that does not take it in time is dropped: it can come back.
+func (o *outlet) flush() bool {
+	_ = o.connection.SetWriteDeadline(time.Now().Add(writeTime))
+	if _, err := o.w.Write(o.buffer); err != nil {
+		return false
+	}
+	return o.connection.Flush() == nil
+}

@@ -1,0 +1,176 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	maxKey       = 255
+	maxTurns     = 100_000
+	maxToolNames = 1000
+)
+
+// create serves POST /tasks.
+func (a *API) create(w http.ResponseWriter, r *http.Request) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	assignment, err := decodeAssignment(body)
+	if err != nil {
+		return err
+	}
+	key := r.Header.Get(spoke.IdempotencyKey)
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	task, fresh, err := a.deps.Desk.Submit(r.Context(), assignment, key)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/tasks/"+task.TaskID)
+	if !fresh {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	a.answer(w, r, http.StatusCreated, task)
+	return nil
+}
+
+// body reads what a client has sent, as JSON.
+func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
+			return nil, spoke.Refuse(http.StatusUnsupportedMediaType, fault.InvalidMessageFormat,
+				"Content-Type is %.60q; send application/json", kind)
+		}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.deps.MaxBody))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return nil, spoke.Refuse(http.StatusRequestEntityTooLarge, fault.MessageTooLarge,
+			"the body is larger than %d bytes", a.deps.MaxBody)
+	}
+	if err != nil {
+		return nil, spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, "the body did not come to its end")
+	}
+	return body, nil
+}
+
+// decodeAssignment reads a task, and says what is wrong with it.
+func decodeAssignment(body []byte) (a spoke.Assignment, err error) {
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, invalid("the body is no task: %s", explain(err))
+	}
+	a.Extra = nil // what is not known here has no effect
+	switch {
+	case a.Prompt == "":
+		return a, invalid("prompt is missing; say what the agent shall do")
+	case a.PermissionMode != "" && !slices.Contains(spoke.PermissionModes(), a.PermissionMode):
+		return a, invalid("permissionMode %.40q is none of %q", a.PermissionMode, spoke.PermissionModes())
+	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:
+		return a, invalid("maxTurns is from 1 to %d; leave it out for the agent's own limit", maxTurns)
+	case a.MaxBudgetUSD < 0 || math.IsInf(a.MaxBudgetUSD, 0) || math.IsNaN(a.MaxBudgetUSD):
+		return a, invalid("maxBudgetUsd is more than 0; leave it out for the agent's own limit")
+	case a.SessionID != "" && !id.Valid(a.SessionID):
+		return a, spoke.Refuse(http.StatusNotFound, spoke.SessionNotFound, "sessionId %.64q cannot be one of ours", a.SessionID)
+	case len(a.AllowedTools) > maxToolNames:
+		return a, invalid("allowedTools has more than %d names", maxToolNames)
+	}
+	return a, nil
+}
+
+func invalid(format string, args ...any) error {
+	return spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, format, args...)
+}
+
+// explain names the member that is wrong.
+func explain(err error) string {
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return "it is not one JSON object"
+	}
+	if semantic.JSONPointer == "" {
+		return "it is not one JSON object with a prompt"
+	}
+	return strconv.Quote(string(semantic.JSONPointer)) + " cannot be a " + semantic.JSONKind.String()
+}
+
+func checkKey(key string) error {
+	if len(key) > maxKey {
+		return invalid("the Idempotency-Key is longer than %d bytes", maxKey)
+	}
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return invalid("the Idempotency-Key has a character that is not printable ASCII")
+		}
+	}
+	return nil
+}
+
+// list serves GET /tasks.
+func (a *API) list(w http.ResponseWriter, r *http.Request) error {
+	q, err := query(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	tasks, err := a.deps.Desk.Tasks(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	a.answer(w, r, http.StatusOK, spoke.TaskList{Tasks: tasks})
+	return nil
+}
+
+func query(values url.Values) (q spoke.Query, err error) {
+	q = spoke.Query{IdempotencyKey: values.Get("idempotencyKey"), Status: spoke.Status(values.Get("status"))}
+	if text := values.Get("limit"); text != "" {
+		q.Limit, err = strconv.Atoi(text)
+		if err != nil || q.Limit < 1 {
+			return q, invalid("limit %.20q is no number from 1", text)
+		}
+	}
+	return q, nil
+}
+
+// status serves GET /tasks/:id.
+func (a *API) status(w http.ResponseWriter, r *http.Request) error {
+	task, err := a.task(r)
+	if err != nil {
+		return err
+	}
+	a.answer(w, r, http.StatusOK, task)
+	return nil
+}
+
+func (a *API) task(r *http.Request) (spoke.Task, error) {
+	taskID := r.PathValue("id")
+	if !id.Valid(taskID) {
+		return spoke.Task{}, spoke.Refuse(http.StatusNotFound, spoke.TaskNotFound, "there is no task %.64q", taskID)
+	}
+	return a.deps.Desk.Task(r.Context(), taskID)
+}
+
+// cancel serves POST /tasks/:id/cancel.
+func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
+	task, err := a.task(r)
+	if err != nil {
+		return err
+	}
+	answer, err := a.deps.Desk.Cancel(r.Context(), task.TaskID)
+	if err != nil {
+		return err
+	}
+	a.answer(w, r, http.StatusOK, answer)
+	return nil
+}

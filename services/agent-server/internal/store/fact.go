@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Key is a key that clients may come with.
+type Key struct {
+	Secret    string
+	AddedAt   time.Time
+	ExpiresAt time.Time // zero = never
+}
+
+// Keys gives the keys that were brought by rotations, and those that rotations have retired, the newest first.
+func (s *Store) Keys(ctx context.Context) ([]Key, error) {
+	keys, err := collect(ctx, s.db, func(rows *sql.Rows) (k Key, err error) {
+		var added int64
+		var expires sql.NullInt64
+		err = rows.Scan(&k.Secret, &added, &expires)
+		k.AddedAt = time.UnixMilli(added)
+		if expires.Valid {
+			k.ExpiresAt = time.UnixMilli(expires.Int64)
+		}
+		return k, err
+	}, "SELECT secret, added_at, expires_at FROM keys ORDER BY added_at DESC, secret")
+	return keys, describe(err, "read keys")
+}
+
+// PutKeys stores keys, all or none; one that is there already gets another expiry.
+func (s *Store) PutKeys(ctx context.Context, keys []Key) error {
+	err := s.within(ctx, func(tx *sql.Tx) error {
+		for _, k := range keys {
+			expires := sql.NullInt64{Int64: millis(k.ExpiresAt), Valid: !k.ExpiresAt.IsZero()}
+			_, err := tx.ExecContext(ctx, `INSERT INTO keys (secret, added_at, expires_at) VALUES ($1, $2, $3)
+				ON CONFLICT (secret) DO UPDATE SET expires_at = excluded.expires_at`, k.Secret, millis(k.AddedAt), expires)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return describe(err, "store keys")
+}
+
+// Fact gives what is remembered under a name; "" = nothing.
+func (s *Store) Fact(ctx context.Context, name string) (value string, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT value FROM facts WHERE name = $1", name).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, describe(err, "read "+name)
+}
+
+// PutFact remembers value under a name.
+func (s *Store) PutFact(ctx context.Context, name, value string) error {
+	_, err := s.db.ExecContext(ctx, `INSERT INTO facts (name, value) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
+	if err != nil {
+		return fmt.Errorf("remember %s: %w", name, err)
+	}
+	return nil
+}
