@@ -25,6 +25,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/remote"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -58,6 +59,7 @@ type Deps struct {
 type Gateway struct {
 	bus      *bus.Bus
 	keys     *auth.Keyring // nil = authentication is off
+	remotes  *remote.Agents
 	desk     *accept.Desk
 	streamer *stream.Streamer
 	api      *api.API
@@ -94,16 +96,17 @@ func New(d Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	remotes := new(remote.Agents)
 	handler, err := api.New(api.Deps{
 		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
-		Desk: desk, Logs: logs, Streamer: streamer, Meter: meter, Config: d.Config,
+		Desk: desk, Logs: logs, Streamer: streamer, Meter: meter, Config: d.Config, Remotes: remotes,
 		Speakers: speakers(), Mounts: mounts,
 		Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{bus: d.Bus, keys: keys, desk: desk, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log}, nil
+	return &Gateway{bus: d.Bus, keys: keys, remotes: remotes, desk: desk, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log}, nil
 }
 
 // Handler serves everything that the gateway serves.
@@ -135,14 +138,15 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 	return crowd.NewConnections(connections, false).Listen(l)
 }
 
-// Run keeps the API keys, and what is known of the streams, up to date until ctx is done. Until it has read all keys,
+// Run keeps the API keys, the remote agents and what is known of the streams up to date until ctx is done. Until it has read all keys,
 // none opens anything.
 func (g *Gateway) Run(ctx context.Context) error {
-	var keys sync.WaitGroup
-	defer keys.Wait()
+	var watches sync.WaitGroup
+	defer watches.Wait()
 	if g.keys != nil {
-		keys.Go(func() { g.watchKeys(ctx) })
+		watches.Go(func() { g.watchKeys(ctx) })
 	}
+	watches.Go(func() { g.remotes.Watch(ctx, g.bus, g.log) })
 	g.desk.Watch(ctx)
 	return nil
 }

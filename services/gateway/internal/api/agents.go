@@ -32,6 +32,9 @@ type agent struct {
 	Backend     string   `json:"backend"`
 	Model       string   `json:"model,omitempty"`
 	Tools       []string `json:"tools,omitempty"`
+
+	Capabilities []string `json:"capabilities,omitempty"` // of a remote agent, and whether it can be reached
+	Online       *bool    `json:"online,omitempty"`
 }
 
 func (a *API) getAgents(c *gin.Context) error {
@@ -42,9 +45,23 @@ func (a *API) getAgents(c *gin.Context) error {
 		for _, t := range it.ClientTools {
 			tools = append(tools, t.Name)
 		}
-		agents = append(agents, agent{name, it.Description, it.Backend, it.Model, tools})
+		agents = append(agents, agent{Name: name, Description: it.Description, Backend: it.Backend, Model: it.Model, Tools: tools})
+	}
+	for _, r := range a.Remotes.List(principal(c).Tenant) {
+		agents = append(agents, agent{
+			Name: r.ID, Description: r.Name, Backend: "remote", Model: r.Model, Capabilities: r.Capabilities, Online: &r.Online,
+		})
 	}
 	return reply(c, http.StatusOK, map[string][]agent{"agents": agents})
+}
+
+// has reports whether a principal may name the agent.
+func (a *API) has(p auth.Principal, agentID string) bool {
+	if _, ok := a.Config.Agents[agentID]; ok {
+		return true
+	}
+	_, ok := a.Remotes.Find(p.Tenant, agentID)
+	return ok
 }
 
 // postStream starts a request and streams it.
@@ -123,7 +140,7 @@ func replyStarted(c *gin.Context, t accept.Ticket) error {
 // accept takes the request of the body, and sets the headers that name it.
 func (a *API) accept(c *gin.Context) (accept.Ticket, error) {
 	agentID := c.Param("agentName")
-	if _, ok := a.Config.Agents[agentID]; !ok {
+	if !a.has(principal(c), agentID) {
 		return accept.Ticket{}, fault.New(fault.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
 	}
 	in, err := a.receive(c)

@@ -18,6 +18,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/remote"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -41,6 +42,7 @@ type Deps struct {
 	Streamer *stream.Streamer
 	Meter    *measure.Instruments
 	Config   config.Config
+	Remotes  *remote.Agents
 	Speakers []Speaker    // the first one tells the errors of routes that no dialect owns
 	Mounts   []Mount      // routes that others answer
 	Metrics  http.Handler // nil = not served here

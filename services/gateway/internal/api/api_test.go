@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/remote"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -39,7 +40,7 @@ func brokenHandler(t *testing.T) (handler http.Handler, log *strings.Builder) {
 	log = &strings.Builder{}
 	handler, err = api.New(api.Deps{
 		Meter: meter, Streamer: stream.NewStreamer(time.Second, time.Second, meter),
-		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: native.Dialect{}}}, Log: slog.New(slog.NewJSONHandler(log, nil)),
+		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: native.Dialect{}}}, Remotes: new(remote.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

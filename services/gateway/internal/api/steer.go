@@ -68,7 +68,7 @@ func (a *API) postFollowUp(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := a.Config.Agents[r.AgentID]; !ok {
+	if !a.has(principal(c), r.AgentID) {
 		return fault.New(fault.AgentNotFound, "there is no agent %.64q any more; start a request of another one on the thread", r.AgentID)
 	}
 	in.request.ThreadID = r.ThreadID
