@@ -48,6 +48,8 @@ func layers() []layer {
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
 		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hub", "pkg/spoke"), nil,
 			"it speaks with the hub and its agents, and knows no other implementation"},
+		{"pkg/backend/cli", and("pkg/backend/cli/wire"), nil, "who runs programs knows what they print"},
+		{"pkg/backend/cli/wire", vocabulary, nil, "a decoder knows neither programs nor processes"},
 		{"pkg/backend/*", and("pkg/backend/internal/...", "pkg/sse"), nil,
 			"an implementation knows its door and no other implementation"},
 		{"services/gateway/internal/dialect", and("pkg/sse"), nil, "a door does not know who stands behind it"},

@@ -26,11 +26,10 @@ type ToolProgress struct {
 // ToolEnded says how a tool ended. One that has not ended when the turn does counts as unknown.
 type ToolEnded struct {
 	ID      string
-	Status  event.ToolStatus  // "" = success
-	Content string            // what the agent's model reads
-	Summary string            // what clients see; "" = the first line of Content
-	Media   []event.InputPart // images and files beside Content
-	Elapsed time.Duration     // 0 = since ToolStarted
+	Status  event.ToolStatus // "" = success
+	Content string           // what the agent's model reads, as text
+	Summary string           // what clients see; "" = the first line of Content
+	Elapsed time.Duration    // 0 = since ToolStarted
 }
 
 // Step says that the agent's model has ended a turn and the agent goes on with another one. It comes behind the

@@ -34,6 +34,9 @@ func New(prefix string) string {
 	return prefix + "_" + encode(u[:])
 }
 
+// UUID returns a random UUID, for programs that take no other name.
+func UUID() string { return uuid.NewString() }
+
 // Derive returns the identifier that belongs to parts: the same parts give the same identifier, in every process.
 func Derive(prefix string, parts ...string) string {
 	h := sha256.New()

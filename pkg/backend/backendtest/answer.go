@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +19,7 @@ type Answer struct {
 	Thinking  string
 	Signature string
 	Calls     []Call // in the order of their starts
+	Tools     []Tool // that the agent ran by itself, in the order of their starts
 	Warnings  []string
 	Chunks    []backend.Chunk // everything, as it came
 	Outcome   backend.Outcome
@@ -29,6 +31,12 @@ type Call struct {
 	Name  string
 	Gate  backend.Gate
 	Args  string // JSON text
+}
+
+// Tool is one that an agent ran by itself.
+type Tool struct {
+	ID, Name string
+	Ended    bool
 }
 
 // Ask runs one turn and puts its answer together. The answer holds what came until then also beside an error. Chunks
@@ -67,12 +75,41 @@ func (a *Answer) add(c backend.Chunk) error {
 			return fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
 		return nil
+	case backend.ToolStarted:
+		return a.startTool(c)
+	case backend.ToolProgress:
+		return a.tool(c.ID, false)
+	case backend.ToolEnded:
+		return a.tool(c.ID, true)
+	case backend.Step, backend.State, backend.Plan:
+		return nil
 	case backend.Warning:
 		a.Warnings = append(a.Warnings, string(c))
 		return whole("warning", string(c))
 	default:
 		return fmt.Errorf("%w: chunk of unknown type %T", ErrMalformed, c)
 	}
+}
+
+func (a *Answer) startTool(c backend.ToolStarted) error {
+	if c.Name == "" || len(c.Args) > 0 && c.Args.Kind() != '{' {
+		return fmt.Errorf("%w: tool %s has the name %q and the arguments %s", ErrMalformed, c.ID, c.Name, c.Args)
+	}
+	if slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.ID == c.ID }) {
+		return fmt.Errorf("%w: tool %s starts twice", ErrMalformed, c.ID)
+	}
+	a.Tools = append(a.Tools, Tool{ID: c.ID, Name: c.Name})
+	return nil
+}
+
+// tool takes what is told of a tool, which must run.
+func (a *Answer) tool(id string, ended bool) error {
+	i := slices.IndexFunc(a.Tools, func(t Tool) bool { return t.ID == id })
+	if i < 0 || a.Tools[i].Ended {
+		return fmt.Errorf("%w: tool %s does not run", ErrMalformed, id)
+	}
+	a.Tools[i].Ended = ended
+	return nil
 }
 
 func (a *Answer) start(c backend.CallStart) error {

@@ -5,6 +5,7 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,14 +22,16 @@ type Subject struct {
 
 	Text      backend.Turn // is answered with text alone
 	Thinking  backend.Turn // is answered with thinking and then text; zero for a backend that never thinks
-	Call      backend.Turn // is answered with exactly one tool call
-	Calls     backend.Turn // is answered with several tool calls
+	Call      backend.Turn // is answered with exactly one tool call; zero for an agent that runs its own tools
+	Calls     backend.Turn // is answered with several tool calls; zero for such an agent
+	Tools     backend.Turn // makes such an agent run tools and then answer; zero for a model
 	Retryable backend.Turn // fails, and may work later
 	Final     backend.Turn // fails, and will fail again
 	Endless   backend.Turn // is answered for more than ten seconds, the first chunk at once
 
-	Result string // what the tool of Call gives
-	After  string // part of the answer once Result is there
+	Resumes bool   // the backend keeps sessions
+	Result  string // what the tool of Call gives
+	After   string // part of the answer once Result is there
 }
 
 // Run checks the backend that open makes. Open is called once for each test.
@@ -40,6 +43,8 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}{
 		{"answers with text", answersWithText},
 		{"thinks before it answers", thinks},
+		{"runs its own tools", runsTools},
+		{"resumes its session", resumes},
 		{"calls a tool", callsTool},
 		{"calls several tools in one turn", callsTools},
 		{"goes on with a tool's result", goesOn},
@@ -117,19 +122,87 @@ func thinks(t *testing.T, s Subject) {
 	}
 }
 
+// calls reports whether the subject calls tools, which it must when it runs none by itself.
+func (s Subject) calls(t *testing.T) bool {
+	t.Helper()
+	if len(s.Call.Messages)+len(s.Tools.Messages) == 0 {
+		t.Fatal("the subject has no turn with tools")
+	}
+	return len(s.Call.Messages) > 0
+}
+
+func runsTools(t *testing.T, s Subject) {
+	if s.calls(t) {
+		return
+	}
+	a := ask(t, s.sessions(), s.Tools)
+	if len(a.Tools) == 0 || a.Text == "" || a.Outcome.Finish != event.FinishStop {
+		t.Errorf("it ran %v, said %q and finished with %q, want tools and an answer", a.Tools, a.Text, a.Outcome.Finish)
+	}
+	for _, tool := range a.Tools {
+		if !tool.Ended {
+			t.Errorf("tool %s has not ended", tool.Name)
+		}
+	}
+}
+
+// resumes starts the session again that a first turn has left.
+func resumes(t *testing.T, s Subject) {
+	if !s.Resumes {
+		return
+	}
+	state := func(start backend.Start, turn backend.Turn) (newest backend.State) {
+		session, err := s.Backend.Start(t.Context(), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := session.Send(t.Context(), turn, func(c backend.Chunk) error {
+			if told, ok := c.(backend.State); ok {
+				newest = told
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return newest
+	}
+	first := state(backend.Start{ThreadID: "thr_1"}, s.Text)
+	if first.ID == "" {
+		t.Fatal("the backend tells nothing of its session")
+	}
+	turn := s.Text
+	turn.Known = len(turn.Messages)
+	turn.Messages = append(slices.Clone(turn.Messages), s.Text.Messages...)
+	if second := state(backend.Start{ThreadID: "thr_1", State: first}, turn); second.ID != first.ID {
+		t.Errorf("resumed, the session is %q, want %q", second.ID, first.ID)
+	}
+}
+
 func callsTool(t *testing.T, s Subject) {
+	if !s.calls(t) {
+		return
+	}
 	if a := ask(t, s.sessions(), s.Call); len(a.Calls) != 1 {
 		t.Errorf("got calls %v, want one", a.Calls)
 	}
 }
 
 func callsTools(t *testing.T, s Subject) {
+	if !s.calls(t) {
+		return
+	}
 	if a := ask(t, s.sessions(), s.Calls); len(a.Calls) < 2 {
 		t.Errorf("got calls %v, want several", a.Calls)
 	}
 }
 
 func goesOn(t *testing.T, s Subject) {
+	if !s.calls(t) {
+		return
+	}
 	first := ask(t, s.sessions(), s.Call)
 	next := s.Call
 	next.Messages = first.Messages(s.Call, s.Result)
@@ -229,7 +302,7 @@ func doesNotStart(t *testing.T, s Subject) {
 
 func endsWithEmitError(t *testing.T, s Subject) {
 	full := errors.New("the log is full")
-	for _, turn := range []backend.Turn{s.Text, s.Call, s.Endless} {
+	for _, turn := range given(s.Text, s.Call, s.Tools, s.Endless) {
 		for _, at := range []int{1, 2} {
 			chunks := 0
 			_, err := s.sessions().Run(t.Context(), turn, func(backend.Chunk) error {
@@ -245,8 +318,13 @@ func endsWithEmitError(t *testing.T, s Subject) {
 	}
 }
 
+// given are the turns that the subject has.
+func given(turns ...backend.Turn) []backend.Turn {
+	return slices.DeleteFunc(turns, func(turn backend.Turn) bool { return len(turn.Messages) == 0 })
+}
+
 func keepsRunsApart(t *testing.T, s Subject) {
-	turns := []backend.Turn{s.Text, s.Call, s.Calls}
+	turns := given(s.Text, s.Call, s.Calls, s.Tools)
 	want := make([]Answer, len(turns))
 	for i, turn := range turns {
 		want[i] = ask(t, s.sessions(), turn)
@@ -269,6 +347,9 @@ func keepsRunsApart(t *testing.T, s Subject) {
 }
 
 func keepsTurn(t *testing.T, s Subject) {
+	if !s.calls(t) {
+		return
+	}
 	first := ask(t, s.sessions(), s.Call)
 	next := s.Call
 	next.Messages = first.Messages(s.Call, s.Result)

@@ -1,0 +1,212 @@
+// Package cli is the backend for agents on the command line: Claude Code, Codex, OpenCode, and whatever program reads a
+// prompt and prints an answer. Each turn is a run of the program, which works in a folder with tools of its own; the
+// program's own session carries the conversation from one run to the next.
+//
+// Read program.go for what each program is told, prompt.go for what it is asked, process.go for how it runs and ends, and
+// package wire for what it answers.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+)
+
+// How long a program may print nothing before it counts as stuck. One that resumes a session reads that first.
+const (
+	DefaultQuiet       = 2 * time.Minute
+	DefaultQuietResume = 5 * time.Minute
+)
+
+// Options say which program runs, and how (S1, cli_config).
+type Options struct {
+	Command     string            // default: the program's own name
+	Args        []string          // beside those that the program gets anyway
+	Env         map[string]string // set for the program
+	PassEnv     []string          // variables that it gets from this process, beside the usual ones
+	ClearEnv    []string          // and those that it does not get; "*" = none of the usual ones
+	Workspace   string            // folder that it works in; "{thread}" stands for the thread's id
+	Quiet       time.Duration     // default DefaultQuiet
+	QuietResume time.Duration     // default DefaultQuietResume
+	UnitCost    float64           // what a turn counts as, in US dollars, where the program does not say: of a subscription
+
+	// Of a program that is none of those we know.
+	SessionMode SessionMode // default SessionExisting
+	SessionArgs []string    // that resume a session; "{session}" stands for its id
+	Output      Output      // default OutputText
+	Fields      wire.Fields // of OutputRecords
+}
+
+// SessionMode says when a program is told of a session.
+type SessionMode string
+
+// The session modes.
+const (
+	SessionExisting SessionMode = "existing" // once the program has named one
+	SessionAlways   SessionMode = "always"   // from the first run on, by an id that is made for it
+	SessionNone     SessionMode = "none"
+)
+
+// Output is the format of a program's output.
+type Output string
+
+// The formats.
+const (
+	OutputText    Output = "text"
+	OutputRecords Output = "ndjson"
+)
+
+// Backend runs one program. It is safe for concurrent use.
+type Backend struct {
+	program program
+	options Options
+	ledger  ledger
+}
+
+var (
+	_ backend.Backend       = (*Backend)(nil)
+	_ backend.Availabler    = (*Backend)(nil)
+	_ backend.CostEstimator = (*Backend)(nil)
+	_ backend.UsageReporter = (*Backend)(nil)
+	_ backend.Transporter   = (*Backend)(nil)
+)
+
+func newBackend(p program, o Options) *Backend {
+	o.Command = cmp.Or(o.Command, p.command)
+	o.Quiet, o.QuietResume = cmp.Or(o.Quiet, DefaultQuiet), cmp.Or(o.QuietResume, DefaultQuietResume)
+	return &Backend{program: p, options: o}
+}
+
+// Transport implements [backend.Transporter].
+func (b *Backend) Transport() backend.Transport { return backend.LocalAgent }
+
+// Available implements [backend.Availabler]: the program must be there.
+func (b *Backend) Available(context.Context) error {
+	_, err := b.path()
+	return err
+}
+
+func (b *Backend) path() (string, error) {
+	path, err := exec.LookPath(b.options.Command)
+	if err != nil {
+		return "", fault.Wrap(err, fault.AgentError, "there is no program %q on this machine; %s", b.options.Command, b.program.cure)
+	}
+	return filepath.Abs(path)
+}
+
+// EstimateCost implements [backend.CostEstimator].
+func (b *Backend) EstimateCost(o backend.Outcome) float64 {
+	return cmp.Or(o.Usage.CostUSD, b.options.UnitCost)
+}
+
+// Usage implements [backend.UsageReporter], of what has run in this process.
+func (b *Backend) Usage(_ context.Context, sessionID string) (backend.Periods, bool) {
+	return b.ledger.periods(sessionID, time.Now())
+}
+
+// Start implements [backend.Backend]. Nothing runs before the first turn.
+func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session, error) {
+	path, err := b.path()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := b.workspace(start)
+	if err != nil {
+		return nil, err
+	}
+	return &session{backend: b, path: path, dir: dir, state: start.State}, nil
+}
+
+// workspace is the folder for start. That of a thread is made when it is not there.
+func (b *Backend) workspace(start backend.Start) (string, error) {
+	dir := cmp.Or(start.Workspace, strings.ReplaceAll(b.options.Workspace, "{thread}", start.ThreadID))
+	if dir == "" {
+		return "", fault.New(fault.AgentError, "%s has no folder to work in; give the agent a workspace", b.program.name)
+	}
+	if start.Workspace == "" && strings.Contains(b.options.Workspace, "{thread}") {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return "", fault.Wrap(err, fault.AgentError, "the folder of the thread could not be made; look at the agent's workspace")
+		}
+	}
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return "", fault.Wrap(err, fault.AgentError, "the folder that %s works in is not there; make it, or change the agent's workspace",
+			b.program.name)
+	}
+	return filepath.Abs(dir)
+}
+
+// session is a conversation with the program. Between turns nothing of it runs.
+type session struct {
+	backend *Backend
+	path    string
+	dir     string
+	state   backend.State
+}
+
+// Stop implements [backend.Session].
+func (s *session) Stop(context.Context) error { return nil }
+
+// Send implements [backend.Session]. A session that the program no longer knows is begun anew.
+func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return backend.Outcome{}, err
+	}
+	t := s.newTurn(turn, emit)
+	outcome, err := t.run(ctx)
+	if err != nil && t.gone && ctx.Err() == nil {
+		if err := emit(backend.Warning(s.backend.program.name + " does not know its session any more; it is told the conversation anew")); err != nil {
+			return outcome, err
+		}
+		s.state = backend.State{}
+		t = s.newTurn(turn, emit)
+		outcome, err = t.run(ctx)
+	}
+	s.backend.ledger.add(s.state.ID, outcome.Usage, time.Now())
+	return outcome, err
+}
+
+// newTurn is a run of the program for turn: a resumed session is told only what it has not heard.
+func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
+	b := s.backend
+	known := turn.Known
+	r := &run{session: s, emit: emit, model: turn.Model, limits: turn.Limits, resumes: s.state.ID != "", quiet: b.options.QuietResume}
+	if !r.resumes {
+		known, r.quiet = 0, b.options.Quiet
+		if b.options.SessionMode == SessionAlways {
+			s.state.ID = id.UUID()
+		}
+	}
+	ask := ask{
+		Session: s.state, Resumes: r.resumes, Model: turn.Model, System: turn.System, Limits: turn.Limits,
+		Prompt: prompt(turn.Messages[min(known, len(turn.Messages)):]),
+	}
+	r.args, r.stdin = b.program.tell(b.options, ask)
+	r.decoder = b.program.decoder(b.options)
+	return r
+}
+
+// used is what a run has used, of which report tells all, or all of its session.
+func (s *session) used(report wire.Report) event.Usage {
+	total := report.Used
+	if !report.Total {
+		s.state.Used = s.state.Used.Add(total)
+		return total
+	}
+	before := s.state.Used
+	s.state.Used = total
+	if total.CostUSD < before.CostUSD || total.InputTokens < before.InputTokens || total.OutputTokens < before.OutputTokens {
+		return total // the program has begun to count anew
+	}
+	return total.Sub(before)
+}

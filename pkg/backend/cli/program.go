@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+)
+
+// program is what we know of a program.
+type program struct {
+	name    string // in messages to people
+	command string
+	cure    string // when it is not there
+	env     string // what the names of its own variables start with, as a list with commas
+	limits  bool   // it keeps limits of turns by itself
+	tell    func(o Options, a ask) (args []string, stdin string)
+	decoder func(o Options) wire.Decoder
+}
+
+// ask is one question to a program.
+type ask struct {
+	Session backend.State
+	Resumes bool
+	Model   string
+	System  string
+	Prompt  string
+	Limits  backend.Limits
+}
+
+// prompted is the prompt for a program that takes no system prompt apart from it: that stands before the first prompt of a
+// session.
+func (a ask) prompted() string {
+	if a.System == "" || a.Resumes {
+		return a.Prompt
+	}
+	return strings.TrimSpace(a.System) + "\n\n" + a.Prompt
+}
+
+// Claude runs Claude Code.
+func Claude(o Options) *Backend {
+	return newBackend(program{
+		name: "Claude Code", command: "claude", env: "ANTHROPIC_,CLAUDE_", limits: true,
+		cure:    "install it by npm install -g @anthropic-ai/claude-code, or give the agent the command that runs it",
+		decoder: func(Options) wire.Decoder { return wire.Claude() },
+		tell: func(o Options, a ask) ([]string, string) {
+			args := []string{"-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"}
+			args = flag(args, "--model", a.Model)
+			args = flag(args, "--append-system-prompt", a.System)
+			if a.Resumes {
+				args = flag(args, "--resume", a.Session.ID)
+			}
+			if a.Limits.Turns > 0 {
+				args = append(args, "--max-turns", strconv.Itoa(a.Limits.Turns))
+			}
+			if a.Limits.CostUSD > 0 { // it counts what the session has cost before
+				args = append(args, "--max-budget-usd", strconv.FormatFloat(a.Session.Used.CostUSD+a.Limits.CostUSD, 'f', 6, 64))
+			}
+			return append(args, o.Args...), a.Prompt
+		},
+	}, o)
+}
+
+// Codex runs Codex. It knows no limits: what is left of them is kept by whoever drives it.
+func Codex(o Options) *Backend {
+	return newBackend(program{
+		name: "Codex", command: "codex", env: "OPENAI_,CODEX_",
+		cure:    "install it by npm install -g @openai/codex, or give the agent the command that runs it",
+		decoder: func(Options) wire.Decoder { return wire.Codex() },
+		tell: func(o Options, a ask) ([]string, string) {
+			args := append(flag([]string{"exec", "--json", "--skip-git-repo-check"}, "--model", a.Model), o.Args...)
+			if a.Resumes {
+				args = append(args, "resume", a.Session.ID)
+			}
+			return append(args, "-"), a.prompted()
+		},
+	}, o)
+}
+
+// OpenCode runs OpenCode.
+func OpenCode(o Options) *Backend {
+	return newBackend(program{
+		name: "OpenCode", command: "opencode", env: "OPENCODE_,OPENAI_,ANTHROPIC_",
+		cure:    "install it by npm install -g opencode-ai, or give the agent the command that runs it",
+		decoder: func(Options) wire.Decoder { return wire.OpenCode() },
+		tell: func(o Options, a ask) ([]string, string) {
+			args := flag([]string{"run", "--format", "json"}, "--model", a.Model)
+			if a.Resumes {
+				args = flag(args, "--session", a.Session.ID)
+			}
+			return append(args, o.Args...), a.prompted()
+		},
+	}, o)
+}
+
+// New runs the program that o names: its arguments are those of o, in which "{model}" and "{prompt}" stand for what they
+// say. A prompt that no argument has comes on its standard input.
+func New(o Options) *Backend {
+	return newBackend(program{
+		name: o.Command, cure: "install it, or give the agent the command that runs it", tell: tell,
+		decoder: func(o Options) wire.Decoder {
+			if o.Output == OutputRecords {
+				return wire.Records(o.Fields)
+			}
+			return wire.Text()
+		},
+	}, o)
+}
+
+func tell(o Options, a ask) (args []string, stdin string) {
+	args = slices.Clone(o.Args)
+	if o.SessionMode != SessionNone && a.Session.ID != "" && (a.Resumes || o.SessionMode == SessionAlways) {
+		args = append(args, o.SessionArgs...)
+	}
+	prompted := a.prompted()
+	fill := strings.NewReplacer("{model}", a.Model, "{session}", a.Session.ID, "{prompt}", prompted)
+	stdin = prompted
+	for i, arg := range args {
+		if strings.Contains(arg, "{prompt}") {
+			stdin = ""
+		}
+		args[i] = fill.Replace(arg)
+	}
+	return args, stdin
+}
+
+func flag(args []string, name, value string) []string {
+	if value == "" {
+		return args
+	}
+	return append(args, name, value)
+}
+
+// usual are the variables that every program gets: where things are, and how to reach the network. Of ours, which hold
+// secrets of this process, it gets none.
+var usual = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM",
+	"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SystemRoot", "PATHEXT", "APPDATA", "USERPROFILE",
+}
+
+// environment is what the program gets: the usual variables and its own, and what o says.
+func environment(p program, o Options) []string {
+	var own []string
+	if p.env != "" {
+		own = strings.Split(p.env, ",")
+	}
+	passes := func(name string) bool {
+		switch {
+		case slices.Contains(o.PassEnv, name):
+			return true
+		case slices.Contains(o.ClearEnv, "*") || slices.Contains(o.ClearEnv, name):
+			return false
+		default:
+			return slices.Contains(usual, name) || slices.ContainsFunc(own, func(start string) bool { return strings.HasPrefix(name, start) })
+		}
+	}
+	env := []string{"NO_COLOR=1"}
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); passes(name) {
+			env = append(env, pair)
+		}
+	}
+	for name, value := range o.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
+}

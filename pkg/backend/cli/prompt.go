@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/media"
+)
+
+const (
+	// maxPrompt bounds a conversation that is told in a prompt; of a longer one the newest part is.
+	maxPrompt = 512 << 10
+	// maxPart bounds one part of it.
+	maxPart = 64 << 10
+)
+
+// prompt is what the program is asked (S1, format_messages): what the user has said or, where others have said something
+// too that the program has not heard, the conversation.
+func prompt(messages []backend.Message) string {
+	said := make([]string, 0, len(messages))
+	talk := false
+	for _, m := range messages {
+		talk = talk || m.Role != backend.User
+	}
+	for _, m := range messages {
+		var parts []string
+		for _, p := range m.Parts {
+			if text := tellPart(p, talk); text != "" {
+				parts = append(parts, text)
+			}
+		}
+		text := strings.Join(parts, "\n")
+		if talk && text != "" {
+			text = speaker(m.Role) + text
+		}
+		said = append(said, text)
+	}
+	if !talk {
+		return strings.Join(said, "\n\n")
+	}
+	ask := "Answer what the user said last."
+	if messages[len(messages)-1].Role != backend.User {
+		ask = "The answer was interrupted there. Go on with it, and do not repeat what is done."
+	}
+	return "This is the conversation until now.\n\n" + strings.Join(newest(said), "\n\n") + "\n\n" + ask
+}
+
+func speaker(role backend.Role) string {
+	switch role {
+	case backend.User:
+		return "User:\n"
+	case backend.Assistant:
+		return "Assistant:\n"
+	default:
+		return ""
+	}
+}
+
+// newest is the end of a conversation, as far as it has room.
+func newest(said []string) []string {
+	room := maxPrompt
+	for i, text := range slices.Backward(said) {
+		if room -= len(text); room < 0 {
+			return append([]string{"[The older part is left out.]"}, said[i+1:]...)
+		}
+	}
+	return said
+}
+
+func tellPart(p backend.Part, talk bool) string {
+	switch p := p.(type) {
+	case backend.Text:
+		if talk {
+			return abridged(p.Text)
+		}
+		return p.Text
+	case backend.Call:
+		return fmt.Sprintf("[called %s with %s]", p.Name, abridged(string(p.Args)))
+	case backend.Result:
+		return fmt.Sprintf("Tool %s gave (%s):\n%s", p.Name, p.Status, abridged(p.Content))
+	case backend.Media:
+		if p.Input.URL != "" {
+			return fmt.Sprintf("[%s %s]", p.Input.Type, p.Input.URL)
+		}
+		return "[" + media.Describe(p.Input) + ", which cannot be shown here]"
+	default: // what it thought is behind it
+		return ""
+	}
+}
+
+func abridged(text string) string {
+	if len(text) <= maxPart {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxPart], "") + " […]"
+}

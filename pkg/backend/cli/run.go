@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// errTurns ends a program that does not know limits when it has taken all its turns.
+var errTurns = errors.New("the program has taken all its turns")
+
+// run is one run of the program.
+type run struct {
+	session *session
+	emit    backend.Emit
+	model   string // that is asked
+	limits  backend.Limits
+	args    []string
+	stdin   string
+	quiet   time.Duration
+	resumes bool
+	decoder wire.Decoder
+
+	steps  int
+	spoke  bool          // it has said something of its own
+	told   backend.State // the newest state that was emitted
+	gone   bool          // it failed because it does not know the session
+	failed error         // of emit
+}
+
+// run takes the program to its end.
+func (r *run) run(ctx context.Context) (backend.Outcome, error) {
+	s := r.session
+	o := s.backend.options
+	end, err := command{
+		path: s.path, args: r.args, dir: s.dir, env: environment(s.backend.program, o), stdin: r.stdin, quiet: r.quiet,
+	}.run(ctx, r.read)
+	if err == nil && r.failed == nil {
+		_, err = r.take(r.decoder.Close())
+	}
+	report := r.decoder.Report()
+	outcome := backend.Outcome{
+		Finish: report.Finish, Model: cmp.Or(report.Model, r.model, s.backend.program.name), ID: report.SessionID, Usage: s.used(report),
+	}
+	if r.failed != nil {
+		return outcome, r.failed
+	}
+	if ctx.Err() != nil {
+		return outcome, ctx.Err()
+	}
+	if errors.Is(err, errTurns) {
+		outcome.Finish = event.FinishMaxTurns
+		return outcome, r.tell()
+	}
+	if err = r.verdict(end, err, report); err != nil {
+		return outcome, err
+	}
+	return outcome, r.tell()
+}
+
+// read takes what the program has printed, and reports whether it got on.
+func (r *run) read(p []byte) (bool, error) {
+	gotOn, err := r.take(r.decoder.Write(p))
+	return gotOn && r.decoder.Report().Stalled == "", err
+}
+
+func (r *run) take(chunks []backend.Chunk, err error) (bool, error) {
+	if id := r.decoder.Report().SessionID; id != "" && id != r.session.state.ID && !r.decoder.Report().Missing {
+		r.session.state.ID = id
+	}
+	for _, c := range chunks {
+		if _, warns := c.(backend.Warning); !warns {
+			r.spoke = true
+		}
+		if r.spoke { // before that, the program may still say that it does not know the session
+			if err := r.tell(); err != nil {
+				return true, err
+			}
+		}
+		if r.failed = r.emit(c); r.failed != nil {
+			return true, r.failed
+		}
+		if _, ok := c.(backend.Step); !ok {
+			continue
+		}
+		r.steps++
+		if !r.session.backend.program.limits && r.limits.Turns > 0 && r.steps >= r.limits.Turns {
+			return true, errTurns
+		}
+	}
+	return true, err
+}
+
+// tell emits the session's state when it has changed.
+func (r *run) tell() error {
+	state := r.session.state
+	if state == r.told || state.ID == "" || r.session.backend.options.SessionMode == SessionNone {
+		return nil
+	}
+	r.told = state
+	r.failed = r.emit(state)
+	return r.failed
+}
+
+// verdict is why the run gave no answer; nil when it did.
+func (r *run) verdict(end ending, err error, report wire.Report) error {
+	name := r.session.backend.program.name
+	stderr := end.says()
+	switch {
+	case errors.Is(err, errQuiet):
+		return retryable(fault.Wrap(end, fault.AgentError, "%s did not get on for %s and was stopped%s; try again",
+			name, r.quiet, because(cmp.Or(report.Stalled, stderr))))
+	case err != nil:
+		return fault.Wrap(err, fault.AgentError, "%s could not be run or understood%s", name, because(err.Error()))
+	case report.Failure != "":
+		r.gone = r.resumes && report.Missing
+		return failure(name, report.Failure, end)
+	case end.err != nil && report.Finish != event.FinishMaxTurns && report.Finish != event.FinishBudget:
+		r.gone = r.resumes && !r.spoke && wire.SaysMissing(stderr)
+		return failure(name, cmp.Or(stderr, end.err.Error()), end)
+	case report.Finish == "":
+		return retryable(fault.Wrap(end, fault.AgentError, "%s ended without an answer%s; try again", name, because(stderr)))
+	default:
+		return nil
+	}
+}
+
+// passing are the words by which one knows a failure that may pass.
+var passing = []string{
+	"overloaded", "rate limit", "rate_limit", "too many requests", "timed out", "timeout", "connection", "network", "unavailable",
+	"429", "500", "502", "503", "504", "529", "try again",
+}
+
+func failure(name, why string, cause error) error {
+	err := fault.Wrap(cause, fault.AgentError, "%s failed%s", name, because(why))
+	low := strings.ToLower(why)
+	for _, word := range passing {
+		err.Retryable = err.Retryable || strings.Contains(low, word)
+	}
+	return err
+}
+
+func retryable(e *fault.Error) error {
+	e.Retryable = true
+	return e
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s", why)
+}
