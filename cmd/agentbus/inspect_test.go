@@ -195,7 +195,7 @@ func TestInspectRefuses(t *testing.T) {
 		want string
 	}{
 		"what is not there":     {[]string{"req_unheardof"}, exitFailed, "neither a request nor a thread req_unheardof"},
-		"a type that is none":   {[]string{"req_1", "--type=txet"}, exitFailed, `no event is of the type "txet"; there are [aborted claim`},
+		"a type that is none":   {[]string{"req_1", "--type=txet"}, exitFailed, `no event is of the type "txet"; there are [aborted `},
 		"a time that is none":   {[]string{"req_1", "--since=yesterday"}, exitUsage, "write one such as 2026-01-31T12:00:00Z, or 10m"},
 		"a format that is none": {[]string{"req_1", "--format=yaml"}, exitUsage, "--format"},
 		"fewer than none":       {[]string{"req_1", "--limit=-1"}, exitUsage, "--limit"},
