@@ -158,7 +158,7 @@ func (s *speech) toolEnded(c backend.ToolEnded) error {
 		content = fmt.Sprintf("%s\n[%d more bytes]", short, len(content)-len(short))
 	}
 	return s.run.journal.result(t.callID, t.name, t.blockID, Output{
-		Status: cmp.Or(c.Status, event.ToolSuccess), Content: content, Media: c.Media,
+		Status: cmp.Or(c.Status, event.ToolSuccess), Content: content,
 		Summary: cmp.Or(clean(c.Summary), firstLine(content)), Elapsed: cmp.Or(c.Elapsed, time.Since(t.started)),
 	}, nil)
 }
