@@ -3,6 +3,7 @@ package eventstream
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,11 +34,16 @@ func (f Form) Decode(line []byte) (Event, error) {
 	return DecodeFlat(line)
 }
 
-// Export writes the kept events that are meant as a JSON array for people to read (S0, getEventHistory).
+// Export writes the kept events that are meant as a JSON array for people to read (S0, getEventHistory). None is left out:
+// data that has no place in the flat form, because it is no object or has a member named id, type or timestamp, stands in
+// a member data.
 func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
 	array := []jsontext.Value{}
 	for _, e := range p.Events(f) {
 		line, err := form.Append(nil, e)
+		if err != nil && form == Flat {
+			line, err = form.Append(nil, wrapped(e))
+		}
 		if err != nil {
 			return err
 		}
@@ -47,6 +53,12 @@ func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
 		return fmt.Errorf("export %d events: %w", len(array), err)
 	}
 	return nil
+}
+
+// wrapped is e with its data one level deeper.
+func wrapped(e Event) Event {
+	e.Data = slices.Concat(jsontext.Value(`{"data":`), e.Data, jsontext.Value("}"))
+	return e
 }
 
 // Import reads what [Processor.Export] wrote, for [Options.InitialEvents].

@@ -144,7 +144,7 @@ func (p *Processor) send(ctx context.Context, e Event, patient bool) error {
 		return nil
 	}
 	if patient {
-		if err := p.awaitNone(ctx, func(s *Subscription) bool { return s.full() && s.filter.Match(e) }); err != nil {
+		if err := p.awaitNone(ctx, func(s *Subscription) bool { return s.busy() && s.full() && s.filter.Match(e) }); err != nil {
 			return err
 		}
 	}
@@ -295,7 +295,7 @@ func (p *Processor) trimTo(keep int, wanted bool) {
 func (p *Processor) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.awaitNone(ctx, func(s *Subscription) bool { return s.pending > 0 })
+	return p.awaitNone(ctx, func(s *Subscription) bool { return s.busy() })
 }
 
 // Dispose forgets all events and ends all subscriptions; what still waits for a subscriber is dropped. It waits for

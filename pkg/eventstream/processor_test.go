@@ -275,6 +275,30 @@ func TestStatsAreBounded(t *testing.T) {
 	}
 }
 
+func TestExportLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	p := eventstream.New(eventstream.Options{InitialEvents: []eventstream.Event{
+		{ID: "1", Type: "fits", Data: jsontext.Value(`{"a":1}`)},
+		{ID: "2", Type: "has_an_id", Data: jsontext.Value(`{"id":7}`)},
+		{ID: "3", Type: "is_a_number", Data: jsontext.Value(`7`)},
+		{ID: "4", Type: "is_bare"},
+	}})
+	var text strings.Builder
+	if err := p.Export(&text, eventstream.Flat, eventstream.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := eventstream.Import(strings.NewReader(text.String()), eventstream.Flat)
+	if err != nil || len(events) != 4 {
+		t.Fatalf("got %d events of %s, %v", len(events), &text, err)
+	}
+	for i, want := range []string{`{"a":1}`, `{"data":{"id":7}}`, `{"data":7}`, ``} {
+		got := events[i].Data
+		if err := got.Compact(); string(got) != want && !(want == "" && string(got) == "{}") {
+			t.Errorf("event %s has %s, %v, want %s", events[i].ID, got, err, want)
+		}
+	}
+}
+
 func TestExportIsReadAgain(t *testing.T) {
 	t.Parallel()
 	p := eventstream.New(eventstream.Options{InitialEvents: []eventstream.Event{example, at(1, "x", "s1")}})

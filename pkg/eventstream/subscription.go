@@ -19,8 +19,9 @@ type Subscription struct {
 	stop      sync.Once
 
 	// Under the processor's lock.
-	pending int // events in the queue or in the handler
-	count   SubscriberStats
+	attended bool // somebody reads the queue, or has
+	pending  int  // events in the queue or in the handler
+	count    SubscriberStats
 }
 
 // Subscribe calls handle for each event that f means and that is sent from now on, one after the other, in a goroutine
@@ -28,6 +29,7 @@ type Subscription struct {
 // unsubscribes. A handler that panics loses that event alone: the panic is logged with its stack and counted.
 func (p *Processor) Subscribe(f Filter, handle func(Event)) *Subscription {
 	s := p.subscribe(f)
+	s.attend()
 	go func() {
 		defer close(s.done)
 		for e := range s.events(context.Background()) {
@@ -58,13 +60,14 @@ func (h Handlers) Handle(e Event) {
 
 // Watch yields each event that f means and that is sent from the call of Watch on, until ctx is done, the loop is left
 // or the processor is disposed of. It is Subscribe for programs that would rather have a loop, and can be ranged over
-// once.
+// once. Until that begins nobody waits for it: it misses what its queue has no room for.
 func (p *Processor) Watch(ctx context.Context, f Filter) iter.Seq[Event] {
 	s := p.subscribe(f)
 	forget := context.AfterFunc(ctx, s.Stop)
 	return func(yield func(Event) bool) {
 		defer forget()
 		defer s.Stop()
+		s.attend()
 		for e := range s.events(ctx) {
 			if !yield(e) {
 				return
@@ -153,6 +156,15 @@ func (s *Subscription) events(ctx context.Context) iter.Seq[Event] {
 		}
 	}
 }
+
+func (s *Subscription) attend() {
+	s.processor.mu.Lock()
+	defer s.processor.mu.Unlock()
+	s.attended = true
+}
+
+// busy reports whether somebody is about to read what the queue holds. It is called under the processor's lock.
+func (s *Subscription) busy() bool { return s.attended && s.pending > 0 }
 
 func (s *Subscription) handled() {
 	p := s.processor

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,32 @@ func TestASlowSubscriberHoldsUpNobody(t *testing.T) {
 			t.Errorf("the slow one heard %s", &slow)
 		}
 		p.Dispose()
+	})
+}
+
+func TestAWatchThatNobodyHasBegunHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := eventstream.New(eventstream.Options{Queue: 2})
+		defer p.Dispose()
+		watch := p.Watch(t.Context(), eventstream.Filter{})
+		for n := range 5 {
+			if err := p.SendWait(t.Context(), at(n, "x", "")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var seen []string
+		for e := range watch {
+			if seen = append(seen, e.ID); len(seen) == 2 {
+				break
+			}
+		}
+		if want := []string{at(0, "x", "").ID, at(1, "x", "").ID}; !slices.Equal(seen, want) {
+			t.Errorf("got %v, want those that had room: %v", seen, want)
+		}
 	})
 }
 
