@@ -15,7 +15,9 @@ type outcome struct {
 	Result    jsontext.Value   `json:"result,omitzero"`     // the last assistant_message, flat
 	Response  string           `json:"response"`            // its content
 	Events    []jsontext.Value `json:"events"`              // of the query, nested, without increments
+	HasMore   bool             `json:"hasMore,omitzero"`    // events had no room here; the list of the session's has them
 
+	bytes   int // of Events
 	failure *event.Error
 	flat    *tarko.Projector
 	nested  *tarko.Projector
@@ -50,7 +52,7 @@ func (o *outcome) tell(e event.Event) error {
 	if err != nil {
 		return err
 	}
-	if o.Events, err = appendAll(o.Events, nested, eventstream.Event.AppendNested); err != nil {
+	if err := o.keep(nested); err != nil {
 		return err
 	}
 	flat, err := o.flat.Project(e)
@@ -96,19 +98,21 @@ func (o *outcome) failed() failed {
 	return failed{o.SessionID, false, reason{"AGENT_EXECUTION_ERROR", e.Message, details{string(e.Code), e.Retryable}}}
 }
 
-// appendAll encodes events, without increments, in a form.
-func appendAll(
-	dst []jsontext.Value, events []eventstream.Event, form func(eventstream.Event, []byte) ([]byte, error),
-) ([]jsontext.Value, error) {
+// keep adds events, without increments, as far as there is room for them.
+func (o *outcome) keep(events []eventstream.Event) error {
 	for _, one := range events {
 		if tarko.Type(one.Type).IsStreaming() {
 			continue
 		}
-		text, err := form(one, nil)
-		if err != nil {
-			return dst, err
+		if o.bytes >= maxListed {
+			o.HasMore = true
+			return nil
 		}
-		dst = append(dst, text)
+		text, err := one.AppendNested(nil)
+		if err != nil {
+			return err
+		}
+		o.Events, o.bytes = append(o.Events, text), o.bytes+len(text)
 	}
-	return dst, nil
+	return nil
 }
