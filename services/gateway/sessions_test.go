@@ -234,3 +234,54 @@ func TestInExclusiveModeOneSessionOfATenantRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestAModelAndItsAgentAreChosenTogether(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) {
+		d.Config.Agents = map[string]config.Agent{
+			"demo": {Backend: "scripted"}, "small": {Backend: "openai", Model: "s"}, "large": {Backend: "openai", Model: "l"},
+			"other": {Backend: "anthropic", Model: "o"},
+		}
+	})
+	b.runs(metadata(), done())
+	created := b.post("/api/v1/sessions/create", `{"agent":"small"}`)
+	_, rest, _ := strings.Cut(created.body, `"sessionId":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	for _, step := range []struct {
+		does, path, body, agent, model string
+	}{
+		{"nothing was chosen", "", "", "small", ""},
+		{"a model that its agent can ask", "sessions/model", `"model":{"provider":"openai","id":"l"}`, "small", "l"},
+		{"one that it cannot", "sessions/model", `"model":{"provider":"anthropic","id":"o"}`, "other", "o"},
+		{"an agent that cannot ask it", "runtime-settings", `"runtimeSettings":{"agent":"demo"}`, "demo", ""},
+	} {
+		if step.path != "" {
+			a := b.post("/api/v1/"+step.path, `{"sessionId":"`+id+`",`+step.body+`}`)
+			if a.status != http.StatusOK || !strings.Contains(a.body, `"agentInfo":{"name":"`+step.agent+`"`) {
+				t.Errorf("%s: got %d %s, want the agent %s", step.does, a.status, a.body, step.agent)
+			}
+		}
+		asked := b.post("/api/v1/sessions/query/stream", `{"sessionId":"`+id+`","query":"hi"}`)
+		accepted, err := b.bus.Accepted(t.Context(), b.log(asked.header.Get("X-Request-Id")))
+		if err != nil || accepted.AgentID != step.agent || accepted.Request.Context.Model != step.model {
+			t.Errorf("%s: %s answers with %q, %v, want %s with %q", step.does, accepted.AgentID, accepted.Request.Context.Model, err, step.agent, step.model)
+		}
+	}
+	if a := b.post("/api/v1/sessions/model", `{"sessionId":"`+id+`","model":{"provider":"anthropic","id":"l"}}`); a.status != http.StatusBadRequest {
+		t.Errorf("a model that nobody has: got %d %s", a.status, a.body)
+	}
+}
+
+func TestASessionThatRunsIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	at := b.running()
+	remove := func() answer { return b.post("/api/v1/sessions/delete", `{"sessionId":"`+at.threadID+`"}`) }
+	if a := remove(); a.status != http.StatusConflict || !strings.Contains(a.body, `"runningRequestId":"`+at.requestID+`"`) {
+		t.Errorf("while it runs: got %d %s", a.status, a.body)
+	}
+	b.run(at.requestID, done())
+	if a := remove(); a.status != http.StatusOK || a.body != `{"success":true}`+"\n" {
+		t.Errorf("afterwards: got %d %s", a.status, a.body)
+	}
+}

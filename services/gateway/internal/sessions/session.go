@@ -10,7 +10,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
@@ -181,27 +180,3 @@ func checkTags(tags []string) error {
 func noAgent(name string) error {
 	return fault.New(fault.AgentNotFound, "There is no agent %.64q", name)
 }
-
-// answering says who answers a session's queries, and with which model ("" = the agent's own). A model of another
-// provider than the agent's is that of an agent which has it.
-func (s *Sessions) answering(noted command.Session) (agentID, model string, err error) {
-	agentID = noted.AgentID
-	agent, ok := s.Config.Agents[agentID]
-	if noted.Model == nil {
-		if !ok {
-			return "", "", noAgent(agentID)
-		}
-		return agentID, "", nil
-	}
-	if ok && agent.Backend == noted.Model.Provider {
-		return agentID, noted.Model.ID, nil
-	}
-	for _, name := range s.agents {
-		if has(s.Config.Agents[name], *noted.Model) {
-			return name, noted.Model.ID, nil
-		}
-	}
-	return "", "", fault.New(fault.AgentNotFound, "There is no model %.64q of %.64q any more", noted.Model.ID, noted.Model.Provider)
-}
-
-func has(a config.Agent, m command.Model) bool { return a.Backend == m.Provider && a.Model == m.ID }

@@ -91,7 +91,7 @@ func (s *Sessions) settle(n *command.Session, values jsontext.Value) error {
 		return invalid("runtimeSettings.agent must be one of %v", s.agents)
 	}
 	if known.Agent != "" {
-		n.AgentID = known.Agent
+		s.appoint(n, known.Agent)
 	}
 	n.RuntimeSettings = values.Clone()
 	return n.RuntimeSettings.Compact()
@@ -118,52 +118,4 @@ func (s *Sessions) postSettings(c *api.Call) error {
 	return c.Reply(http.StatusOK, map[string]any{
 		"success": true, "session": changed, "sessionInfo": changed, "runtimeSettings": in.RuntimeSettings,
 	})
-}
-
-// model is one that a session may be answered by.
-type model struct {
-	command.Model
-	DisplayName string `json:"displayName"`
-}
-
-// models lists the models of the agents.
-func (s *Sessions) models() []model {
-	models := []model{}
-	for _, name := range s.agents {
-		agent := s.Config.Agents[name]
-		one := command.Model{Provider: agent.Backend, ID: agent.Model}
-		if agent.Model != "" && !slices.ContainsFunc(models, func(m model) bool { return m.Model == one }) {
-			models = append(models, model{one, agent.Model})
-		}
-	}
-	return models
-}
-
-func (s *Sessions) getModels(c *api.Call) error {
-	return c.Reply(http.StatusOK, map[string][]model{"models": s.models()})
-}
-
-// postModel chooses the model that answers a session from its next query on.
-func (s *Sessions) postModel(c *api.Call) error {
-	var in struct {
-		SessionID string         `json:"sessionId"`
-		Model     *command.Model `json:"model"`
-	}
-	if err := read(c, &in); err != nil {
-		return err
-	}
-	if in.SessionID == "" || in.Model == nil || in.Model.Provider == "" || in.Model.ID == "" {
-		return invalid("Missing required parameters: sessionId, model.provider, model.id")
-	}
-	changed, err := s.change(c, in.SessionID, func(n *command.Session) error {
-		if !slices.ContainsFunc(s.models(), func(m model) bool { return m.Model == *in.Model }) {
-			return invalid("Invalid model configuration: GET /api/v1/models lists what there is")
-		}
-		n.Model = in.Model
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return c.Reply(http.StatusOK, map[string]any{"success": true, "sessionInfo": changed})
 }

@@ -1,0 +1,94 @@
+package sessions
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+)
+
+// model is one that a session may be answered by.
+type model struct {
+	command.Model
+	DisplayName string `json:"displayName"`
+}
+
+// models lists the models of the agents.
+func (s *Sessions) models() []model {
+	models := []model{}
+	for _, name := range s.agents {
+		agent := s.Config.Agents[name]
+		one := command.Model{Provider: agent.Backend, ID: agent.Model}
+		if agent.Model != "" && !slices.ContainsFunc(models, func(m model) bool { return m.Model == one }) {
+			models = append(models, model{one, agent.Model})
+		}
+	}
+	return models
+}
+
+func (s *Sessions) getModels(c *api.Call) error {
+	return c.Reply(http.StatusOK, map[string][]model{"models": s.models()})
+}
+
+// postModel chooses the model that answers a session from its next query on, and its agent with it where it must.
+func (s *Sessions) postModel(c *api.Call) error {
+	var in struct {
+		SessionID string         `json:"sessionId"`
+		Model     *command.Model `json:"model"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	if in.SessionID == "" || in.Model == nil || in.Model.Provider == "" || in.Model.ID == "" {
+		return invalid("Missing required parameters: sessionId, model.provider, model.id")
+	}
+	changed, err := s.change(c, in.SessionID, func(n *command.Session) error { return s.choose(n, *in.Model) })
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]any{"success": true, "sessionInfo": changed})
+}
+
+// answering says who answers a session's queries, and with which model ("" = the agent's own).
+func (s *Sessions) answering(noted command.Session) (agentID, model string, err error) {
+	agent, ok := s.Config.Agents[noted.AgentID]
+	switch {
+	case !ok:
+		return "", "", noAgent(noted.AgentID)
+	case noted.Model == nil:
+		return noted.AgentID, "", nil
+	case agent.Backend != noted.Model.Provider:
+		return "", "", fault.New(fault.AgentNotFound, "The agent %.64q has no model %.64q of %.64q any more; choose another model",
+			noted.AgentID, noted.Model.ID, noted.Model.Provider)
+	}
+	return noted.AgentID, noted.Model.ID, nil
+}
+
+// choose makes a model that of a session. One that the session's agent cannot ask brings the agent that has it, and the
+// session says so.
+func (s *Sessions) choose(n *command.Session, m command.Model) error {
+	if !slices.ContainsFunc(s.models(), func(one model) bool { return one.Model == m }) {
+		return invalid("Invalid model configuration: GET /api/v1/models lists what there is")
+	}
+	n.Model = &m
+	if s.Config.Agents[n.AgentID].Backend == m.Provider {
+		return nil
+	}
+	for _, name := range s.agents {
+		if a := s.Config.Agents[name]; a.Backend == m.Provider && a.Model == m.ID {
+			n.AgentID = name
+			return nil
+		}
+	}
+	return noAgent(n.AgentID)
+}
+
+// appoint makes an agent that of a session. It brings its own model where it cannot ask the one that was chosen.
+func (s *Sessions) appoint(n *command.Session, agentID string) {
+	n.AgentID = agentID
+	if n.Model != nil && n.Model.Provider != s.Config.Agents[agentID].Backend {
+		n.Model = nil
+	}
+}
