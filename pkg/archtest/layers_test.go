@@ -34,7 +34,7 @@ func layers() []layer {
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
-		{"pkg/command", []string{"pkg/event", "pkg/fault"}, nil, "records speak of events and nothing else"},
+		{"pkg/command", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "records speak of events and nothing else"},
 		{"pkg/hub", []string{"pkg/egress", "pkg/fault", "pkg/spoke", "pkg/tool"}, nil, "what is asked of the orchestrator is told as tools too"},
 		{"pkg/query", []string{"pkg/command", "pkg/event", "pkg/fault"}, nil, "questions speak of events and records"},
 

@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -47,7 +48,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 		Agent: loop.Agent{
 			Name: name, Model: c.Model, System: c.System, Tools: tools,
 			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
-			Turns: cmp.Or(c.Limits.Turns, defaultTurns), Tokens: c.Limits.Tokens, Time: c.Limits.Time.Or(defaultTime),
+			Turns: cmp.Or(c.Limits.Turns, defaultTurns), Tokens: c.Limits.Tokens, CostUSD: c.Limits.Cost, Time: c.Limits.Time.Or(defaultTime),
 			ActionTTL:   c.ActionTTL.Or(defaultActionTTL),
 			FailOnCrash: c.OnCrash == config.OnCrashError, AskUnknown: c.OnUnknown == config.OnUnknownAsk,
 		},
@@ -63,6 +64,11 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 			return nil, fmt.Errorf("there is no tool %q", name)
 		}
 		spec.Approval = c.Approval.Of(name, spec.Approval)
+		tools = append(tools, spec)
+	}
+	for _, name := range c.Agents {
+		spec := builtin.AgentSpec(name, r.deps.Config.Agents[name])
+		spec.Approval = c.Approval.Of(spec.Name, spec.Approval)
 		tools = append(tools, spec)
 	}
 	for _, t := range c.ClientTools {

@@ -21,7 +21,10 @@ func (q requests) Conclude(ctx context.Context, a command.Accepted, cause error)
 	err := q.runner.claim(ctx, a, 0, func(ctx context.Context, c *claim) error {
 		request := c.request()
 		request.State.Fold(c.own...)
-		return loop.Refuse(ctx, request, cause)
+		if err := loop.Refuse(ctx, request, cause); err != nil {
+			return err
+		}
+		return c.abandonAll(ctx, request.State)
 	})
 	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err

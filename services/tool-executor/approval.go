@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
@@ -23,6 +24,9 @@ type Evidence interface {
 // approval is whether a person must allow j: as its agent has it, and else its tool. That an agent may do without is
 // believed of the one that the gateway recorded.
 func (e *Executor) approval(ctx context.Context, j job) (tool.Approval, error) {
+	if begun, err := e.begun(ctx, j); err != nil || begun {
+		return tool.ApprovalNever, err
+	}
 	set := e.deps.Config.Agents[j.AgentID].Approval.Of(j.spec.Name, j.spec.Approval)
 	if set == j.spec.Approval || set == tool.ApprovalAlways {
 		return set, nil
@@ -35,6 +39,18 @@ func (e *Executor) approval(ctx context.Context, j job) (tool.Approval, error) {
 		return j.spec.Approval, nil
 	}
 	return set, nil
+}
+
+// begun reports whether j is a call of an agent that works already: then it was allowed, or never had to be.
+func (e *Executor) begun(ctx context.Context, j job) (bool, error) {
+	if _, ok := config.AgentOfTool(j.Tool); !ok {
+		return false, nil
+	}
+	_, err := e.deps.Bus.Thread(ctx, j.Tenant, command.ChildThread(j.ThreadID, j.ToolCallID))
+	if errors.Is(err, bus.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 const gone = "its record is no longer kept"
@@ -85,6 +101,32 @@ func allows(a command.Accepted, actionID string) bool {
 	return slices.ContainsFunc(a.Request.Context.ActionResults, func(r event.ActionResult) bool {
 		return r.ActionID == actionID && r.Status == event.ActionSuccess
 	})
+}
+
+// announcedIn lists the actions that a request announces; none when its log is no longer kept.
+func announcedIn(ctx context.Context, b Evidence, log bus.LogID) ([]event.Continuation, error) {
+	var actions []event.Continuation
+	for f, err := range b.Read(ctx, log, 0) {
+		if errors.Is(err, bus.ErrForgotten) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for line := range f.Each() {
+			if line.Name != event.NameContinuation {
+				continue
+			}
+			told, err := event.Decode(line.JSON)
+			if err != nil {
+				return nil, fmt.Errorf("event %d of request %s: %w", line.N, log.RequestID, err)
+			}
+			if c, ok := told.Body.(event.Continuation); ok {
+				actions = append(actions, c)
+			}
+		}
+	}
+	return actions, nil
 }
 
 // announced reports why the action that a request announced is not for this call.

@@ -52,6 +52,7 @@ type Bus interface {
 	Records
 	Listeners
 	Evidence
+	Requests
 }
 
 var _ Bus = (*bus.Bus)(nil)
@@ -94,6 +95,7 @@ func New(deps Deps) (*Executor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configured tools: %w", err)
 	}
+	list = append(list, delegates(deps.Bus, deps.Config)...)
 	tools, err := index(append(list, deps.Tools...))
 	if err != nil {
 		return nil, err

@@ -1,0 +1,35 @@
+package builtin
+
+import (
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// askTime is how long it may take until an agent that is called has its request. What it does then has its own limits.
+const askTime = 30 * time.Second
+
+const agentSchema = `{
+	"type": "object",
+	"properties": {
+		"task": {"type": "string", "minLength": 1, "maxLength": 100000, "description": "What it shall do, with all that it must know for that."}
+	},
+	"required": ["task"],
+	"additionalProperties": false
+}`
+
+// AgentSpec is the tool by which other agents call the agent of that name.
+func AgentSpec(name string, a config.Agent) tool.Spec {
+	about := strings.TrimRight(a.Description, ". ")
+	if about != "" {
+		about = " (" + about + ")"
+	}
+	return tool.Spec{
+		Name: config.AgentTool(name), Schema: jsontext.Value(agentSchema),
+		Description: "Gives a task to the agent " + name + about + " and returns its answer. It sees nothing of this conversation.",
+		Effect:      tool.EffectIdempotent, Approval: tool.ApprovalNever, Timeout: askTime,
+	}
+}

@@ -1,0 +1,62 @@
+package agentrunner
+
+import (
+	"context"
+	"sync"
+)
+
+// waitsPerSlot bounds the calls of agents that wait at one time.
+const waitsPerSlot = 4
+
+// slots lends the place of a request that waits for an agent to another request. Otherwise requests that wait could take
+// all places, and none would be left for those that they wait for.
+type slots struct {
+	waiting chan struct{}
+	lent    chan context.Context // each is done when its place is wanted back
+	closed  chan struct{}        // no place is lent any more
+}
+
+func newSlots(n int) *slots {
+	return &slots{
+		waiting: make(chan struct{}, n*waitsPerSlot), lent: make(chan context.Context), closed: make(chan struct{}),
+	}
+}
+
+// lend offers the place of a request until back is called. It reports false when too many wait already.
+func (s *slots) lend(ctx context.Context) (back func(), ok bool) {
+	select {
+	case s.waiting <- struct{}{}:
+	default:
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	select {
+	case s.lent <- ctx:
+	case <-s.closed:
+	}
+	return func() {
+		cancel()
+		<-s.waiting
+	}, true
+}
+
+// fill has take fill each place that is lent, until ctx is done. Whatever take has begun by the time that the place is
+// wanted back goes on beside; fill waits for all of it.
+func (s *slots) fill(ctx context.Context, take func(context.Context)) {
+	var takers sync.WaitGroup
+	defer takers.Wait()
+	defer close(s.closed)
+	for {
+		select {
+		case wanted := <-s.lent:
+			takers.Go(func() {
+				open, cancel := context.WithCancel(ctx)
+				defer cancel()
+				defer context.AfterFunc(wanted, cancel)() //nolint:contextcheck // wanted says when, and no more
+				take(open)
+			})
+		case <-ctx.Done():
+			return
+		}
+	}
+}

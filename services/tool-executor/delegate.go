@@ -1,0 +1,223 @@
+package toolexecutor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/builtin"
+)
+
+// Requests is what it takes to have another agent do something.
+type Requests interface {
+	Accept(ctx context.Context, a command.Accepted) (stored command.Accepted, first bool, err error)
+	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
+	AdvanceThread(ctx context.Context, tenant string, next command.Thread, after uint64) (bus.ThreadRecord, error)
+	Start(ctx context.Context, a command.Accepted, index int) error
+	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
+}
+
+const (
+	defaultDepth = 3
+	// placings is how often a request tries to get its place on a thread that nobody but deliveries of one call writes.
+	placings = 5
+)
+
+// delegate is the tool by which agents call one agent. A call makes a request of that agent, on a thread of its own, and
+// its result names the request: whoever has called follows its log. The ids derive from the call, so a call that is
+// delivered again finds what the first delivery has done.
+type delegate struct {
+	bus    Bus
+	config config.Config
+	agent  string
+}
+
+// delegates makes the tools for all agents that others may call.
+func delegates(b Bus, cfg config.Config) []tool.Tool {
+	var names []string
+	for _, a := range cfg.Agents {
+		names = append(names, a.Agents...)
+	}
+	slices.Sort(names)
+	var tools []tool.Tool
+	for _, name := range slices.Compact(names) {
+		tools = append(tools, tool.Func(builtin.AgentSpec(name, cfg.Agents[name]), delegate{b, cfg, name}.call))
+	}
+	return tools
+}
+
+type task struct {
+	Task string `json:"task"`
+}
+
+// call makes the request, or the next one where a client has acted for the agent since. What may be done is read from the
+// records of the gateway: of what the caller says, only the task counts.
+func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Result, error) {
+	caller, err := d.bus.Accepted(ctx, bus.LogID{Tenant: call.For.Tenant, RequestID: call.For.RequestID})
+	if errors.Is(err, bus.ErrNotFound) {
+		return tool.Result{}, fault.New(fault.ToolError, "the record of the request that calls is no longer kept; send a new message")
+	}
+	if err != nil {
+		return tool.Result{}, err
+	}
+	above, err := d.above(caller)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	child := command.Accepted{
+		Tenant: caller.Tenant, Owner: caller.Owner, AgentID: d.agent, At: time.Now().UTC(),
+		RequestID: command.ChildRequest(caller.RequestID, call.ID), ThreadID: command.ChildThread(caller.ThreadID, call.ID),
+		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(in.Task)}},
+		Caller:  &command.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
+	}
+	for range placings {
+		requestID, err := d.place(ctx, caller, child)
+		if !errors.Is(err, bus.ErrConflict) {
+			return tool.Result{Content: requestID, Summary: "asked " + d.agent}, err
+		}
+	}
+	return tool.Result{}, fmt.Errorf("thread %s of agent %s: %w", child.ThreadID, d.agent, bus.ErrConflict)
+}
+
+// above lists the agents that would wait for this one, and refuses circles and depths.
+func (d delegate) above(caller command.Accepted) ([]string, error) {
+	if !slices.Contains(d.config.Agents[caller.AgentID].Agents, d.agent) {
+		return nil, fault.New(fault.ToolError, "agent %s may not call agent %s", caller.AgentID, d.agent)
+	}
+	var above []string
+	if caller.Caller != nil {
+		above = slices.Clone(caller.Caller.Agents)
+	}
+	above = append(above, caller.AgentID)
+	if slices.Contains(above, d.agent) {
+		return nil, fault.New(fault.ToolError, "agent %s waits for this answer itself (%s); do the task yourself",
+			d.agent, strings.Join(above, " called "))
+	}
+	limit := cmp.Or(d.config.Agents[above[0]].Limits.Depth, defaultDepth)
+	if len(above) > limit {
+		return nil, fault.New(fault.ToolError, "agents may call one another %d levels deep here (%s); do the task yourself",
+			limit, strings.Join(above, " called "))
+	}
+	return above, nil
+}
+
+// place sees to it that the agent works on the task, or goes on where it has asked for something, and returns the request
+// in which it does.
+func (d delegate) place(ctx context.Context, caller, child command.Accepted) (requestID string, err error) {
+	thread, err := d.bus.Thread(ctx, child.Tenant, child.ThreadID)
+	if errors.Is(err, bus.ErrNotFound) {
+		return d.begin(ctx, child, bus.ThreadRecord{Thread: command.Thread{Index: -1}})
+	}
+	if err != nil {
+		return "", err
+	}
+	if thread.RequestID == child.RequestID {
+		return child.RequestID, d.point(ctx, child, thread.Index)
+	}
+	answers, err := d.answers(ctx, caller, child, thread.RequestID)
+	if err != nil || len(answers) == 0 {
+		return thread.RequestID, err
+	}
+	child.Request = event.AgentRequest{ThreadID: child.ThreadID, Context: event.Context{ActionResults: answers}}
+	return d.begin(ctx, child, thread)
+}
+
+// begin writes the records of a request, as the gateway does, and points the runners at it.
+func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.ThreadRecord) (requestID string, err error) {
+	child, _, err = d.bus.Accept(ctx, child)
+	if err != nil {
+		return "", err
+	}
+	next := command.Thread{
+		ThreadID: child.ThreadID, Owner: child.Owner, AgentID: child.AgentID, RequestID: child.RequestID,
+		Index: thread.Index + 1, At: time.Now().UTC(),
+	}
+	for _, result := range child.Request.Context.ActionResults {
+		next.Resolves = append(next.Resolves, result.ActionID)
+	}
+	if _, err := d.bus.AdvanceThread(ctx, child.Tenant, next, thread.Sequence); err != nil {
+		return "", err
+	}
+	return child.RequestID, d.bus.Start(ctx, child, next.Index)
+}
+
+// point sends the pointer that a delivery before this one may have left out. A second one is dropped.
+func (d delegate) point(ctx context.Context, child command.Accepted, index int) error {
+	log := bus.LogID{Tenant: child.Tenant, RequestID: child.RequestID}
+	_, err := d.bus.Last(ctx, log)
+	if !errors.Is(err, bus.ErrNotFound) {
+		return err
+	}
+	stored, err := d.bus.Accepted(ctx, log)
+	if err != nil {
+		return err
+	}
+	return d.bus.Start(ctx, stored, index)
+}
+
+// answers are the results that the caller's request has brought for the actions that asked announces: on the caller's
+// thread they have other ids.
+func (d delegate) answers(ctx context.Context, caller, child command.Accepted, asked string) ([]event.ActionResult, error) {
+	given := caller.Request.Context.ActionResults
+	if len(given) == 0 {
+		return nil, nil
+	}
+	actions, err := announcedIn(ctx, d.bus, bus.LogID{Tenant: child.Tenant, RequestID: asked})
+	if err != nil {
+		return nil, err
+	}
+	shown, err := d.shown(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	var answers []event.ActionResult
+	for _, action := range actions {
+		outer := command.ChildAction(child.Caller.ToolCallID, action.ActionID)
+		i := slices.IndexFunc(given, func(r event.ActionResult) bool { return r.ActionID == outer })
+		if i < 0 {
+			continue
+		}
+		if !sameAction(shown, outer, action) {
+			return nil, fault.New(fault.ToolError, "what agent %s asks for is not what the user was shown; it was not passed on", d.agent)
+		}
+		answer := given[i]
+		answer.ActionID = action.ActionID
+		answers = append(answers, answer)
+	}
+	return answers, nil
+}
+
+// shown lists the actions that the request before caller has announced on its thread: those that its user saw.
+func (d delegate) shown(ctx context.Context, caller command.Accepted) ([]event.Continuation, error) {
+	before := ""
+	for r, err := range d.bus.ThreadRecords(ctx, caller.Tenant, caller.ThreadID, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if r.RequestID == caller.RequestID {
+			break
+		}
+		before = r.RequestID
+	}
+	if before == "" {
+		return nil, nil
+	}
+	return announcedIn(ctx, d.bus, bus.LogID{Tenant: caller.Tenant, RequestID: before})
+}
+
+func sameAction(shown []event.Continuation, outer string, inner event.Continuation) bool {
+	return slices.ContainsFunc(shown, func(c event.Continuation) bool {
+		return c.ActionID == outer && c.Kind == inner.Kind && c.Payload.Tool == inner.Payload.Tool &&
+			c.Payload.ArgsHash == inner.Payload.ArgsHash
+	})
+}
