@@ -39,7 +39,7 @@ func (p *Platform) Config(backends ...string) (config.Config, error) {
 	if p.configFile == "" {
 		return base, nil
 	}
-	return config.Load(p.configFile, base, config.Known{Backends: backends, Tools: builtin.Names()})
+	return config.Load(p.configFile, base, config.Known{Backends: backends, Tools: append(builtin.Names(), builtin.HubNames()...)})
 }
 
 // Build makes the parts of a service on a platform. What it opened is closed by Parts.Close; the platform closes after

@@ -40,9 +40,10 @@ func layers() []layer {
 
 		// Doors know none of their implementations, implementations know none of each other.
 		{"pkg/tool", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "a door does not know who stands behind it"},
-		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/fault", "pkg/id"}, nil,
+		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/fault", "pkg/hub", "pkg/id"}, nil,
 			"it is the one list of the built-in tools"},
 		{"pkg/tool/internal/...", []string{"pkg/fault", "pkg/id"}, nil, "what implementations share knows none of them"},
+		{"pkg/tool/hubtool", and("pkg/hub", "pkg/spoke"), nil, "it knows the hub, and no other implementation"},
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/fault", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},

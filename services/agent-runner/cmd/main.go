@@ -31,7 +31,7 @@ func build(_ context.Context, p *app.Platform, e env.AgentRunner) (service.Parts
 		return service.Parts{}, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: p.Bus, History: query.NewClient(p.Bus), Actions: store, Config: cfg, Specs: builtin.Specs(cfg),
+		Bus: p.Bus, History: query.NewClient(p.Bus), Actions: store, Config: cfg, Specs: builtin.WithHub(cfg, builtin.Specs(cfg)),
 		Backends: backends, Hub: hub.NewClient(p.Bus), Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
 	})
 	if err != nil {

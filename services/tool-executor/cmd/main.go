@@ -6,7 +6,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
 
@@ -18,7 +20,7 @@ func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Part
 		return service.Parts{}, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: p.Bus, Config: cfg, Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
+		Bus: p.Bus, Config: cfg, Tools: builtin.HubTools(cfg, hub.NewClient(p.Bus)), Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
 	})
 	if err != nil {
 		return service.Parts{}, err

@@ -23,6 +23,9 @@ type credentials struct {
 // PepperFile is where a stack with a data folder keeps what it hashes keys with.
 const PepperFile = "key-pepper"
 
+// HubSecretFile is where it keeps what the keys of remote agents are sealed with.
+const HubSecretFile = "hub-secret"
+
 // openCredentials makes a key for the developer. The key of an earlier run is revoked: it was shown once, and is
 // nowhere to be read.
 func (s *stack) openCredentials(ctx context.Context, b *bus.Bus) (credentials, error) {
@@ -60,25 +63,27 @@ func (s *stack) openCredentials(ctx context.Context, b *bus.Bus) (credentials, e
 	return credentials{pepper, key}, nil
 }
 
-// pepper is the one given, else the one in the data folder, else a new one, which the data folder keeps.
-func (s *stack) pepper() ([]byte, error) {
-	if s.options.Pepper != "" {
-		return []byte(s.options.Pepper), nil
+func (s *stack) pepper() ([]byte, error) { return s.secret(s.options.Pepper, PepperFile) }
+
+// secret is the one given, else the one in the data folder, else a new one, which the data folder keeps.
+func (s *stack) secret(given, file string) ([]byte, error) {
+	if given != "" {
+		return []byte(given), nil
 	}
 	fresh := []byte(rand.Text())
 	if s.options.Data == "" {
 		return fresh, nil
 	}
-	path := filepath.Join(s.options.Data, PepperFile)
+	path := filepath.Join(s.options.Data, file)
 	kept, err := os.ReadFile(path)
 	if err == nil {
 		return kept, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what keys are hashed with: %w", err)
+		return nil, fmt.Errorf("read the secret in %s: %w", path, err)
 	}
 	if err := os.WriteFile(path, fresh, 0o600); err != nil {
-		return nil, fmt.Errorf("keep what keys are hashed with: %w", err)
+		return nil, fmt.Errorf("keep a secret in %s: %w", path, err)
 	}
 	return fresh, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/state"
@@ -61,9 +62,10 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	base := config.Default(o.Getenv)
+	base.Hub = nearby()
 	cfg := base
 	if o.ConfigFile != "" {
-		known := config.Known{Backends: agentrunner.BackendNames(), Tools: builtin.Names()}
+		known := config.Known{Backends: agentrunner.BackendNames(), Tools: append(builtin.Names(), builtin.HubNames()...)}
 		var err error
 		if cfg, err = config.Load(o.ConfigFile, base, known); err != nil {
 			return err
@@ -97,6 +99,8 @@ type stack struct {
 	options Options
 	config  config.Config
 	servers servers
+	keys    credentials // where keys are asked for
+	hub     http.Handler
 	closers []func()
 }
 
@@ -114,7 +118,9 @@ func (s *stack) build(ctx context.Context) (service.Parts, error) {
 		return service.Parts{}, err
 	}
 	actors := []service.Actor{{Name: "redis clock", Run: s.servers.keepTime}}
-	for _, part := range []func(context.Context) ([]service.Actor, error){s.history, s.toolExecutor, s.agentRunner, s.gateway} {
+	for _, part := range []func(context.Context) ([]service.Actor, error){
+		s.history, s.toolExecutor, s.agentRunner, s.credentials, s.orchestrator, s.gateway,
+	} {
 		more, err := part(ctx)
 		if err != nil {
 			return service.Parts{}, err
@@ -161,7 +167,7 @@ func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: b, Config: s.config, Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
+		Bus: b, Config: s.config, Tools: builtin.HubTools(s.config, hub.NewClient(b)), Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
 	})
 	if err != nil {
 		return nil, err
@@ -183,8 +189,8 @@ func (s *stack) agentRunner(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: b, History: query.NewClient(b), Actions: store, Config: s.config, Specs: builtin.Specs(s.config),
-		Backends: backends, Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
+		Bus: b, History: query.NewClient(b), Actions: store, Config: s.config, Specs: builtin.WithHub(s.config, builtin.Specs(s.config)),
+		Backends: backends, Hub: hub.NewClient(b), Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
 	})
 	if err != nil {
 		return nil, err
@@ -201,20 +207,15 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys credentials
-	if s.options.Auth {
-		if keys, err = s.openCredentials(ctx, b); err != nil {
-			return nil, err
-		}
-	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: b, History: query.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
-		AuthRequired: s.options.Auth, Pepper: keys.pepper, Metrics: s.options.Metrics,
+		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: s.options.Metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	server := g.Server(s.options.Addr)
+	server.Handler = s.beside(server.Handler)
 	if !s.options.Auth {
 		server.Handler = private(server.Handler)
 	}
@@ -222,7 +223,7 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []service.Actor{{Name: "keys", Run: g.Run}, edge, s.announcer(addr, keys)}, nil
+	return []service.Actor{{Name: "keys", Run: g.Run}, edge, s.announcer(addr, s.keys)}, nil
 }
 
 func (s *stack) state() (*state.Store, error) {

@@ -1,0 +1,76 @@
+package dev
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/sqldb"
+	"github.com/agentbus/agentbus/services/orchestrator"
+)
+
+// nearby lets the hub reach agents on this machine and in private networks: a developer's are there.
+func nearby() config.Hub {
+	return config.Hub{
+		PlainHTTP: true,
+		Allow:     []string{"127.0.0.0/8", "::1", "localhost", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"},
+	}
+}
+
+// credentials opens the keys that the gateway and the hub share.
+func (s *stack) credentials(ctx context.Context) ([]service.Actor, error) {
+	if !s.options.Auth {
+		return nil, nil
+	}
+	b, err := s.connect(ctx, "keys")
+	if err != nil {
+		return nil, err
+	}
+	s.keys, err = s.openCredentials(ctx, b)
+	return nil, err
+}
+
+func (s *stack) orchestrator(ctx context.Context) ([]service.Actor, error) {
+	b, err := s.connect(ctx, "orchestrator")
+	if err != nil {
+		return nil, err
+	}
+	secret, err := s.secret(s.options.Getenv("HUB_SECRET"), HubSecretFile)
+	if err != nil {
+		return nil, err
+	}
+	o, err := orchestrator.New(ctx, orchestrator.Deps{
+		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: s.config, Log: s.log("orchestrator"),
+		AuthRequired: s.options.Auth, Pepper: s.keys.pepper,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.hub = o.Handler()
+	return []service.Actor{{Name: "orchestrator", Run: o.Run}}, nil
+}
+
+// hubDatabase is where the hub keeps its registry: with history's, where that is PostgreSQL.
+func (s *stack) hubDatabase() string {
+	if strings.HasPrefix(s.options.Database, "postgres") {
+		return s.options.Database
+	}
+	if s.options.Data != "" {
+		return "sqlite:" + filepath.Join(s.options.Data, "hub.db")
+	}
+	return sqldb.Memory
+}
+
+// beside serves the hub's paths on the address of the gateway.
+func (s *stack) beside(gateway http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" || r.URL.Path == "/api/agents" || strings.HasPrefix(r.URL.Path, "/api/agents/") {
+			s.hub.ServeHTTP(w, r)
+			return
+		}
+		gateway.ServeHTTP(w, r)
+	})
+}

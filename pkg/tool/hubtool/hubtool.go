@@ -1,0 +1,104 @@
+// Package hubtool is the five tools by which an agent gives work to remote agents (S3, Orchestrator – MCP Tools), for
+// agents of ours: assign_task hands a task over, get_result waits for it and shows what it does meanwhile.
+package hubtool
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Hub is who knows the remote agents. A hub.Client is one.
+type Hub interface {
+	hub.Door
+	Follow(ctx context.Context, q hub.FollowQuery) (hub.Progress, error)
+}
+
+const (
+	callTime = time.Minute      // an agent has thirty seconds to take a task, and ten to say whether it did
+	waitTime = 10 * time.Minute // for a result
+	margin   = 12 * time.Second // before its time is over, a wait says that the task still runs
+)
+
+// Specs describes the tools.
+func Specs() []tool.Spec {
+	specs := hub.Specs()
+	for i := range specs {
+		specs[i].Timeout = callTime
+		if specs[i].Name == hub.VerbGetResult {
+			specs[i].Timeout = waitTime
+			specs[i].Description = "Waits for the final result of a task. Of one that takes long it says that it still runs: then call it again."
+		}
+	}
+	return specs
+}
+
+// Tools returns the tools of a hub.
+func Tools(h Hub) []tool.Tool {
+	var tools []tool.Tool
+	for _, spec := range Specs() {
+		tools = append(tools, one{spec: spec, hub: h})
+	}
+	return tools
+}
+
+// one implements tool.Tool.
+type one struct {
+	spec tool.Spec
+	hub  Hub
+}
+
+// Spec implements tool.Tool.
+func (o one) Spec() tool.Spec { return o.spec }
+
+// Call implements tool.Tool. The task of a call that is made again is the task of the first.
+func (o one) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	who := hub.Caller{Tenant: call.For.Tenant, Key: call.ID}
+	if o.spec.Name == hub.VerbGetResult {
+		o.await(ctx, who, call)
+	}
+	reply, err := hub.NewToolbox(o.hub).Call(ctx, who, o.spec.Name, call.Args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	summary, _, _ := strings.Cut(reply.Text, "\n")
+	return tool.Result{Content: reply.Text, Summary: summary}, nil
+}
+
+// await shows what the task does until it has ended or the call's time is nearly over. What goes wrong, the answer to the
+// call itself will tell.
+func (o one) await(ctx context.Context, who hub.Caller, call tool.Call) {
+	q, ok := follows(who, call.Args)
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
+		defer cancel()
+	}
+	for ok && ctx.Err() == nil {
+		p, err := o.hub.Follow(ctx, q)
+		if err != nil {
+			return
+		}
+		for _, line := range p.Lines {
+			call.Progress(line + "\n")
+		}
+		if p.Task.Status.Finished() && !p.Task.CompletedAt.IsZero() {
+			return
+		}
+		q.After = p.Next
+	}
+}
+
+func follows(who hub.Caller, args jsontext.Value) (hub.FollowQuery, bool) {
+	var in struct {
+		AgentID string `json:"agent_id"`
+		TaskID  string `json:"task_id"`
+	}
+	err := json.Unmarshal(args, &in)
+	return hub.FollowQuery{TaskRef: hub.TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}}, err == nil
+}
