@@ -58,7 +58,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 // tools gives the specs of everything that the agent's model may call.
 func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 	tools := make([]tool.Spec, 0, len(c.Tools)+len(c.ClientTools)+3)
-	for _, name := range c.Tools {
+	for _, name := range builtin.Spread(c.Tools) {
 		spec, ok := r.deps.Specs[name]
 		if !ok {
 			return nil, fmt.Errorf("there is no tool %q", name)
