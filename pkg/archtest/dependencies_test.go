@@ -18,7 +18,7 @@ type dependency struct {
 // dependencies is the reviewed list: each line answers why the standard library does not do.
 func dependencies() []dependency {
 	everywhere := []string{"..."}
-	observed := []string{"pkg/bus/...", "pkg/state", "pkg/telemetry/...", "pkg/service/...", "pkg/client", "services/...", "cmd/..."}
+	observed := []string{"pkg/bus/...", "pkg/state", "pkg/telemetry/...", "pkg/service/...", "pkg/client", "pkg/tool/mcp", "services/...", "cmd/..."}
 	telemetry := []string{"pkg/telemetry/..."}
 	return []dependency{
 		// What the product is about.
@@ -47,6 +47,10 @@ func dependencies() []dependency {
 		// Models.
 		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
+
+		// Tools.
+		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/orchestrator/internal/mcp", "cmd/agentbus"},
+			"MCP, client and server: the protocol's own SDK"},
 
 		// SQL.
 		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite", "pkg/sqldb"}, "SQLite without C"},

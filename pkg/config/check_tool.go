@@ -31,22 +31,30 @@ func (c checker) tool(path, name string, t Tool, tools []string) {
 	switch {
 	case t.New():
 		c.newTool(path, name, t)
-	case len(tools) > 0 && !slices.Contains(tools, name):
+	case len(tools) > 0 && !slices.Contains(tools, name) && !c.offered(name):
 		c.report(path, "unknown tool %q; %s", name, cure(name, tools))
 	case t.Description != "" || t.Schema != nil:
 		c.report(path, "describes a tool and does not say what it does; add http or command")
 	}
 	c.approval(join(path, "approval"), t.Approval)
-	if t.Effect != "" {
-		c.oneOf(join(path, "effect"), "effect", string(t.Effect),
-			[]string{string(tool.EffectNone), string(tool.EffectIdempotent), string(tool.EffectUnsafe)})
-	}
+	c.effect(join(path, "effect"), t.Effect)
 	atLeastZero(c, join(path, "timeout"), t.Timeout)
 	atLeastZero(c, join(path, "maxOutput"), t.MaxOutput)
-	for i, allowed := range t.Allow {
+	c.allow(join(path, "allow"), t.Allow)
+}
+
+func (c checker) effect(path string, e tool.Effect) {
+	if e != "" {
+		c.oneOf(path, "effect", string(e), []string{string(tool.EffectNone), string(tool.EffectIdempotent), string(tool.EffectUnsafe)})
+	}
+}
+
+// allow checks what the egress guard is to let through.
+func (c checker) allow(path string, list []string) {
+	for i, allowed := range list {
 		if strings.Contains(allowed, "/") {
 			if _, err := netip.ParsePrefix(allowed); err != nil {
-				c.report(fmt.Sprintf("%s.allow[%d]", path, i), "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
+				c.report(fmt.Sprintf("%s[%d]", path, i), "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
 			}
 		}
 	}

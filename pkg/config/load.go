@@ -71,7 +71,7 @@ func Parse(data []byte, known Known) (Config, error) {
 	if root != nil {
 		d.decodeRoot(root, &c)
 	}
-	checker{known: known, decoder: &d}.check(c)
+	checker{known: known, servers: c.MCP, decoder: &d}.check(c)
 	if len(d.mistakes) > 0 {
 		return Config{}, d.mistakes.sorted()
 	}
@@ -84,6 +84,7 @@ func (c Config) With(file Config) Config {
 	c.Agents = merged(c.Agents, file.Agents)
 	c.Models = merged(c.Models, file.Models)
 	c.Tools = merged(c.Tools, file.Tools)
+	c.MCP = merged(c.MCP, file.MCP)
 	if file.Files != (Files{}) {
 		c.Files = file.Files
 	}

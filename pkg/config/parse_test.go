@@ -291,6 +291,38 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"files: {shared: true}\n",
 			`1:1: files: has no root; add the folder that the file tools may use`,
 		},
+		"an MCP server that cannot be reached": {
+			"mcp:\n  a: {}\n",
+			`2:3: mcp.a: has neither command nor url; add one of them`,
+		},
+		"an MCP server that is two": {
+			"mcp:\n  a: {command: x, url: \"http://localhost/mcp\"}\n",
+			`2:3: mcp.a: has both command and url; a server is one of them`,
+		},
+		"an MCP server by HTTP with arguments": {
+			"mcp:\n  a: {url: \"http://localhost/mcp\", args: [x]}\n",
+			`2:3: mcp.a: has a url, so it is no process of ours; remove args, env and dir`,
+		},
+		"a process with headers": {
+			"mcp:\n  a: {command: x, headers: {A: b}}\n",
+			`2:3: mcp.a: has a command, so it is not reached by HTTP; remove headers and allow`,
+		},
+		"a name that no MCP server may have": {
+			"mcp:\n  a__b: {command: x}\n",
+			`2:3: mcp.a__b: the name of an MCP server has letters, digits, _ and - only, at most 24, and no "__"`,
+		},
+		"an MCP server that looks like an agent": {
+			"mcp:\n  agent: {command: x}\n",
+			`2:3: mcp.agent: "agent" is where the names of agents as tools begin; give the server another name`,
+		},
+		"a tool of an MCP server that there is not": {
+			"mcp:\n  a: {command: x}\nagents:\n  b: {backend: scripted, tools: [a__x, \"c__*\"]}\n",
+			`4:40: agents.b.tools[1]: unknown tool "c__*"; use one of calculator, clock, echo, http_get`,
+		},
+		"an approval of a tool that the agent has not": {
+			"mcp:\n  a: {command: x}\nagents:\n  b: {backend: scripted, tools: [a__x], approval: {a__y: never}}\n",
+			`4:52: agents.b.approval.a__y: "a__y" is none of this agent's tools; did you mean "a__x"?`,
+		},
 		"an agent that calls itself": {
 			"agents:\n  a: {backend: scripted, agents: [a]}\n",
 			`2:35: agents.a.agents[0]: an agent cannot call itself; remove it`,

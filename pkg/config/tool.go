@@ -19,6 +19,21 @@ type Tool struct {
 // New reports whether t describes a tool of its own.
 func (t Tool) New() bool { return t.HTTP.URL != "" || len(t.Command.Argv) > 0 }
 
+// Of is a tool's spec with what t changes about it; the rest stays as the tool has it.
+func (t Tool) Of(spec tool.Spec) tool.Spec {
+	if t.Approval != "" {
+		spec.Approval = t.Approval
+	}
+	if t.Effect != "" {
+		spec.Effect = t.Effect
+	}
+	if t.MaxOutput > 0 {
+		spec.MaxOutput = t.MaxOutput
+	}
+	spec.Timeout = t.Timeout.Or(spec.Timeout)
+	return spec
+}
+
 // HTTPTool is a tool whose calls are HTTP requests. In its texts "{name}" stands for an argument, "${NAME}" for a secret of
 // the environment, and "{{" for a brace.
 type HTTPTool struct {

@@ -3,6 +3,7 @@ package agentrunner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -59,6 +60,9 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 	tools := make([]tool.Spec, 0, len(c.Tools)+len(c.ClientTools)+3)
 	for _, name := range builtin.Spread(c.Tools) {
+		if _, _, ok := r.deps.Config.MCPTool(name); ok {
+			continue // what there is shows when a request begins: see toolsets
+		}
 		spec, ok := r.deps.Specs[name]
 		if !ok {
 			return nil, fmt.Errorf("there is no tool %q", name)
@@ -103,6 +107,7 @@ type options struct {
 // forRequest adapts an agent to one request.
 func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, error) {
 	agent := a.Agent
+	agent.Tools = slices.Concat(agent.Tools, r.toolsets.offer(r.deps.Config, agent.Name))
 	agent.Model = cmp.Or(request.Context.Model, agent.Model)
 	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))
 	agent.CompressAt = int64(a.compressAt * float64(window))

@@ -46,6 +46,7 @@ type Bus interface {
 	Abort(ctx context.Context, tenant string, a command.Abort) (first bool, err error)
 	CallTool(ctx context.Context, toolset string, c command.ToolCall) error
 	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
+	WatchToolsets(ctx context.Context, changed func(bus.Toolset), ready func()) error
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 	Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error)
 }
@@ -90,12 +91,13 @@ const (
 
 // Runner runs requests. It is safe for concurrent use.
 type Runner struct {
-	deps    Deps
-	agents  map[string]agent
-	remotes remotes
-	meters  *measure.Meters
-	room    room
-	slots   *slots
+	deps     Deps
+	agents   map[string]agent
+	remotes  remotes
+	toolsets toolsets
+	meters   *measure.Meters
+	room     room
+	slots    *slots
 }
 
 // New checks the configuration of the agents and returns a runner for them.
@@ -117,7 +119,8 @@ func New(d Deps) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{
-		deps: d, meters: meters, remotes: others, slots: newSlots(d.Slots), agents: make(map[string]agent, len(d.Config.Agents)),
+		deps: d, meters: meters, remotes: others, slots: newSlots(d.Slots),
+		toolsets: newToolsets(), agents: make(map[string]agent, len(d.Config.Agents)),
 	}
 	for name, c := range d.Config.Agents {
 		if r.agents[name], err = r.newAgent(name, c); err != nil {
@@ -156,6 +159,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		return fmt.Errorf("metrics of the queue: %w", err)
 	}
 	defer unmeasure()
+	if len(r.deps.Config.MCP) > 0 {
+		beside.Go(func() { r.toolsets.watch(ctx, r.deps.Bus, r.deps.Log) })
+		r.toolsets.wait(ctx)
+	}
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	take := func(ctx context.Context, slots int) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 )
@@ -26,22 +27,27 @@ type job struct {
 	log  bus.LogID
 	tool tool.Tool // nil when there is none of that name
 	spec tool.Spec
+	lack error // why there is none; nil = nobody knows that name
 }
 
-func (j job) unsafe() bool { return j.spec.Effect == tool.EffectUnsafe }
+// unsafe reports whether j may run only once. Of a tool that cannot be had now nobody knows.
+func (j job) unsafe() bool { return j.spec.Effect == tool.EffectUnsafe || j.lack != nil }
 
 // handle sees to it that a call has its result. An error has the call delivered again.
 func (e *Executor) handle(ctx context.Context, call command.ToolCall) error {
 	j := job{ToolCall: call, log: bus.LogID{Tenant: call.Tenant, RequestID: call.RequestID}}
-	if t, ok := e.tools[call.Tool]; ok {
-		j.tool, j.spec = t, t.Spec()
-	}
 	_, err := e.deps.Bus.ToolResult(ctx, j.log, j.ToolCallID)
 	if err == nil {
 		return nil // an earlier delivery got as far as the result
 	}
 	if !errors.Is(err, bus.ErrNotFound) {
 		return fmt.Errorf("look for the result of call %s: %w", j.ToolCallID, err)
+	}
+	if j.tool, j.lack = e.find(ctx, call.Tool); j.tool != nil {
+		j.spec = j.tool.Spec()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	ctx, observed := e.measure.Start(ctx, call, j.tool != nil)
 	v, err := e.settle(ctx, j)
@@ -94,6 +100,9 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 
 // refuse says why a call must not run. The model that made it reads the reason, so it says what to do instead.
 func (e *Executor) refuse(j job) (verdict, bool) {
+	if j.lack != nil {
+		return failed("%s", fault.From(j.lack).Message), true
+	}
 	if j.tool == nil {
 		return failed("there is no tool %.64q; the tools are: %s", j.Tool, strings.Join(slices.Sorted(maps.Keys(e.tools)), ", ")), true
 	}

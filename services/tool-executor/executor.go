@@ -53,6 +53,7 @@ type Bus interface {
 	Listeners
 	Evidence
 	Requests
+	Toolsets
 }
 
 var _ Bus = (*bus.Bus)(nil)
@@ -83,6 +84,7 @@ var errDraining = errors.New("the tool-executor is shutting down")
 type Executor struct {
 	deps    Deps
 	tools   map[string]tool.Tool
+	sources sources
 	limiter *limit.Limiter
 	measure *measure.Instruments
 }
@@ -100,12 +102,16 @@ func New(deps Deps) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	others, err := newSources(deps)
+	if err != nil {
+		return nil, err
+	}
 	instruments, err := measure.New()
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the tool-executor: %w", err)
 	}
 	// Twice the slots: a call that was abandoned keeps its place in the limiter, and frees its slot of the queue.
-	return &Executor{deps: deps, tools: tools, limiter: limit.New(2 * deps.Slots), measure: instruments}, nil
+	return &Executor{deps: deps, tools: tools, sources: others, limiter: limit.New(2 * deps.Slots), measure: instruments}, nil
 }
 
 func (d Deps) withDefaults() Deps {
@@ -144,12 +150,14 @@ func index(list []tool.Tool) (map[string]tool.Tool, error) {
 }
 
 // Run works on calls until ctx is done. It then takes no more, gives the running ones Grace to finish, and cuts off the
-// rest: safe ones go back to the queue, unsafe ones get the status unknown. It returns when all of them are settled.
+// rest: safe ones go back to the queue, unsafe ones get the status unknown. It returns when all of them are settled; MCP
+// servers stay connected until then.
 func (e *Executor) Run(ctx context.Context) error {
 	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	var drain sync.WaitGroup
 	defer drain.Wait()
 	defer cut(nil)
+	drain.Go(func() { e.sources.run(work, e.deps.Bus, e.deps.Log) })
 	drain.Go(func() { // ends with work, at the latest when Run returns
 		select {
 		case <-ctx.Done():

@@ -40,7 +40,7 @@ func newSpec(name string, t config.Tool) tool.Spec {
 	if schema, err := json.Marshal(t.Schema, json.Deterministic(true)); err == nil && t.Schema != nil {
 		spec.Schema = schema // what YAML holds is JSON: the decoder refuses the rest
 	}
-	return override(spec, t)
+	return t.Of(spec)
 }
 
 // fileTools are the tools for the folder that cfg names, if it names one.
@@ -54,7 +54,7 @@ func fileTools(cfg config.Config) []tool.Tool {
 		tools = append(tools, files.Writing(o)...)
 	}
 	for i, t := range tools {
-		tools[i] = configured{Tool: t, spec: override(t.Spec(), cfg.Tools[t.Spec().Name])}
+		tools[i] = configured{Tool: t, spec: cfg.Tools[t.Spec().Name].Of(t.Spec())}
 	}
 	return tools
 }

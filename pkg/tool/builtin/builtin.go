@@ -28,7 +28,7 @@ func Tools(cfg config.Config, secret func(name string) (string, error)) ([]tool.
 	}
 	tools := list(allow)
 	for i, t := range tools {
-		tools[i] = configured{Tool: t, spec: override(t.Spec(), cfg.Tools[t.Spec().Name])}
+		tools[i] = configured{Tool: t, spec: cfg.Tools[t.Spec().Name].Of(t.Spec())}
 	}
 	more, err := added(cfg, secret)
 	return append(tools, more...), err
@@ -49,7 +49,7 @@ func Specs(cfg config.Config) map[string]tool.Spec {
 	specs := addedSpecs(cfg)
 	for _, t := range list(egress.AllowList{}) {
 		spec := t.Spec()
-		specs[spec.Name] = override(spec, cfg.Tools[spec.Name])
+		specs[spec.Name] = cfg.Tools[spec.Name].Of(spec)
 	}
 	return specs
 }
@@ -70,18 +70,3 @@ type configured struct {
 }
 
 func (c configured) Spec() tool.Spec { return c.spec }
-
-// override applies what the operator has set, and leaves the rest as the tool has it.
-func override(spec tool.Spec, set config.Tool) tool.Spec {
-	if set.Approval != "" {
-		spec.Approval = set.Approval
-	}
-	if set.Effect != "" {
-		spec.Effect = set.Effect
-	}
-	if set.MaxOutput > 0 {
-		spec.MaxOutput = set.MaxOutput
-	}
-	spec.Timeout = set.Timeout.Or(spec.Timeout)
-	return spec
-}

@@ -1,0 +1,66 @@
+package mcp
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/agentbus/agentbus/pkg/egress"
+)
+
+// maxBody bounds one response: an answer, or what a stream of notifications brings until it is opened anew.
+const maxBody = 64 << 20
+
+// client is an HTTP client behind the egress guard. The operator has named the URL, so its host may be reached wherever
+// it is; everything else, such as what a redirect leads to, only if it is public or allowed.
+func (o Options) client(forget func()) (*http.Client, error) {
+	allow, err := o.allowed()
+	if err != nil {
+		return nil, err
+	}
+	client := egress.NewClient(egress.Options{PlainHTTP: true, Allow: allow, Timeout: egress.NoTimeout, MaxBody: maxBody})
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	client.Transport = &door{next: client.Transport, home: u, headers: o.Headers, forget: forget}
+	return client, nil
+}
+
+// allowed is the operator's list and the host of the URL.
+func (o Options) allowed() (egress.AllowList, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return egress.AllowList{}, fmt.Errorf("%.200q is no URL of a server; write one such as https://mcp.example.com/mcp", o.URL)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return o.Allow.With(net.JoinHostPort(u.Hostname(), port))
+}
+
+// door adds the operator's headers to what goes to the server itself, and notices when the server has forgotten a
+// session.
+type door struct {
+	next    http.RoundTripper
+	home    *url.URL
+	headers map[string]string
+	forget  func()
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == d.home.Scheme && r.URL.Host == d.home.Host {
+		r = r.Clone(r.Context())
+		for name, value := range d.headers {
+			r.Header.Set(name, value)
+		}
+	}
+	response, err := d.next.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
+		d.forget()
+	}
+	return response, err
+}

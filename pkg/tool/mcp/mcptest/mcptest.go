@@ -1,0 +1,155 @@
+// Package mcptest is an MCP server for tests: its tools do what a client must be able to deal with.
+package mcptest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Pixel is a PNG image of one pixel.
+func Pixel() []byte {
+	data, err := base64.StdEncoding.DecodeString(
+		"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// addition is strict, as tooltest wants it.
+const addition = `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],"additionalProperties":false}`
+
+const anything = `{"type":"object"}`
+
+// handler is a tool without its arguments' type.
+type handler = func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error)
+
+// New returns a server with these tools:
+//
+//   - add: {a, b}; read-only
+//   - slow: waits for seconds, or until it is cancelled, and then calls cancelled
+//   - count: tells its progress three times, and waits as slow does
+//   - picture: an image, a text and an embedded file
+//   - fail: an error of the tool's own
+//   - structured: structured content alone
+//   - meta: the _meta that it was called with, as JSON; idempotent
+//   - grow: has the server offer the tool "more", too
+//   - spawn: the number of a process that outlives its own
+//   - exit: ends the process of the server
+func New(cancelled func()) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "mcptest", Version: "1"}, nil)
+	add := func(name, schema string, hints *sdk.ToolAnnotations, do handler) {
+		s.AddTool(&sdk.Tool{Name: name, Description: "For tests: " + name + ".", InputSchema: json.RawMessage(schema), Annotations: hints}, do)
+	}
+	add("add", addition, &sdk.ToolAnnotations{ReadOnlyHint: true}, sum)
+	add("slow", anything, nil, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if wait(ctx) {
+			cancelled()
+		}
+		return text("waited"), nil
+	})
+	add("count", anything, nil, count)
+	add("picture", anything, nil, picture)
+	add("fail", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		failed := text("the disk is full")
+		failed.IsError = true
+		return failed, nil
+	})
+	add("structured", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{StructuredContent: map[string]any{"degrees": 21}}, nil
+	})
+	add("meta", anything, &sdk.ToolAnnotations{IdempotentHint: true}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		data, err := json.Marshal(r.Params.Meta)
+		return text(string(data)), err
+	})
+	add("grow", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		add("more", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("more"), nil })
+		return text("grown"), nil
+	})
+	add("spawn", anything, nil, spawn)
+	add("exit", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		os.Exit(3)
+		return nil, nil
+	})
+	return s
+}
+
+func text(s string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
+}
+
+func sum(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in struct{ A, B int }
+	if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+		return nil, err
+	}
+	return text(strconv.Itoa(in.A + in.B)), nil
+}
+
+func count(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	for i, message := range []string{"one", "", "three"} {
+		err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+			ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 3, Message: message,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	wait(ctx)
+	return text("counted"), nil
+}
+
+// wait waits until ctx is cancelled, and reports whether it was. It does not wait for ever: a client that ends may take the
+// word of it along.
+func wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-time.After(4 * time.Second):
+		return false
+	}
+}
+
+func picture(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	return &sdk.CallToolResult{Content: []sdk.Content{
+		&sdk.TextContent{Text: "a pixel"},
+		&sdk.ImageContent{MIMEType: "image/png", Data: Pixel()},
+		&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///notes.bin", MIMEType: "application/octet-stream", Blob: []byte{0, 1}}},
+	}}, nil
+}
+
+func spawn(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	return text(strconv.Itoa(child.Process.Pid)), nil
+}
+
+// Handler serves a server by streamable HTTP. Each handler has sessions of its own.
+func Handler(s *sdk.Server) http.Handler {
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{SessionTimeout: time.Minute})
+}
+
+// Environment is the variable that makes a test's own binary a server: see [Main].
+const Environment = "AGENTBUS_MCPTEST"
+
+// Main serves over standard input and output, and reports true, when the variable [Environment] is set: a TestMain that
+// calls it has a server in its own binary.
+func Main() bool {
+	if os.Getenv(Environment) == "" {
+		return false
+	}
+	if err := New(func() {}).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		os.Exit(1)
+	}
+	return true
+}

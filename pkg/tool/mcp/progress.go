@@ -1,0 +1,41 @@
+package mcp
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// progress tells calls what the server says of them while they run. Its zero value is ready.
+type progress struct {
+	count atomic.Uint64
+	calls sync.Map // token → func(string)
+}
+
+// follow names a call for the server, until done.
+func (p *progress) follow(callID string, say func(string)) (token string, done func()) {
+	token = callID + "-" + strconv.FormatUint(p.count.Add(1), 36)
+	p.calls.Store(token, say)
+	return token, func() { p.calls.Delete(token) }
+}
+
+// tell passes a notification on, as a line.
+func (p *progress) tell(n *sdk.ProgressNotificationParams) {
+	say, ok := p.calls.Load(n.ProgressToken)
+	if !ok {
+		return // the call has ended
+	}
+	line := n.Message
+	if line == "" && n.Total > 0 {
+		line = fmt.Sprintf("%g of %g", n.Progress, n.Total)
+	}
+	if line == "" {
+		line = fmt.Sprintf("%g", n.Progress)
+	}
+	if say, ok := say.(func(string)); ok {
+		say(line + "\n")
+	}
+}

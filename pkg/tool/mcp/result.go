@@ -1,0 +1,88 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/agentbus/agentbus/pkg/tool"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// read makes a result of what a server gave: its texts, images and files, or its structured content where there is
+// nothing else. A call that the server itself calls an error is one, with what it says.
+func read(r *sdk.CallToolResult) (tool.Result, error) {
+	var result tool.Result
+	var texts []string
+	for _, c := range r.Content {
+		text, part := content(c)
+		if part != nil {
+			if kept, err := media.Check("content", *part); err == nil {
+				result.Media = append(result.Media, kept)
+				continue
+			}
+			text = "[" + media.Describe(*part) + ": it cannot be shown]"
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	result.Content = strings.Join(texts, "\n")
+	if result.Content == "" && r.StructuredContent != nil {
+		data, err := json.Marshal(r.StructuredContent)
+		if err != nil {
+			return tool.Result{}, fmt.Errorf("structured content: %w", err)
+		}
+		result.Content = string(data)
+	}
+	if !r.IsError {
+		return result, nil
+	}
+	if result.Content == "" {
+		return tool.Result{}, fault.New(fault.ToolError, "the tool failed, and does not say why")
+	}
+	return tool.Result{}, fault.New(fault.ToolError, "%s", result.Content)
+}
+
+// content is one piece as text, or as an image or file.
+func content(c sdk.Content) (string, *event.InputPart) {
+	switch c := c.(type) {
+	case *sdk.TextContent:
+		return c.Text, nil
+	case *sdk.ImageContent:
+		return "", file(c.MIMEType, "", c.Data)
+	case *sdk.AudioContent:
+		return "", file(c.MIMEType, "", c.Data)
+	case *sdk.EmbeddedResource:
+		if c.Resource == nil {
+			return "", nil
+		}
+		if len(c.Resource.Blob) == 0 {
+			return c.Resource.URI + "\n" + c.Resource.Text, nil
+		}
+		return "", file(c.Resource.MIMEType, c.Resource.URI, c.Resource.Blob)
+	case *sdk.ResourceLink:
+		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", c.Name, c.URI, c.Description)), nil
+	default:
+		return fmt.Sprintf("[content of a kind that cannot be shown: %T]", c), nil
+	}
+}
+
+// file is an image where models see images of its type, and else a file. The bytes decide where the server is wrong.
+func file(mediaType, uri string, data []byte) *event.InputPart {
+	if is := media.Type(data); media.IsImage(is) || media.IsImage(mediaType) || mediaType == "" {
+		mediaType = is
+	}
+	part := event.InputPart{Type: media.File, MediaType: mediaType, Data: data}
+	if media.IsImage(mediaType) {
+		part.Type = media.Image
+	}
+	if name := path.Base(uri); uri != "" && name != "/" && name != "." {
+		part.Name = name
+	}
+	return &part
+}

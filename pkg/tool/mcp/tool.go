@@ -1,0 +1,221 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+)
+
+// Separator stands between the name of a source and that of its tool.
+const Separator = "__"
+
+// MaxName is the longest name of a source.
+const MaxName = 24
+
+// The bounds of what a server may offer. What goes beyond is left out, and operators are told.
+const (
+	maxTools       = 200
+	maxDescription = 8 << 10   // bytes
+	maxSpecs       = 512 << 10 // bytes of all descriptions and schemas: they travel in one message
+)
+
+// offer is what a server offers.
+type offer struct {
+	specs []tool.Spec          // in the order of their names
+	tools map[string]tool.Tool // never nil
+	left  []string             // what is left out, and why
+}
+
+// list reads what the server offers: for runners to show, and for us to call.
+func (s *Source) list(ctx context.Context, l *link) (offer, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	o := offer{specs: []tool.Spec{}, tools: map[string]tool.Tool{}}
+	offered, err := s.pick(ctx, l, &o)
+	if err != nil {
+		return offer{}, fmt.Errorf("list tools: %w", err)
+	}
+	names := named(s.options.Name, offered)
+	room := maxSpecs
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		spec, err := s.spec(name, names[name])
+		if err == nil && len(spec.Description)+len(spec.Schema) > room {
+			err = fmt.Errorf("tool %s: the tools before it have taken all the room for descriptions and schemas", name)
+		}
+		if err != nil {
+			o.left = append(o.left, err.Error())
+			continue
+		}
+		room -= len(spec.Description) + len(spec.Schema)
+		o.specs = append(o.specs, spec)
+		o.tools[name] = s.tool(spec, names[name].Name)
+	}
+	return o, nil
+}
+
+// pick reads the list of the server, and takes what the operator wants of it.
+func (s *Source) pick(ctx context.Context, l *link, o *offer) ([]*sdk.Tool, error) {
+	var offered []*sdk.Tool
+	missing := slices.Clone(s.options.Tools)
+	for t, err := range l.session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if len(s.options.Tools) > 0 && !slices.Contains(s.options.Tools, t.Name) {
+			continue
+		}
+		if len(offered) == maxTools {
+			o.left = append(o.left, fmt.Sprintf("all behind the first %d tools: name those that are needed", maxTools))
+			break
+		}
+		offered = append(offered, t)
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == t.Name })
+	}
+	for _, name := range missing {
+		o.left = append(o.left, fmt.Sprintf("the server has no tool %q", name))
+	}
+	return offered, nil
+}
+
+// named gives tools the names that they have here: the source's name, two underscores, and the tool's own, made valid.
+// Where that leaves two of one name, those that had to be changed get an ending of their own; it depends on nothing but
+// their name.
+func named(source string, offered []*sdk.Tool) map[string]*sdk.Tool {
+	claims := map[string]int{}
+	for _, t := range offered {
+		claims[valid(source+Separator+t.Name)]++
+	}
+	names := make(map[string]*sdk.Tool, len(offered))
+	for _, t := range offered {
+		full := source + Separator + t.Name
+		name := valid(full)
+		if name != full && (claims[name] > 1 || len(full) > id.MaxLength) {
+			sum := sha256.Sum256([]byte(t.Name))
+			name = name[:min(len(name), id.MaxLength-7)] + "_" + hex.EncodeToString(sum[:3])
+		}
+		if _, taken := names[name]; !taken {
+			names[name] = t
+		}
+	}
+	return names
+}
+
+// valid replaces what a name may not have, and cuts it.
+func valid(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < 0x80 && id.Valid(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), id.MaxLength)]
+}
+
+// spec is a tool as models and operators see it. What a server says of its tools' effects are hints; an operator who does
+// not trust them says so in the configuration. Without a word, a tool may do anything, so people are asked.
+func (s *Source) spec(name string, t *sdk.Tool) (tool.Spec, error) {
+	schema, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return tool.Spec{}, fmt.Errorf("its schema: %w", err)
+	}
+	spec := tool.Spec{
+		Name: name, Description: describe(s.options.Name, t), Schema: jsontext.Value(schema),
+		Effect: tool.EffectUnsafe, Approval: tool.ApprovalAlways,
+	}
+	switch hints := t.Annotations; {
+	case hints == nil:
+	case hints.ReadOnlyHint:
+		spec.Effect, spec.Approval = tool.EffectNone, tool.ApprovalNever
+	case hints.IdempotentHint:
+		spec.Effect = tool.EffectIdempotent
+	}
+	_, err = tool.CompileSchema(spec)
+	return spec, err
+}
+
+func describe(source string, t *sdk.Tool) string {
+	text := strings.ToValidUTF8(t.Description, "\uFFFD")
+	if text == "" {
+		text = fmt.Sprintf("The tool %s of %s.", t.Name, source)
+	}
+	if len(text) > maxDescription {
+		text = strings.ToValidUTF8(text[:maxDescription], "") + "…"
+	}
+	return text
+}
+
+// tool is a tool whose calls go to the server.
+func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
+	return tool.Func(spec, func(ctx context.Context, args jsontext.Value, call tool.Call) (tool.Result, error) {
+		l, result, err := s.call(ctx, nil, theirs, args, call)
+		if err != nil && l != nil && l.lost() {
+			// It did not run: the server knew nothing of us any more. The next connection takes it.
+			_, result, err = s.call(ctx, l, theirs, args, call)
+		}
+		if err != nil {
+			return tool.Result{}, s.explain(ctx, err)
+		}
+		return read(result)
+	})
+}
+
+// call runs a call on another connection than not.
+func (s *Source) call(ctx context.Context, not *link, name string, args jsontext.Value, call tool.Call) (*link, *sdk.CallToolResult, error) {
+	v, err := s.await(ctx, func(v view) bool { return v.link != nil && v.link != not })
+	if err != nil {
+		return nil, nil, err
+	}
+	token, done := s.calls.follow(call.ID, call.Progress)
+	defer done()
+	params := &sdk.CallToolParams{Meta: trace(ctx), Name: name, Arguments: json.RawMessage(args)}
+	params.SetProgressToken(token)
+	result, err := v.link.session.CallTool(ctx, params)
+	return v.link, result, err
+}
+
+// trace is the trace of ctx as MCP carries it (SEP-414).
+func trace(ctx context.Context) sdk.Meta {
+	carrier := propagation.MapCarrier{}
+	otel.GetTextMapPropagator().Inject(ctx, carrier)
+	meta := sdk.Meta{}
+	for name, value := range carrier {
+		meta[name] = value
+	}
+	return meta
+}
+
+func (l *link) lost() bool {
+	select {
+	case <-l.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain tells the model what the server has refused. Of any other error nobody knows whether the call has run: it goes
+// to the operator.
+func (s *Source) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return fault.Wrap(err, fault.ToolError, "the MCP server %s refuses the call: %.1000s", s.options.Name, refused.Message)
+	}
+	return err
+}
