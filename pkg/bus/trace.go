@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // carrier lets trace context travel in message headers. NATS headers keep their case, so keys stay as they come.
@@ -25,4 +26,12 @@ func inject(ctx context.Context, h nats.Header) { otel.GetTextMapPropagator().In
 // extract returns ctx with the trace that h carries.
 func extract(ctx context.Context, h nats.Header) context.Context {
 	return otel.GetTextMapPropagator().Extract(ctx, carrier(h))
+}
+
+// traceOf names the trace of ctx; "" = it has none.
+func traceOf(ctx context.Context) string {
+	if traced := trace.SpanContextFromContext(ctx); traced.HasTraceID() {
+		return traced.TraceID().String()
+	}
+	return ""
 }

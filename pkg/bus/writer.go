@@ -75,7 +75,7 @@ func (b *Bus) Claim(
 	// Most claims are the first, so the log is read only after an attempt that takes it for empty.
 	var frames []event.Frame
 	for {
-		err := w.claim(ctx, frames, event.Claim{Runner: runner, Build: build}, opening)
+		err := w.claim(ctx, frames, event.Claim{Runner: runner, Build: build, TraceID: traceOf(ctx)}, opening)
 		if err == nil {
 			break
 		}
@@ -286,11 +286,10 @@ func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
 	setFrameHeaders(msg.Header, f)
 	inject(ctx, msg.Header)
 	sequence, err := w.bus.swap(ctx, w.bus.eventsStream(), msg, msgID, w.sequence)
-	if err != nil {
-		return err
+	if err == nil || errors.Is(err, ErrConflict) {
+		w.sequence = sequence // of the newest message, whoever wrote it
 	}
-	w.sequence = sequence
-	return nil
+	return err
 }
 
 func (w *Writer) advance(f event.Frame) {

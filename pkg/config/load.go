@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -31,6 +32,9 @@ func Load(path string, base Config, known Known) (Config, error) {
 		return Config{}, mistakes.in(path)
 	}
 	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := file.readEvents(filepath.Dir(path)); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	whole := base.With(file)
@@ -71,20 +75,20 @@ func Parse(data []byte, known Known) (Config, error) {
 	if root != nil {
 		d.decodeRoot(root, &c)
 	}
-	checker{known: known, servers: c.MCP, decoder: &d}.check(c)
+	checker{known: known, decoder: &d}.check(c)
 	if len(d.mistakes) > 0 {
 		return Config{}, d.mistakes.sorted()
 	}
 	return c, nil
 }
 
-// With returns c with everything that file says: an agent, model or tool of the same name replaces that of c whole,
+// With returns c with everything that file says: an agent, model, tool or event of the same name replaces that of c whole,
 // and the sections files, gateway and hub, if the file has them, replace those of c.
 func (c Config) With(file Config) Config {
 	c.Agents = merged(c.Agents, file.Agents)
 	c.Models = merged(c.Models, file.Models)
 	c.Tools = merged(c.Tools, file.Tools)
-	c.MCP = merged(c.MCP, file.MCP)
+	c.Events = merged(c.Events, file.Events)
 	if file.Files != (Files{}) {
 		c.Files = file.Files
 	}

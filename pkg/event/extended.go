@@ -20,6 +20,7 @@ type Claim struct {
 	Runner   string         `json:"runner"`
 	Build    string         `json:"build,omitempty"`
 	Released bool           `json:"released,omitzero"`
+	TraceID  string         `json:"traceId,omitempty"` // in which that process works, as OpenTelemetry names it
 	Extra    jsontext.Value `json:",embed"`
 }
 
@@ -54,8 +55,12 @@ type FinalAnswer struct {
 	Content string         `json:"content,omitempty"` // with stop
 	Title   string         `json:"title,omitempty"`
 	Format  string         `json:"format,omitempty"`
+	Kind    string         `json:"kind,omitempty"` // ReportResearch, or "" for any other
 	Extra   jsontext.Value `json:",embed"`
 }
+
+// ReportResearch is the kind of a report that sums up a research (S4, isDeepResearch).
+const ReportResearch = "research"
 
 // UsageSoFar counts what the request has used until now. One follows each finished turn of the model; the members
 // behind Turns are about that turn.

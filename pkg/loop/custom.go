@@ -2,6 +2,8 @@ package loop
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -18,7 +20,30 @@ func (s *speech) custom(c backend.Custom) error {
 		return nil
 	}
 	s.customs = nil
-	return s.run.journal.emit(body)
+	return s.run.journal.tell(body)
+}
+
+// unfit says what is wrong with an event of an application, nil when nothing is.
+func (j *journal) unfit(body event.Custom) error {
+	if j.suits == nil {
+		return nil
+	}
+	return j.suits(body)
+}
+
+// tell writes an event of an application. One that does not suit becomes a warning that says so: it breaks no run.
+func (j *journal) tell(body event.Custom) error {
+	if wrong := j.unfit(body); wrong != nil {
+		return j.emit(event.Notice{
+			Level: "warning", Message: fmt.Sprintf("An event of type %s was left out: %s", body.Type, brief(wrong)),
+		})
+	}
+	return j.emit(body)
+}
+
+// brief is an error in one short line.
+func brief(err error) string {
+	return head(strings.Join(strings.Fields(clean(err.Error())), " "), 500)
 }
 
 // customs writes what a tool has emitted, behind what a dead runner wrote of it. The executor has told its operators
@@ -30,12 +55,14 @@ func (j *journal) customs(callID string, events []event.Custom) error {
 		if err != nil {
 			continue
 		}
-		if written > 0 {
-			written--
+		body.ToolCallID = callID
+		if written > 0 { // what was left out before it has been told then
+			if j.unfit(body) == nil {
+				written--
+			}
 			continue
 		}
-		body.ToolCallID = callID
-		if err := j.emit(body); err != nil {
+		if err := j.tell(body); err != nil {
 			return err
 		}
 	}

@@ -156,7 +156,7 @@ func (j *journal) closeBlock(b transcript.Block, reason string) error {
 			Block: stop, ToolCallID: b.CallID, Tool: b.Tool, Status: event.ToolAborted, Summary: text,
 		})
 	case event.NameFinalAnswer:
-		return j.emit(event.FinalAnswer{Block: stop, Content: b.Text, Title: b.Title, Format: b.Format})
+		return j.emit(event.FinalAnswer{Block: stop, Content: b.Text, Title: b.Title, Format: b.Format, Kind: b.Report})
 	default:
 		return j.emit(event.Text{Block: stop, Text: b.Text})
 	}

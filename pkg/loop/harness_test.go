@@ -41,7 +41,7 @@ func newThread(t *testing.T) *thread {
 			Tools: []tool.Spec{
 				{Name: "calculator"}, {Name: "slow"}, {Name: "broken"}, {Name: "stubborn"}, {Name: "long"},
 				{Name: "delete_file", Approval: tool.ApprovalAlways}, {Name: "pick_file", Client: true}, AskUser(),
-				{Name: "metered"}, Planning(), FinalAnswer(),
+				{Name: "metered"}, {Name: "sloppy"}, Planning(), FinalAnswer(),
 			},
 		},
 		tools: tools{
@@ -68,6 +68,11 @@ func newThread(t *testing.T) *thread {
 			"metered": func(context.Context, backend.Call, func(string)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
 					{Type: "metric", Data: jsontext.Value(`{"n":1}`)}, {Type: "done"}, {Type: "metric", Data: jsontext.Value(`{"n":2}`)},
+				}}, nil
+			},
+			"sloppy": func(context.Context, backend.Call, func(string)) (Output, error) {
+				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
+					{Type: "strict"}, {Type: "strict", Data: jsontext.Value(`{"n":2}`)},
 				}}, nil
 			},
 			"delete_file": func(context.Context, backend.Call, func(string)) (Output, error) {
@@ -115,8 +120,17 @@ func (th *thread) resume(ctx context.Context) error {
 		Asked:  func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
 		Leave:  th.leave,
 		Price:  func(string, event.Usage) float64 { return 0 },
+		Suits:  strict,
 		Logger: slog.New(slog.DiscardHandler),
 	})
+}
+
+// strict lets every event pass but those of type strict that have no n.
+func strict(e event.Custom) error {
+	if e.Type == "strict" && !strings.Contains(string(e.Data), `"n"`) {
+		return errors.New("n is missing\n(it is a number)")
+	}
+	return nil
 }
 
 // takeover lets another runner go on with what the first n events of the newest log say, after the requests before.

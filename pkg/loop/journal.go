@@ -17,6 +17,7 @@ type journal struct {
 	requestID string
 	messageID string
 	epoch     uint64
+	suits     func(event.Custom) error // see Request
 
 	mu    sync.Mutex
 	state *transcript.State

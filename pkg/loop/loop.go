@@ -128,5 +128,6 @@ type Request struct {
 	Asked   func(ctx context.Context) (*Abort, []Steer)         // what users have asked so far; nil = there is no abort
 	Leave   <-chan struct{}                                     // closed = hand the request over at the next edge of a step
 	Price   func(model string, usage event.Usage) (usd float64) // 0 = not known
+	Suits   func(event.Custom) error                            // says why an application's event must not be told; nil = all may
 	Logger  *slog.Logger
 }

@@ -30,7 +30,7 @@ func (s *speech) start(d *draft) (err error) {
 		case event.NameToolCall:
 			return event.ToolCall{Block: b, ToolCallID: d.callID, Tool: d.tool}
 		case event.NameFinalAnswer:
-			return event.FinalAnswer{Block: b, Title: d.report.title, Format: d.report.format}
+			return event.FinalAnswer{Block: b, Title: d.report.title, Format: d.report.format, Kind: d.report.kind}
 		default:
 			return event.Text{Block: b}
 		}

@@ -21,6 +21,7 @@ func FinalAnswer() tool.Spec {
 		Schema: jsontext.Value(`{"type":"object","properties":{` +
 			`"title":{"type":"string","maxLength":200},` +
 			`"format":{"type":"string","enum":["markdown","text","html"],"description":"How the content is written."},` +
+			`"kind":{"type":"string","enum":["answer","research"],"description":"\"research\" when it sums up what you found in many sources."},` +
 			`"content":{"type":"string","minLength":1}},` +
 			`"required":["content"],"additionalProperties":false}`),
 		Effect:   tool.EffectNone,
@@ -36,6 +37,7 @@ func conclude(context.Context, reportArgs, tool.Call) (tool.Result, error) {
 type reportArgs struct {
 	Title   string `json:"title,omitempty"`
 	Format  string `json:"format,omitempty"`
+	Kind    string `json:"kind,omitempty"`
 	Content string `json:"content"`
 }
 
@@ -45,6 +47,15 @@ type report struct {
 	begun   bool
 	title   string
 	format  string
+	kind    string // event.ReportResearch or ""
+}
+
+// kindOf is the kind of a report that says itself that it is one.
+func kindOf(said string) string {
+	if said != event.ReportResearch {
+		return ""
+	}
+	return said
 }
 
 // reports says whether a call is a final answer.
@@ -78,6 +89,7 @@ func (s *speech) beginReport(d *draft) error {
 		return nil
 	}
 	r.begun, r.title, r.format = true, clean(r.members.value("title")), clean(r.members.value("format"))
+	r.kind = kindOf(r.members.value("kind"))
 	return s.begin(d)
 }
 
@@ -90,9 +102,10 @@ func (s *speech) endReport(d *draft) error {
 	if err := s.beginReport(d); err != nil {
 		return err
 	}
-	d.report.title, d.report.format = in.Title, in.Format
+	d.report.title, d.report.format, d.report.kind = in.Title, in.Format, kindOf(in.Kind)
 	if d.repeats != nil {
-		if old := d.repeats; old.Text == in.Content && old.Title == in.Title && old.Format == in.Format {
+		old := d.repeats
+		if old.Text == in.Content && old.Title == in.Title && old.Format == in.Format && old.Report == d.report.kind {
 			return nil
 		}
 		if err := s.differ(d); err != nil {
@@ -100,7 +113,9 @@ func (s *speech) endReport(d *draft) error {
 		}
 	}
 	stop := s.run.journal.stop(d.blockID)
-	return s.run.journal.emit(event.FinalAnswer{Block: stop, Content: in.Content, Title: in.Title, Format: in.Format})
+	return s.run.journal.emit(event.FinalAnswer{
+		Block: stop, Content: in.Content, Title: in.Title, Format: in.Format, Kind: d.report.kind,
+	})
 }
 
 // retract gives up a report and writes the call as one of any other tool: its result says what was wrong.

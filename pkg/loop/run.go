@@ -62,7 +62,9 @@ func Refuse(ctx context.Context, request Request, cause error) error {
 
 func newRun(request Request) *run {
 	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
-	r.journal = journal{log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, state: r.State}
+	r.journal = journal{
+		log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, suits: r.Suits, state: r.State,
+	}
 	return r
 }
 

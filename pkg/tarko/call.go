@@ -119,13 +119,18 @@ func anyJSON(text string) jsontext.Value {
 // be given up.
 func (p *Projector) report(b event.FinalAnswer) {
 	id := p.run.id + "-" + b.BlockID
+	whole := &FinalAnswer{IsDeepResearch: b.Kind == event.ReportResearch, Title: b.Title, Format: b.Format, MessageID: id}
+	if open := p.run.message.find(b.BlockID); open != nil && open.report != nil {
+		whole.IsDeepResearch = whole.IsDeepResearch || open.report.IsDeepResearch
+	}
+	part := FinalAnswerStreaming{Content: b.Delta, IsDeepResearch: whole.IsDeepResearch, MessageID: id}
 	if b.Stage == event.Delta && b.Delta != "" {
-		p.tell(FinalAnswerStreaming{Content: b.Delta, MessageID: id})
+		p.tell(part)
 	}
 	if b.Stage == event.Stop && b.Discarded {
-		p.tell(FinalAnswerStreaming{IsComplete: true, MessageID: id})
+		part.IsComplete = true
+		p.tell(part)
 	}
-	whole := &FinalAnswer{Title: b.Title, Format: b.Format, MessageID: id}
 	p.prose(b.Block, block{kind: event.NameText, text: b.Content, report: whole}, b.Delta)
 }
 
@@ -136,7 +141,9 @@ func (p *Projector) reports(cut bool) {
 			continue
 		}
 		if cut {
-			p.tell(FinalAnswerStreaming{IsComplete: true, MessageID: b.report.MessageID})
+			p.tell(FinalAnswerStreaming{
+				IsDeepResearch: b.report.IsDeepResearch, IsComplete: true, MessageID: b.report.MessageID,
+			})
 			continue
 		}
 		b.report.Content = b.text

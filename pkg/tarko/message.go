@@ -71,10 +71,11 @@ func (p *Projector) prose(at event.Block, b block, delta string) {
 	}
 }
 
-// entitle takes over the title and the format of a final answer that its start did not tell.
+// entitle takes over what the start of a final answer did not tell of it.
 func (b *block) entitle(at *FinalAnswer) {
 	if b.report != nil && at != nil {
 		b.report.Title, b.report.Format = cmp.Or(at.Title, b.report.Title), cmp.Or(at.Format, b.report.Format)
+		b.report.IsDeepResearch = b.report.IsDeepResearch || at.IsDeepResearch
 	}
 }
 

@@ -39,6 +39,7 @@ type run struct {
 	id      string
 	session string
 	agent   string
+	trace   string    // "" = the log does not tell
 	began   bool      // AgentRunStart is told
 	started time.Time // of its first event
 	waited  time.Time // the model has had all it needs for its turn since then
@@ -73,7 +74,7 @@ func (p *Projector) Project(e event.Event) ([]eventstream.Event, error) {
 func (p *Projector) fold(body event.Body) {
 	switch b := body.(type) {
 	case event.Claim:
-		p.run.waited = p.at.Time
+		p.run.waited, p.run.trace = p.at.Time, cmp.Or(p.run.trace, b.TraceID)
 		return
 	case event.Input:
 		p.hear(b)
@@ -84,7 +85,10 @@ func (p *Projector) fold(body event.Body) {
 	case event.ToolOutput:
 		p.run.outputs[b.ToolCallID] = b
 		return
-	case event.Summary, event.Unknown:
+	case event.Subagent, event.Unknown:
+		return
+	}
+	if body.Name().IsInternal() {
 		return
 	}
 	if !p.run.began {
@@ -202,7 +206,7 @@ func (p *Projector) tell(fact Payload) {
 	}
 	p.out = append(p.out, eventstream.Event{
 		ID: p.id(k), Type: string(fact.Type()), Time: p.at.Time, SessionID: p.run.session, Data: data,
-		Meta: eventstream.Meta{Source: source(fact), Version: eventstream.Version, TraceID: p.run.id},
+		Meta: eventstream.Meta{Source: source(fact), Version: eventstream.Version, TraceID: cmp.Or(p.run.trace, p.run.id)},
 	})
 }
 

@@ -24,6 +24,7 @@ type Block struct {
 	Signature string // of thinking
 	Title     string // of final answers
 	Format    string
+	Report    string // their kind
 
 	CallID string // of calls and results
 	Tool   string

@@ -58,7 +58,8 @@ func (s *State) fold(e event.Event) {
 	case event.Text:
 		s.block(b.Block, Block{Kind: event.NameText, Text: b.Text}, b.Delta)
 	case event.FinalAnswer:
-		s.block(b.Block, Block{Kind: event.NameFinalAnswer, Text: b.Content, Title: b.Title, Format: b.Format}, b.Delta)
+		report := Block{Kind: event.NameFinalAnswer, Text: b.Content, Title: b.Title, Format: b.Format, Report: b.Kind}
+		s.block(b.Block, report, b.Delta)
 	case event.Thinking:
 		s.block(b.Block, Block{Kind: event.NameThinking, Text: b.Thinking, Signature: b.Signature}, b.Delta)
 	case event.ToolCall:

@@ -57,10 +57,7 @@ func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) erro
 		}
 		return err
 	})
-	if errors.Is(err, bus.ErrEnded) {
-		err = r.ended(ctx, accepted)
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err
 	}
 	_, err = r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index)
@@ -182,10 +179,7 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 		return err
 	}
 	end(how, request.State.Failure(), err)
-	if err != nil {
-		return err
-	}
-	return c.abandonAll(ctx, request.State)
+	return err
 }
 
 // request is what every end of a request needs.
@@ -224,10 +218,10 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	request.State = thread
 	request.Backend = withSight(agent.backend, c.objects())
 	request.Tools = c.dispatcher(request.Agent)
-	request.Agents = agents{c.dispatcher(request.Agent), r.deps.Config.Agents[request.Agent.Name].Agents}
 	request.Objects = c.objects()
 	request.Actions = actions{c}
 	request.Price = r.price(request.Agent)
+	request.Suits = r.customs.suits
 	return loop.Run(ctx, *request)
 }
 

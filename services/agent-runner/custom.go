@@ -1,0 +1,37 @@
+package agentrunner
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/go-json-experiment/json"
+)
+
+// customs are the types of applications' events that the configuration describes.
+type customs struct{ schemas *eventstream.Schemas }
+
+func newCustoms(described map[string]config.Event) (customs, error) {
+	c := customs{eventstream.NewSchemas(eventstream.Nested)}
+	for name, e := range described {
+		schema, err := json.Marshal(e.Schema)
+		if err == nil {
+			err = c.schemas.Add(name, schema)
+		}
+		if err != nil {
+			return c, fmt.Errorf("events.%s: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+// suits says what is wrong with an event. One of a type that nobody has described may look as it likes.
+func (c customs) suits(e event.Custom) error {
+	err := c.schemas.ValidateJSON(e.Type, e.Data)
+	if errors.Is(err, eventstream.ErrNoSchema) {
+		return nil
+	}
+	return err
+}
