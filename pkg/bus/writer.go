@@ -286,10 +286,11 @@ func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
 	setFrameHeaders(msg.Header, f)
 	inject(ctx, msg.Header)
 	sequence, err := w.bus.swap(ctx, w.bus.eventsStream(), msg, msgID, w.sequence)
-	if err == nil || errors.Is(err, ErrConflict) {
-		w.sequence = sequence // of the newest message, whoever wrote it
+	if err != nil {
+		return err
 	}
-	return err
+	w.sequence = sequence
+	return nil
 }
 
 func (w *Writer) advance(f event.Frame) {

@@ -43,7 +43,8 @@ const (
 
 // checker finds what is well-formed and still wrong.
 type checker struct {
-	known Known
+	known   Known
+	servers map[string]MCPServer // of the file
 	*decoder
 }
 
@@ -58,6 +59,9 @@ func (c checker) check(cfg Config) {
 	}
 	for name, t := range cfg.Tools {
 		c.tool(join("tools", name), name, t, tools)
+	}
+	for name, m := range cfg.MCP {
+		c.mcp(join("mcp", name), name, m)
 	}
 	c.files(cfg.Files)
 	for name, e := range cfg.Events {
@@ -79,7 +83,9 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 		c.report(path, "has no backend; add one, such as backend: scripted")
 	}
 	for i, t := range a.Tools {
-		c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, tools)
+		if !c.offered(t) {
+			c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, tools)
+		}
 		if slices.Contains(a.Tools[:i], t) {
 			c.report(fmt.Sprintf("%s.tools[%d]", path, i), "tool %q is in the list twice; remove one", t)
 		}
@@ -89,7 +95,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	for t, approval := range a.Approval {
 		c.approval(join(join(path, "approval"), t), approval)
 		called, _ := AgentOfTool(t)
-		if t != AnyTool && !slices.Contains(a.Tools, t) && !slices.Contains(a.Agents, called) {
+		if t != AnyTool && !c.gives(a.Tools, t) && !slices.Contains(a.Agents, called) {
 			c.report(join(join(path, "approval"), t), "%q is none of this agent's tools; %s", t, cure(t, append(slices.Clone(a.Tools), AnyTool)))
 		}
 	}

@@ -13,13 +13,14 @@ import (
 
 // Config is the whole file.
 type Config struct {
-	Agents  map[string]Agent `yaml:"agents"`
-	Models  map[string]Model `yaml:"models"`
-	Tools   map[string]Tool  `yaml:"tools"`
-	Files   Files            `yaml:"files"`
-	Events  map[string]Event `yaml:"events"` // of applications, by type; a type that is not here may look as it likes
-	Gateway Gateway          `yaml:"gateway"`
-	Hub     Hub              `yaml:"hub"`
+	Agents  map[string]Agent     `yaml:"agents"`
+	Models  map[string]Model     `yaml:"models"`
+	Tools   map[string]Tool      `yaml:"tools"`
+	Files   Files                `yaml:"files"`
+	MCP     map[string]MCPServer `yaml:"mcp"`
+	Events  map[string]Event     `yaml:"events"` // of applications, by type; a type that is not here may look as it likes
+	Gateway Gateway              `yaml:"gateway"`
+	Hub     Hub                  `yaml:"hub"`
 
 	AgentServer AgentServer `yaml:"agentServer"`
 }

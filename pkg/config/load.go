@@ -75,7 +75,7 @@ func Parse(data []byte, known Known) (Config, error) {
 	if root != nil {
 		d.decodeRoot(root, &c)
 	}
-	checker{known: known, decoder: &d}.check(c)
+	checker{known: known, servers: c.MCP, decoder: &d}.check(c)
 	if len(d.mistakes) > 0 {
 		return Config{}, d.mistakes.sorted()
 	}
@@ -89,6 +89,7 @@ func (c Config) With(file Config) Config {
 	c.Models = merged(c.Models, file.Models)
 	c.Tools = merged(c.Tools, file.Tools)
 	c.Events = merged(c.Events, file.Events)
+	c.MCP = merged(c.MCP, file.MCP)
 	if file.Files != (Files{}) {
 		c.Files = file.Files
 	}

@@ -57,7 +57,10 @@ func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) erro
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, bus.ErrEnded) {
+	if errors.Is(err, bus.ErrEnded) {
+		err = r.ended(ctx, accepted)
+	}
+	if err != nil {
 		return err
 	}
 	_, err = r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index)
@@ -179,7 +182,10 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 		return err
 	}
 	end(how, request.State.Failure(), err)
-	return err
+	if err != nil {
+		return err
+	}
+	return c.abandonAll(ctx, request.State)
 }
 
 // request is what every end of a request needs.
@@ -218,6 +224,7 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	request.State = thread
 	request.Backend = withSight(agent.backend, c.objects())
 	request.Tools = c.dispatcher(request.Agent)
+	request.Agents = agents{c.dispatcher(request.Agent), r.deps.Config.Agents[request.Agent.Name].Agents}
 	request.Objects = c.objects()
 	request.Actions = actions{c}
 	request.Price = r.price(request.Agent)

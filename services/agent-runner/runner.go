@@ -42,8 +42,11 @@ type Bus interface {
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
 	Commands(ctx context.Context, log bus.LogID, after uint64) (bus.Commands, error)
 	WatchAbort(ctx context.Context, log bus.LogID, found func(command.Abort)) (stop func(), err error)
+	Follow(ctx context.Context, log bus.LogID, from uint64) (*bus.Follower, error)
+	Abort(ctx context.Context, tenant string, a command.Abort) (first bool, err error)
 	CallTool(ctx context.Context, toolset string, c command.ToolCall) error
 	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
+	WatchToolsets(ctx context.Context, changed func(bus.Toolset), ready func()) error
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 	Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error)
 }
@@ -88,12 +91,14 @@ const (
 
 // Runner runs requests. It is safe for concurrent use.
 type Runner struct {
-	deps    Deps
-	agents  map[string]agent
-	remotes remotes
-	meters  *measure.Meters
-	customs customs
-	room    room
+	deps     Deps
+	agents   map[string]agent
+	remotes  remotes
+	toolsets toolsets
+	meters   *measure.Meters
+	customs  customs
+	room     room
+	slots    *slots
 }
 
 // New checks the configuration of the agents and returns a runner for them.
@@ -118,7 +123,10 @@ func New(d Deps) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{deps: d, meters: meters, customs: described, remotes: others, agents: make(map[string]agent, len(d.Config.Agents))}
+	r := &Runner{
+		deps: d, meters: meters, customs: described, remotes: others, slots: newSlots(d.Slots),
+		toolsets: newToolsets(), agents: make(map[string]agent, len(d.Config.Agents)),
+	}
 	for name, c := range d.Config.Agents {
 		if r.agents[name], err = r.newAgent(name, c); err != nil {
 			return nil, fmt.Errorf("agent %s: %w", name, err)
@@ -156,14 +164,30 @@ func (r *Runner) Run(ctx context.Context) error {
 		return fmt.Errorf("metrics of the queue: %w", err)
 	}
 	defer unmeasure()
+	if len(r.deps.Config.MCP) > 0 {
+		beside.Go(func() { r.toolsets.watch(ctx, r.deps.Bus, r.deps.Log) })
+		r.toolsets.wait(ctx)
+	}
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
-	return r.deps.Bus.Starts(ctx, r.deps.Slots, func(ctx context.Context, start command.Start) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(d.dead, cancel)() //nolint:contextcheck // d says when, and no more
-		return r.handle(ctx, d, start)
+	take := func(ctx context.Context, slots int) error {
+		return r.deps.Bus.Starts(ctx, slots, func(ctx context.Context, start command.Start) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(d.dead, cancel)() //nolint:contextcheck // d says when, and no more
+			return r.handle(ctx, d, start)
+		})
+	}
+	var lent sync.WaitGroup
+	defer lent.Wait()
+	lent.Go(func() {
+		r.slots.fill(ctx, func(ctx context.Context) {
+			if err := take(ctx, 1); err != nil {
+				r.deps.Log.WarnContext(ctx, "the place of a request that waits stays empty", "error", err)
+			}
+		})
 	})
+	return take(ctx, r.deps.Slots)
 }
 
 func (r *Runner) reaper() *reaper.Reaper {
