@@ -19,8 +19,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/api"
+	"github.com/agentbus/agentbus/services/orchestrator/internal/mcp"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/registry"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/task"
@@ -49,6 +51,8 @@ type Deps struct {
 	AuthRequired bool
 	Pepper       []byte
 
+	Conformance bool // adds to /mcp what the official conformance suite wants to find
+
 	Poll time.Duration // between two looks at all agents; 0 = 10 s
 	Log  *slog.Logger  // nil = the default one
 }
@@ -66,6 +70,7 @@ type Orchestrator struct {
 	registry *registry.Registry
 	desk     *task.Desk
 	api      *api.API
+	mcp      http.Handler
 	log      *slog.Logger
 }
 
@@ -99,9 +104,18 @@ func New(ctx context.Context, d Deps) (*Orchestrator, error) {
 		OfflineAfter: d.Config.Hub.OfflineAfter.Or(spoke.OfflineAfter), Overlap: d.Config.Hub.Overlap.Or(defaultOverlap),
 	})
 	desk := task.NewDesk(s, r, d.Config.Hub.Budget, d.Log)
-	return &Orchestrator{
-		bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, d.Log), log: d.Log,
-	}, nil
+	o := &Orchestrator{bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, d.Log), log: d.Log}
+	o.mcp = mcp.New(o.endpoint(d.Conformance))
+	return o, nil
+}
+
+// endpoint says what /mcp offers.
+func (o *Orchestrator) endpoint(conformance bool) mcp.Options {
+	options := mcp.Options{Door: o.desk, Version: service.Version, Conformance: conformance, Log: o.log}
+	if o.keys != nil {
+		options.Principal = func(r *http.Request) (auth.Principal, error) { return o.api.Principal(r, auth.ScopeRead) }
+	}
+	return options
 }
 
 func keyring(d Deps) (*auth.Keyring, error) {
@@ -123,8 +137,13 @@ func (o *Orchestrator) Principal(r *http.Request, scope auth.Scope) (auth.Princi
 	return o.api.Principal(r, scope)
 }
 
-// Handler serves /api/agents. Web pages of other origins are refused: nothing here is meant for them.
-func (o *Orchestrator) Handler() http.Handler { return http.NewCrossOriginProtection().Handler(o.api) }
+// Handler serves /api/agents and /mcp. Web pages of other origins are refused: nothing here is meant for them.
+func (o *Orchestrator) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", o.api)
+	mux.Handle("/mcp", o.mcp)
+	return http.NewCrossOriginProtection().Handler(mux)
+}
 
 // Server returns an HTTP server for addr.
 func (o *Orchestrator) Server(addr string) *http.Server {
