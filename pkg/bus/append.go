@@ -26,7 +26,8 @@ const retryPause = 20 * time.Millisecond
 // returns the new sequence. msgID makes the attempt recognisable, so it must be the caller's own.
 //
 // It retries until it knows what happened or ctx is done: a time-out never means "not stored". ErrConflict means that
-// somebody else wrote first. After any other error the outcome is unknown.
+// somebody else wrote first: the sequence is then that of the newest message. After any other error the outcome is
+// unknown.
 func (b *Bus) swap(ctx context.Context, stream string, msg *nats.Msg, msgID string, last uint64) (uint64, error) {
 	msg.Header.Set(jetstream.MsgIDHeader, msgID)
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
@@ -64,7 +65,7 @@ func (b *Bus) readBack(ctx context.Context, stream, subject, msgID string) (uint
 		return 0, err
 	}
 	if newest.Header.Get(jetstream.MsgIDHeader) != msgID {
-		return 0, ErrConflict
+		return newest.Sequence, ErrConflict
 	}
 	b.weak.reached("read-back")
 	return newest.Sequence, nil

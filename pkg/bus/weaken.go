@@ -51,7 +51,7 @@ func (w weakness) streams(all []jetstream.StreamConfig, events string) []jetstre
 // reached marks that a rare path was taken.
 func (w weakness) reached(what string) { w.marks.add(mark{What: what}) }
 
-// fenced marks that a writer, which knew of the message at sequence, took itself for fenced.
+// fenced marks that the writer of an epoch took itself for fenced by the message at sequence.
 func (w weakness) fenced(subject string, sequence, epoch uint64) {
 	w.marks.add(mark{What: "fenced", Subject: subject, Sequence: sequence, Epoch: epoch})
 }

@@ -286,11 +286,10 @@ func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
 	setFrameHeaders(msg.Header, f)
 	inject(ctx, msg.Header)
 	sequence, err := w.bus.swap(ctx, w.bus.eventsStream(), msg, msgID, w.sequence)
-	if err != nil {
-		return err
+	if err == nil || errors.Is(err, ErrConflict) {
+		w.sequence = sequence // of the newest message, whoever wrote it
 	}
-	w.sequence = sequence
-	return nil
+	return err
 }
 
 func (w *Writer) advance(f event.Frame) {

@@ -206,7 +206,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			write(t, log(r, resolver), resolver, 1, 20, 11, event.Claim{Epoch: 1, Released: true}, event.Done{ThreadID: "thr_a"})
 		}},
 		{"a writer that is fenced by its own message", "I2", func(_ *testing.T, r *Run) {
-			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 8, Epoch: 1})
+			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 9, Epoch: 1})
 		}},
 
 		{"a client that misses an event", "I3", func(_ *testing.T, r *Run) { r.Entries[readRest].Seen = r.Entries[readRest].Seen[1:] }},
@@ -357,7 +357,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 			project(r, stopped)
 		}},
 		{"a message of another epoch fences", func(_ *testing.T, r *Run) {
-			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 9, Epoch: 1})
+			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 10, Epoch: 1})
 		}},
 		{"what was acknowledged stands there", func(_ *testing.T, r *Run) {
 			r.Marks = append(r.Marks, Mark{What: MarkAcknowledged, Subject: "agentbus.event.ash." + resolver, Sequence: 9})

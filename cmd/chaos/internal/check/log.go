@@ -100,7 +100,7 @@ func released(id ID, f event.Frame, claim event.Claim, n uint64) []Violation {
 	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, n)}
 }
 
-// fences checks that whoever took itself for fenced was: behind the last message that it knew of stands another epoch's.
+// fences checks that whoever took itself for fenced was: by the message of another epoch.
 func (r *Run) fences() []Violation {
 	var found []Violation
 	for _, m := range r.Marks {
@@ -113,11 +113,8 @@ func (r *Run) fences() []Violation {
 			continue
 		}
 		for _, f := range l.Frames {
-			if f.Sequence > m.Sequence {
-				if f.Epoch == m.Epoch {
-					found = append(found, violation(id, "the writer of epoch %d was fenced by its own event %d", m.Epoch, f.First))
-				}
-				break
+			if f.Sequence == m.Sequence && f.Epoch == m.Epoch {
+				found = append(found, violation(id, "the writer of epoch %d was fenced by its own event %d", m.Epoch, f.First))
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // The marks that invariants rest upon; the others are names of rare paths.
 const (
 	MarkAcknowledged = "acknowledged" // an append was, at this sequence of this subject
-	MarkFenced       = "fenced"       // a writer of this epoch, which knew of the subject's message at this sequence
+	MarkFenced       = "fenced"       // a writer of this epoch, by the subject's message at this sequence
 )
 
 // The rare paths: see [Run.Sometimes].
