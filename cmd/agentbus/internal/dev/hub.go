@@ -44,7 +44,7 @@ func (s *stack) orchestrator(ctx context.Context) ([]service.Actor, error) {
 	}
 	o, err := orchestrator.New(ctx, orchestrator.Deps{
 		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: s.config, Log: s.log("orchestrator"),
-		AuthRequired: s.options.Auth, Pepper: s.keys.pepper,
+		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Conformance: s.options.Conformance,
 	})
 	if err != nil {
 		return nil, err
