@@ -124,6 +124,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 		c.report(join(path, "compressAt"), "must be a share of the context window from 0 to 1, such as 0.8")
 	}
 	atLeastZero(c, join(path, "actionTTL"), a.ActionTTL)
+	c.program(path, a)
 	c.httpURL(join(path, "baseURL"), a.BaseURL)
 	if strings.ContainsAny(a.APIKeyEnv, "= \n") || strings.HasPrefix(a.APIKeyEnv, "sk-") {
 		c.report(join(path, "apiKeyEnv"), "is the name of an environment variable, never the key itself")

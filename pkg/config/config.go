@@ -28,7 +28,7 @@ type Config struct {
 // Agent is a named configuration of a backend.
 type Agent struct {
 	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, anthropic
+	Backend       string       `yaml:"backend"` // scripted, openai, anthropic; claude-code, codex, opencode, cli
 	Model         string       `yaml:"model"`
 	System        string       `yaml:"system"`
 	Tools         []string     `yaml:"tools"`       // names of server tools that the model may call
@@ -52,6 +52,8 @@ type Agent struct {
 	BaseURL       string       `yaml:"baseURL"`       // of the provider; default from the environment
 	APIKeyEnv     string       `yaml:"apiKeyEnv"`     // variable that holds the provider's key; default by backend
 	Script        string       `yaml:"script"`        // scripted: run this whatever the prompt says
+	Workspace     string       `yaml:"workspace"`     // folder that a program works in; "{thread}" in it stands for the thread's id
+	CLI           CLI          `yaml:"cli"`           // how the program runs
 }
 
 // Approvals say by the name of a tool whether a person must allow each call.

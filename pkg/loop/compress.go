@@ -41,6 +41,9 @@ func (r *run) compress(ctx context.Context) error {
 		return err
 	}
 	limit := r.Agent.CompressAt
+	if backend.TransportOf(r.Backend) != backend.LLM { // an agent with sessions of its own keeps them short by itself
+		return nil
+	}
 	if limit <= 0 || r.whole || len(r.State.Unfinished()) > 0 || r.State.Size() < limit {
 		return nil
 	}

@@ -215,7 +215,7 @@ func (r *run) turn(ctx context.Context) error {
 		err = s.finish(spent)
 	}
 	s.cut()
-	usage := before.Add(r.priced(outcome))
+	usage := before.Add(r.estimated(outcome))
 	if err != nil {
 		r.unfinished = usage.Sub(r.State.Usage())
 		return err
@@ -262,6 +262,15 @@ func (r *run) priced(outcome backend.Outcome) event.Usage {
 	usage := outcome.Usage
 	if usage.CostUSD == 0 {
 		usage.CostUSD = r.Price(outcome.Model, usage)
+	}
+	return usage
+}
+
+// estimated is priced, with what the backend itself makes of an answer that no price is known for.
+func (r *run) estimated(outcome backend.Outcome) event.Usage {
+	usage := r.priced(outcome)
+	if usage.CostUSD == 0 {
+		usage.CostUSD = backend.EstimateCost(r.Backend, outcome)
 	}
 	return usage
 }

@@ -20,6 +20,9 @@ import (
 const (
 	defaultTurns      = 20
 	defaultTime       = 10 * time.Minute
+	programTurns      = 100 // of an agent that is a program: it takes many small ones
+	programCost       = 10  // US dollars
+	programTime       = time.Hour
 	defaultActionTTL  = 24 * time.Hour
 	defaultCompressAt = 0.8
 )
@@ -42,6 +45,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	if err != nil {
 		return agent{}, err
 	}
+	limits := limitsOf(c)
 	return agent{
 		backend: r.room.within(r.meters.Backend(b, c.Backend)),
 		script:  c.Script,
@@ -49,11 +53,23 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 		Agent: loop.Agent{
 			Name: name, Model: c.Model, System: c.System, Tools: tools,
 			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
-			Turns: cmp.Or(c.Limits.Turns, defaultTurns), Tokens: c.Limits.Tokens, CostUSD: c.Limits.Cost, Time: c.Limits.Time.Or(defaultTime),
+			Turns: limits.Turns, Tokens: limits.Tokens, CostUSD: limits.Cost, Time: time.Duration(limits.Time),
 			ActionTTL:   c.ActionTTL.Or(defaultActionTTL),
 			FailOnCrash: c.OnCrash == config.OnCrashError, AskUnknown: c.OnUnknown == config.OnUnknownAsk,
 		},
 	}, nil
+}
+
+// limitsOf are the limits of an agent's requests. A program always has one of turns and one of cost.
+func limitsOf(c config.Agent) config.Limits {
+	limits := c.Limits
+	if c.RunsProgram() {
+		limits.Turns, limits.Cost = cmp.Or(limits.Turns, programTurns), cmp.Or(limits.Cost, programCost)
+		limits.Time = config.Duration(limits.Time.Or(programTime))
+		return limits
+	}
+	limits.Turns, limits.Time = cmp.Or(limits.Turns, defaultTurns), config.Duration(limits.Time.Or(defaultTime))
+	return limits
 }
 
 // tools gives the specs of everything that the agent's model may call.

@@ -1,58 +1,35 @@
 package agentrunner
 
 import (
-	"cmp"
+	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/agentbus/agentbus/pkg/backend/anthropic"
-	"github.com/agentbus/agentbus/pkg/backend/openai"
-	"github.com/agentbus/agentbus/pkg/backend/scripted"
+	"github.com/agentbus/agentbus/pkg/backend/catalog"
 	"github.com/agentbus/agentbus/pkg/config"
 )
 
-// environment looks a variable up; "" = not set.
-type environment func(name string) string
-
-// list is every backend that an agent may name. A new one is a line here.
-func list() map[string]func(config.Agent, environment) backend.Backend {
-	return map[string]func(config.Agent, environment) backend.Backend{
-		"scripted":  func(config.Agent, environment) backend.Backend { return backend.Stateless(scripted.New()) },
-		"openai":    newOpenAI,
-		"anthropic": newAnthropic,
-	}
-}
-
 // BackendNames lists the backends that an agent may name, sorted.
-func BackendNames() []string { return slices.Sorted(maps.Keys(list())) }
+func BackendNames() []string { return catalog.Names() }
 
 // Backends makes the backend of each agent in c. Keys and addresses that c does not name come from the environment.
 func Backends(c config.Config, getenv func(string) string) (map[string]backend.Backend, error) {
 	backends := make(map[string]backend.Backend, len(c.Agents))
 	for name, agent := range c.Agents {
-		open, ok := list()[agent.Backend]
-		if !ok {
-			return nil, fmt.Errorf("agent %s: there is no backend %q; there are %s",
-				name, agent.Backend, strings.Join(BackendNames(), ", "))
+		b, err := catalog.Open(agent, getenv)
+		if err != nil {
+			return nil, fmt.Errorf("agent %s: %w", name, err)
 		}
-		backends[name] = open(agent, getenv)
+		backends[name] = b
 	}
 	return backends, nil
 }
 
-func newOpenAI(a config.Agent, getenv environment) backend.Backend {
-	key := cmp.Or(a.APIKeyEnv, "OPENAI_API_KEY")
-	return backend.Stateless(openai.New(openai.Options{
-		BaseURL: cmp.Or(a.BaseURL, getenv("OPENAI_BASE_URL")), APIKey: getenv(key), KeyEnv: key,
-	}))
-}
-
-func newAnthropic(a config.Agent, getenv environment) backend.Backend {
-	key := cmp.Or(a.APIKeyEnv, "ANTHROPIC_API_KEY")
-	return backend.Stateless(anthropic.New(anthropic.Options{
-		BaseURL: cmp.Or(a.BaseURL, getenv("ANTHROPIC_BASE_URL")), APIKey: getenv(key), KeyEnv: key,
-	}))
+// warn tells operators of agents that cannot run here, such as a program that is not installed.
+func (r *Runner) warn(ctx context.Context) {
+	for name, a := range r.agents {
+		if err := backend.Available(ctx, a.backend); err != nil {
+			r.deps.Log.WarnContext(ctx, "an agent cannot run here", "agent", name, "error", err)
+		}
+	}
 }

@@ -56,14 +56,14 @@ func TestBackendsFindTheirServerAndKey(t *testing.T) {
 
 func TestNewRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
-	if want := []string{"anthropic", "openai", "scripted"}; !slices.Equal(agentrunner.BackendNames(), want) {
+	if want := []string{"anthropic", "claude-code", "cli", "codex", "openai", "opencode", "scripted"}; !slices.Equal(agentrunner.BackendNames(), want) {
 		t.Errorf("the backends are %v, want %v", agentrunner.BackendNames(), want)
 	}
 	tests := []struct {
 		name, says string
 		agent      config.Agent
 	}{
-		{"an unknown backend", "there are anthropic, openai, scripted", config.Agent{Backend: "telepathy"}},
+		{"an unknown backend", "there are anthropic, claude-code, cli, codex, openai, opencode, scripted", config.Agent{Backend: "telepathy"}},
 		{"an unknown tool", `no tool "hammer"`, config.Agent{Backend: "scripted", Tools: []string{"hammer"}}},
 	}
 	for _, tt := range tests {

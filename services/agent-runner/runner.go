@@ -168,6 +168,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		beside.Go(func() { r.toolsets.watch(ctx, r.deps.Bus, r.deps.Log) })
 		r.toolsets.wait(ctx)
 	}
+	r.warn(ctx)
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	take := func(ctx context.Context, slots int) error {

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The backends that run a program on the runner's machine.
+const (
+	BackendClaude   = "claude-code"
+	BackendCodex    = "codex"
+	BackendOpenCode = "opencode"
+	BackendCLI      = "cli" // any other program
+)
+
+// CLI is how an agent on the command line runs.
+type CLI struct {
+	Command  string            `yaml:"command"`  // default: the program's own name
+	Args     []string          `yaml:"args"`     // beside those that the program gets anyway
+	Env      map[string]string `yaml:"env"`      // set for the program
+	PassEnv  []string          `yaml:"passEnv"`  // names of variables that it gets from the runner, beside the usual ones and its own
+	ClearEnv []string          `yaml:"clearEnv"` // names of those that it does not get; "*" = none of the usual ones
+	Quiet    Quiet             `yaml:"quiet"`
+	UnitCost float64           `yaml:"unitCost"` // what a turn counts as, in US dollars, where the program does not say: of a subscription
+
+	// Of a program that is none of those we know.
+	SessionMode string   `yaml:"sessionMode"` // existing (default), always, none
+	SessionArgs []string `yaml:"sessionArgs"` // that resume a session; "{session}" stands for its id
+	Output      string   `yaml:"output"`      // text (default), ndjson
+	Fields      Fields   `yaml:"fields"`      // of ndjson
+}
+
+// Quiet is how long a program may print nothing before it counts as stuck.
+type Quiet struct {
+	Fresh  Duration `yaml:"fresh"`  // default 2m
+	Resume Duration `yaml:"resume"` // in a session that is resumed; default 5m
+}
+
+// Fields says where things stand in a line of a program's output, as paths such as message.text.
+type Fields struct {
+	Text    []string `yaml:"text"`    // default text, delta, content
+	Session []string `yaml:"session"` // default session_id, sessionId, conversation_id
+	Error   []string `yaml:"error"`   // default error.message, error
+}
+
+// RunsProgram reports whether the agent is a program on the runner's machine.
+func (a Agent) RunsProgram() bool {
+	return slices.Contains([]string{BackendClaude, BackendCodex, BackendOpenCode, BackendCLI}, a.Backend)
+}
+
+func (f Fields) isZero() bool { return len(f.Text)+len(f.Session)+len(f.Error) == 0 }
+
+func (c CLI) isZero() bool {
+	return c.Command == "" && len(c.Args)+len(c.Env)+len(c.PassEnv)+len(c.ClearEnv) == 0 && c.Quiet == Quiet{} &&
+		c.UnitCost == 0 && c.ofAnyProgram() == ""
+}
+
+// ofAnyProgram is a member that only programs have which we do not know; "" when there is none.
+func (c CLI) ofAnyProgram() string {
+	switch {
+	case c.SessionMode != "":
+		return "sessionMode"
+	case len(c.SessionArgs) > 0:
+		return "sessionArgs"
+	case c.Output != "":
+		return "output"
+	case !c.Fields.isZero():
+		return "fields"
+	default:
+		return ""
+	}
+}
+
+// program checks what an agent says about its program, or that it says nothing.
+func (c checker) program(path string, a Agent) {
+	cli := join(path, "cli")
+	if !a.RunsProgram() {
+		if !a.CLI.isZero() {
+			c.report(cli, "is for the backends claude-code, codex, opencode and cli; remove it, or change the backend")
+		}
+		return
+	}
+	switch {
+	case a.Workspace == "":
+		c.report(path, "has no folder to work in; add one, such as workspace: /srv/project")
+	case !filepath.IsAbs(a.Workspace):
+		c.report(join(path, "workspace"), "%q is no absolute path; write one such as /srv/project", a.Workspace)
+	}
+	if len(a.Tools)+len(a.Agents)+len(a.ClientTools) > 0 || a.AskUser || a.Planning || a.FinalAnswer {
+		c.report(path, "%s runs tools of its own and takes no others; remove tools, agents, clientTools, askUser, planning and finalAnswer", a.Backend)
+	}
+	if member := a.CLI.ofAnyProgram(); member != "" && a.Backend != BackendCLI {
+		c.report(join(cli, member), "is known of %s; remove it, or write backend: cli", a.Backend)
+	}
+	if a.Backend == BackendCLI {
+		c.anyProgram(cli, a)
+	}
+	for _, name := range slices.Concat(a.CLI.PassEnv, a.CLI.ClearEnv) {
+		if strings.ContainsAny(name, "= \n") {
+			c.report(cli, "%.40q is the name of no environment variable; passEnv and clearEnv have names, env has values", name)
+		}
+	}
+	atLeastZero(c, join(cli, "quiet.fresh"), a.CLI.Quiet.Fresh)
+	atLeastZero(c, join(cli, "quiet.resume"), a.CLI.Quiet.Resume)
+	if !(a.CLI.UnitCost >= 0) { // also finds NaN
+		c.report(join(cli, "unitCost"), "must not be negative; leave it out when a turn costs nothing")
+	}
+}
+
+func (c checker) anyProgram(path string, a Agent) {
+	if a.CLI.Command == "" {
+		c.report(path, "has no command; add the program that runs, such as command: my-agent")
+	}
+	c.choice(join(path, "sessionMode"), a.CLI.SessionMode, "existing", "always", "none")
+	c.choice(join(path, "output"), a.CLI.Output, "text", "ndjson")
+	if a.CLI.SessionMode == "always" && len(a.CLI.SessionArgs) == 0 {
+		c.report(path, "names a session always, and not how; add sessionArgs: [--session, \"{session}\"]")
+	}
+	if !a.CLI.Fields.isZero() && a.CLI.Output != "ndjson" {
+		c.report(join(path, "fields"), "are those of lines that are JSON; add output: ndjson")
+	}
+}
