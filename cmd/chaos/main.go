@@ -202,7 +202,8 @@ func conclude(o options, f *figures, dir string) error {
 			return fmt.Errorf("with -weaken %s nothing was found: the checker is blind, or the run too short (logs in %s)",
 				o.weaken, dir)
 		}
-		_, err := fmt.Fprintf(os.Stdout, "found, as it must be: with -weaken %s these do not hold: %s\n", o.weaken, strings.Join(f.broken(), ", "))
+		_, err := fmt.Fprintf(os.Stdout, "found, as it must be: with -weaken %s these do not hold: %s\n",
+			o.weaken, strings.Join(f.broken(), ", "))
 		return errors.Join(err, discard(o, dir))
 	}
 	if n := f.violated(); n > 0 {

@@ -20,7 +20,7 @@ type disk struct {
 
 	mounted bool
 	dead    bool  // has no power
-	err     error // why its power could not be cut
+	err     error // why it could not be harmed
 }
 
 // diskSize bounds a disk. Its image has holes: it takes what is written to it.
@@ -65,6 +65,47 @@ func (d *disk) cut() {
 		d.err = fmt.Errorf("cut the power of %s: %w", d.dir, err)
 	}
 	d.dead = true
+}
+
+// ballast is the file that fills a disk.
+func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
+
+// fill takes all the space that is left.
+func (d *disk) fill() {
+	file, err := os.Create(d.ballast())
+	if err == nil {
+		err = errors.Join(takeSpace(int(file.Fd())), file.Close())
+	}
+	if err != nil {
+		d.err = fmt.Errorf("fill %s: %w", d.dir, err)
+	}
+}
+
+// takeSpace makes a file so large that nothing more can be added to it, in halves of what its file system says is left.
+func takeSpace(file int) error {
+	var left unix.Statfs_t
+	if err := unix.Fstatfs(file, &left); err != nil {
+		return err
+	}
+	end := int64(0)
+	for size := int64(left.Bfree) * left.Bsize; size > 0; { //nolint:gosec // it is less than diskSize
+		switch err := unix.Fallocate(file, 0, end, size); {
+		case err == nil:
+			end += size
+		case errors.Is(err, unix.ENOSPC):
+			size /= 2
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// free gives the space back that fill took.
+func (d *disk) free() {
+	if err := os.Remove(d.ballast()); err != nil {
+		d.err = err
+	}
 }
 
 // on gives the disk power, if it has none: its journal is replayed.

@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // loops reports whether this machine lets us attach a file to a loop device, which is most of what a disk needs.
@@ -25,15 +28,15 @@ func loops(t *testing.T) bool {
 	return true
 }
 
-func TestPowerTakesWhatIsNotSynced(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	disks, err := newDisks(dir, 1)
+// oneDisk returns a disk that lasts as long as the test, or nil where there can be none and the reason was told.
+func oneDisk(t *testing.T) *disk {
+	t.Helper()
+	disks, err := newDisks(t.TempDir(), 1)
 	if !loops(t) {
 		if err == nil || len(disks) > 0 {
 			t.Errorf("got %d disks and %v where there can be none, want the reason", len(disks), err)
 		}
-		return
+		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +46,15 @@ func TestPowerTakesWhatIsNotSynced(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	d := disks[0]
+	return disks[0]
+}
+
+func TestPowerTakesWhatIsNotSynced(t *testing.T) {
+	t.Parallel()
+	d := oneDisk(t)
+	if d == nil {
+		return
+	}
 	writeDown(t, filepath.Join(d.dir, "synced"), true)
 	writeDown(t, filepath.Join(d.dir, "written"), false)
 	d.cut()
@@ -59,6 +70,23 @@ func TestPowerTakesWhatIsNotSynced(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(d.dir, name)); (err == nil) != want {
 			t.Errorf("%s: got %v, want that it is there: %v", name, err, want)
 		}
+	}
+}
+
+func TestAFullDiskTakesNothingUntilItIsFreed(t *testing.T) {
+	t.Parallel()
+	d := oneDisk(t)
+	if d == nil {
+		return
+	}
+	file := filepath.Join(d.dir, "file")
+	d.fill()
+	if err := os.WriteFile(file, make([]byte, 64<<10), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v, want that there is no space", err)
+	}
+	d.free()
+	if err := errors.Join(os.WriteFile(file, make([]byte, 64<<10), 0o600), d.on()); err != nil {
+		t.Error(err)
 	}
 }
 

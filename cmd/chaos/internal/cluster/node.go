@@ -210,6 +210,20 @@ func (n *Node) LosePower() {
 	n.disk.cut()
 }
 
+// FillDisk leaves the process no space until [Node.FreeDisk].
+func (n *Node) FillDisk() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disk.fill()
+}
+
+// FreeDisk gives the space back that [Node.FillDisk] took.
+func (n *Node) FreeDisk() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disk.free()
+}
+
 // stopWait is more than the grace of every service.
 const stopWait = 30 * time.Second
 

@@ -72,7 +72,9 @@ func kinds(shape cluster.Shape) []kind {
 		all = append(all, kind{"kill all nats", nats, true, 2 * time.Second, killed})
 	}
 	if shape.Disks {
-		all = append(all, kind{"power loss of nats", nats, false, 2 * time.Second, powerless})
+		all = append(all,
+			kind{"power loss of nats", nats, false, 2 * time.Second, powerless},
+			kind{"full disk of nats", nats, false, 2 * time.Second, fill})
 	}
 	if shape.Disks && shape.Nodes > 1 {
 		all = append(all, kind{"power loss of all nats", nats, true, 2 * time.Second, powerless})
@@ -218,6 +220,19 @@ func freeze(ctx context.Context, nodes []*cluster.Node, frozen time.Duration) {
 	wait(ctx, frozen)
 	for _, n := range nodes {
 		n.Resume()
+	}
+}
+
+// fill leaves NATS no space. It serves no streams from then on, and must be started again.
+func fill(ctx context.Context, nodes []*cluster.Node, full time.Duration) {
+	for _, n := range nodes {
+		n.FillDisk()
+	}
+	wait(ctx, full)
+	for _, n := range nodes {
+		n.Kill()
+		n.FreeDisk()
+		n.Up()
 	}
 }
 
