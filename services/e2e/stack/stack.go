@@ -41,7 +41,7 @@ type Options struct {
 	Database string // postgres://…, for Processes; "" = a server of the stack's own, which may be stopped and restarted
 
 	Binaries string         // folder of an earlier stack's binaries; "" = build them
-	Counts   map[string]int // of each service, for Processes; 1 for those that it does not name
+	Counts   map[string]int // of each service, for Processes; of those that it does not name 1, and no orchestrator
 	Env      []string       // of every service, over the stack's own
 }
 
@@ -49,6 +49,7 @@ type Options struct {
 type Stack struct {
 	URL      string   // of the first gateway
 	Gateways []string // the URLs of all of them
+	Hub      string   // URL of the orchestrator; "" = none was asked for
 
 	// The servers, for Processes.
 	NATS        string // nats://…
@@ -103,6 +104,8 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 		"agent-runner":  "./services/agent-runner/cmd",
 		"tool-executor": "./services/tool-executor/cmd",
 		"history":       "./services/history/cmd",
+		"orchestrator":  "./services/orchestrator/cmd",
+		"agent-server":  "./services/agent-server/cmd",
 	} {
 		if err := s.build(ctx, name, pkg); err != nil {
 			return err
@@ -118,6 +121,11 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 			if err := s.startService(ctx, name); err != nil {
 				return err
 			}
+		}
+	}
+	for range s.options.Counts["orchestrator"] {
+		if err := s.startService(ctx, "orchestrator"); err != nil {
+			return err
 		}
 	}
 	s.URL = s.Gateways[0]
@@ -143,6 +151,14 @@ func (s *Stack) startService(ctx context.Context, name string) error {
 		env = append(env, "HTTP_ADDR="+addr)
 		s.Gateways = append(s.Gateways, "http://"+addr)
 		ready = "http://" + addr + "/readyz"
+	}
+	if name == "orchestrator" {
+		addr, err := freeAddr(ctx)
+		if err != nil {
+			return err
+		}
+		env = append(env, "HTTP_ADDR="+addr, "HUB_SECRET="+HubSecret)
+		s.Hub = "http://" + addr
 	}
 	p, err := s.Run(ctx, name, ready, append(env, s.options.Env...), s.binary(name))
 	if err == nil {

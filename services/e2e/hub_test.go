@@ -1,0 +1,371 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/services/e2e/stack"
+	"github.com/go-json-experiment/json"
+)
+
+// hubConfig lets the hub reach agents on this machine, and gives an agent of ours its tools.
+const hubConfig = `
+hub: {plainHTTP: true, allow: [127.0.0.0/8]}
+agents:
+  chief: {backend: scripted, tools: [hub]}
+`
+
+const agentKey = "agent-key-of-the-tests-0123456789"
+
+// office is a lab with a hub and its agents.
+type office struct {
+	lab
+	agents []stack.Agent
+}
+
+// newOffice starts a hub and registers so many agents at it.
+func newOffice(t *testing.T, agents int) office {
+	t.Helper()
+	o := office{lab: newLab(t, setup{counts: map[string]int{"orchestrator": 1, "agent-runner": 2}, database: database(t), agents: hubConfig})}
+	for i := range agents {
+		a, err := o.StartAgent(t.Context(), fmt.Sprintf("vm-%d", i+1), agentKey, "HUB_URL="+o.Hub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.agents = append(o.agents, a)
+		var saved hub.Agent
+		body := map[string]any{"url": a.URL, "apiKey": agentKey, "capabilities": []string{"code"}}
+		if err := o.ask(t.Context(), http.MethodPost, "/api/agents", body, &saved); err != nil || saved.ID != a.ID || !saved.IsOnline {
+			t.Fatalf("register %s: got %+v, %v", a.ID, saved, err)
+		}
+	}
+	eventually(t, 10*time.Second, func() error { // gateways hear of them
+		for _, a := range o.agents {
+			if !strings.Contains(o.gatewayAgents(t), `"`+a.ID+`"`) {
+				return fmt.Errorf("the gateway does not list %s", a.ID)
+			}
+		}
+		return nil
+	})
+	return o
+}
+
+func (o office) gatewayAgents(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get(o.URL + "/v1/agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// ask calls the hub.
+func (o office) ask(ctx context.Context, method, path string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, o.Hub+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err = io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s answers %s: %s", method, path, response.Status, text)
+	}
+	return json.Unmarshal(text, answer)
+}
+
+func (o office) assign(t *testing.T, agentID, script string) hub.Task {
+	t.Helper()
+	var task hub.Task
+	if err := o.ask(t.Context(), http.MethodPost, "/api/agents/"+agentID+"/tasks", map[string]any{"task": script}, &task); err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+func (o office) status(ctx context.Context, of hub.Task) (hub.Task, error) {
+	var task hub.Task
+	return task, o.ask(ctx, http.MethodGet, "/api/agents/"+of.AgentID+"/tasks/"+of.TaskID, nil, &task)
+}
+
+// ends waits for a task to stand as wanted, and returns it.
+func (o office) ends(t *testing.T, of hub.Task, want spoke.Status) (task hub.Task) {
+	t.Helper()
+	eventually(t, time.Minute, func() (err error) {
+		if task, err = o.status(t.Context(), of); err == nil && task.Status != want {
+			err = fmt.Errorf("the task is %s (%s), want %s", task.Status, task.Notice, want)
+		}
+		return err
+	})
+	return task
+}
+
+func (o office) run(t *testing.T, agentID, script string) *watch {
+	t.Helper()
+	return o.read(t.Context(), t, http.MethodPost, o.URL+"/v1/agents/"+agentID+"/stream?include=extended", prompt(script))
+}
+
+// sees waits for an event that is as wanted.
+func sees(t *testing.T, w *watch, what string, want func(event.Body) bool) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		tr := w.seen()
+		for _, e := range tr.Events {
+			if want(e.Body) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s has not come: %s", what, tr.shape())
+	})
+}
+
+func isCalled(b event.Body) bool {
+	call, ok := b.(event.ToolCall)
+	return ok && call.Stage == event.Stop
+}
+
+func says(text string) func(event.Body) bool {
+	return func(b event.Body) bool {
+		notice, ok := b.(event.Notice)
+		return ok && strings.Contains(notice.Message, text)
+	}
+}
+
+// S3-20 to S3-23, S3-28, S3-36: three agents work at the same time, one is cancelled in the middle of a tool.
+func TestAHubGivesWorkToItsAgents(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 3)
+	slow := o.assign(t, "vm-1", `/tool echo {"delay":"5m"}`)
+	var quick []hub.Task
+	for _, id := range []string{"vm-2", "vm-3"} {
+		quick = append(quick, o.assign(t, id, "/say built by "+id))
+	}
+	for _, task := range quick {
+		if got := o.ends(t, task, spoke.Completed); !strings.Contains(got.Result, "built by "+got.AgentID) || got.SessionID == "" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	err := o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", map[string]any{"task": "/say more"}, new(hub.Task))
+	if err == nil || !strings.Contains(err.Error(), "409") || !strings.Contains(err.Error(), slow.TaskID) {
+		t.Errorf("a second task for a busy agent: got %v, want 409 with the first", err)
+	}
+	var cancelled hub.Cancelled
+	path := "/api/agents/vm-1/tasks/" + slow.TaskID + "/cancel"
+	if err := o.ask(t.Context(), http.MethodPost, path, nil, &cancelled); err != nil || cancelled.Message != "Task cancelled by orchestrator" {
+		t.Errorf("got %+v, %v", cancelled, err)
+	}
+	o.ends(t, slow, spoke.Cancelled)
+	if err := o.ask(t.Context(), http.MethodPost, path, nil, &cancelled); err == nil || !strings.Contains(err.Error(), "409") {
+		t.Errorf("a second cancel: got %v, want 409", err)
+	}
+}
+
+// S3-2, S3-36: a request to a remote agent streams, is aborted in the middle of a tool, and its thread goes on.
+func TestARemoteAgentIsAnAgent(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 1)
+	first := o.run(t, "vm-1", "/say from afar\n/tool calculator {\"expression\":\"6*7\"}\n/say done").end(t, time.Minute)
+	checkStream(t, first)
+	if done := first.done(t); done.FinishReason != event.FinishStop || len(first.results()) != 1 {
+		t.Errorf("got %+v after %s", done, first.shape())
+	}
+	w := o.run(t, "vm-1", `/tool echo {"delay":"5m"}`)
+	sees(t, w, "the call", isCalled)
+	id := w.seen().RequestID
+	response, err := http.Post(o.URL+"/v1/requests/"+id+"/abort", "application/json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if tr := w.end(t, 10*time.Second); tr.Events[len(tr.Events)-1].Body.Name() != event.NameAborted {
+		t.Errorf("got %s, want it aborted", tr.shape())
+	}
+	eventually(t, 10*time.Second, func() error { // the abort reaches the machine
+		var list hub.AgentList
+		err := o.ask(t.Context(), http.MethodGet, "/api/agents?live=true", nil, &list)
+		if err == nil && list.Agents[0].Status != "idle" {
+			err = fmt.Errorf("the agent is %s", list.Agents[0].Status)
+		}
+		return err
+	})
+	again := o.read(t.Context(), t, http.MethodPost, o.URL+"/v1/agents/vm-1/stream",
+		strings.Replace(prompt("/say once more"), "{", `{"threadId":"`+first.ThreadID+`",`, 1)).end(t, time.Minute)
+	checkStream(t, again)
+}
+
+// S3-32, S3-33: an agent is killed in the middle of a task, and comes back.
+func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 2)
+	task := o.assign(t, "vm-1", `/tool echo {"delay":"5m"}`)
+	w := o.run(t, "vm-2", `/tool echo {"delay":"5m"}`)
+	sees(t, w, "the call", isCalled)
+	for _, a := range o.agents {
+		a.Kill()
+	}
+	sees(t, w, "that the agent went offline", says("Agent [vm-2] went offline while working on ["))
+	got, err := o.status(t.Context(), task)
+	if want := hub.Offline("vm-1", `/tool echo {"delay":"5m"}`); err != nil || got.Notice != want || got.AgentOnline {
+		t.Errorf("got %+v, %v, want the notice %q", got, err, want)
+	}
+	err = o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", map[string]any{"task": "/say x"}, new(hub.Task))
+	if err == nil || !strings.Contains(err.Error(), "offline") {
+		t.Errorf("a task for an agent that is offline: got %v", err)
+	}
+	for _, a := range o.agents {
+		start(t, a.Process)
+	}
+	failed := o.ends(t, task, spoke.Failed)
+	if failed.SessionID == "" || failed.Error == "" || failed.Notice != "" {
+		t.Errorf("got %+v, want an error and a session to resume", failed)
+	}
+	tr := w.end(t, time.Minute)
+	if e, ok := tr.Events[len(tr.Events)-1].Body.(event.Error); !ok || !strings.Contains(e.Message, "remote agent failed") {
+		t.Errorf("got %s", tr.shape())
+	}
+	var resumed hub.Task
+	body := map[string]any{"task": "/say on it again", "resumeSession": failed.SessionID}
+	eventually(t, time.Minute, func() error {
+		return o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", body, &resumed)
+	})
+	if got := o.ends(t, resumed, spoke.Completed); got.SessionID != failed.SessionID {
+		t.Errorf("got session %s, want %s", got.SessionID, failed.SessionID)
+	}
+}
+
+// The hub is killed in the middle of tasks: requests go on, and what ended meanwhile is known when it is back.
+func TestAHubIsKilledAndComesBack(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 2)
+	task := o.assign(t, "vm-1", "/sleep 2s\n/say built meanwhile")
+	w := o.run(t, "vm-2", "/say before\n/tool echo {\"delay\":\"2s\"}\n/say after")
+	sees(t, w, "the call", isCalled)
+	orchestrator := o.Processes("orchestrator")[0]
+	orchestrator.Kill()
+	tr := w.end(t, time.Minute)
+	checkStream(t, tr)
+	if tr.done(t).FinishReason != event.FinishStop {
+		t.Errorf("got %s", tr.shape())
+	}
+	start(t, orchestrator)
+	if got := o.ends(t, task, spoke.Completed); !strings.Contains(got.Result, "built meanwhile") {
+		t.Errorf("got %+v", got)
+	}
+	if got := o.ends(t, o.assign(t, "vm-2", "/say on"), spoke.Completed); !strings.Contains(got.Result, "on") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// S3-30: keys are replaced while everybody works, and nobody is refused.
+func TestKeysAreReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 1)
+	task := o.assign(t, "vm-1", "/say ready")
+	o.ends(t, task, spoke.Completed)
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	var calls atomic.Int64
+	failed := make(chan error, 8)
+	for range 4 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				var list hub.AgentList
+				err := o.ask(ctx, http.MethodGet, "/api/agents?live=true", nil, &list)
+				if err == nil && list.Agents[0].Status == "" {
+					err = errors.New("the agent did not answer")
+				}
+				if err != nil && ctx.Err() == nil {
+					failed <- err
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for i := range 5 {
+		key := ""
+		if i == 2 {
+			key = "a-key-that-a-person-chose-0123456789"
+		}
+		if err := o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/key", map[string]any{"apiKey": key}, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.ends(t, o.assign(t, "vm-1", "/say still here"), spoke.Completed); got.Error != "" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	cancel()
+	load.Wait()
+	select {
+	case err := <-failed:
+		t.Errorf("after %d calls: %v", calls.Load(), err)
+	default:
+	}
+	if calls.Load() < 20 {
+		t.Errorf("only %d calls were made", calls.Load())
+	}
+}
+
+// S3-36, S3-37: an agent of ours delegates, and its screen shows what the other does.
+func TestAnAgentDelegates(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 1)
+	listed := o.run(t, "chief", "/tool list_agents {}").end(t, time.Minute)
+	assigned := o.run(t, "chief", `/tool assign_task {"agent_id":"vm-1","task":"/say I look\n/tool echo {\"delay\":\"500ms\"}\n/say built"}`).end(t, time.Minute)
+	for name, tr := range map[string]transcript{"list_agents": listed, "assign_task": assigned} {
+		for _, r := range tr.results() {
+			if r.Status != event.ToolSuccess {
+				t.Errorf("%s: got %+v", name, r)
+			}
+		}
+	}
+	var list hub.AgentList
+	if err := o.ask(t.Context(), http.MethodGet, "/api/agents?live=true", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	var summary string
+	for _, r := range assigned.results() {
+		summary = r.Summary
+	}
+	_, rest, _ := strings.Cut(summary, "taskId ")
+	taskID, _, _ := strings.Cut(rest, ",")
+	tr := o.run(t, "chief", `/tool get_result {"agent_id":"vm-1","task_id":"`+taskID+`"}`).end(t, time.Minute)
+	var shown strings.Builder
+	for _, e := range tr.Events {
+		if r, ok := e.Body.(event.ToolResult); ok && r.Stage == event.Delta {
+			shown.WriteString(r.Delta)
+		}
+	}
+	for _, want := range []string{"[Agent vm-1 - Working]", "> I look", "> Done! ("} {
+		if !strings.Contains(shown.String(), want) {
+			t.Errorf("the screen shows %q, want %q in it (task %q)", shown.String(), want, taskID)
+		}
+	}
+}
