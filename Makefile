@@ -1,7 +1,7 @@
 # Go and make are all that `make dev` and `make test` need.
 
 SHELL       := bash
-SERVICES    := gateway agent-runner tool-executor history
+SERVICES    := gateway agent-runner tool-executor history orchestrator
 BINARIES    := agentbus $(SERVICES)
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X github.com/agentbus/agentbus/pkg/service.Version=$(VERSION)
