@@ -2,7 +2,8 @@
 
 SHELL       := bash
 SERVICES    := gateway agent-runner tool-executor history orchestrator
-BINARIES    := agentbus $(SERVICES)
+STANDALONE  := agent-server
+BINARIES    := agentbus $(SERVICES) $(STANDALONE)
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X github.com/agentbus/agentbus/pkg/service.Version=$(VERSION)
 LINT        := .tmp/bin/golangci-lint
@@ -29,7 +30,7 @@ dev: ## run everything in one process, on embedded servers
 build: ## build all binaries into bin/
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/agentbus ./cmd/agentbus
-	@for service in $(SERVICES); do \
+	@for service in $(SERVICES) $(STANDALONE); do \
 		echo "CGO_ENABLED=0 go build -o bin/$$service ./services/$$service/cmd"; \
 		CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$service ./services/$$service/cmd || exit 1; \
 	done

@@ -79,9 +79,9 @@ func (s *stream) connection(ctx context.Context, yield func(Event, error) bool) 
 	defer cancel()
 	watchdog := time.AfterFunc(s.client.Idle, cancel) // ends whatever waits below
 	defer watchdog.Stop()
-	header := http.Header{"Accept": {sse.ContentType}, "Cache-Control": {"no-store"}}
-	if s.last > 0 {
-		header.Set("Last-Event-ID", strconv.FormatUint(s.last, 10))
+	header := http.Header{
+		"Accept": {sse.ContentType}, "Cache-Control": {"no-store"},
+		"Last-Event-ID": {strconv.FormatUint(s.last, 10)}, // also 0: of a finished task we want more than the result
 	}
 	request, err := s.client.newRequest(ctx, http.MethodGet, s.path, header, nil)
 	if err != nil {
@@ -92,6 +92,10 @@ func (s *stream) connection(ctx context.Context, yield func(Event, error) bool) 
 		return err
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusNoContent { // the caller has seen the end before
+		s.over = true
+		return nil
+	}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != sse.ContentType {
 		return fmt.Errorf("the answer is %q and no stream of events; is %s an agent server?", kind, s.client.base)
 	}
