@@ -14,6 +14,8 @@ BENCHFLAGS  ?=
 SEEDS       ?= 1
 DURATION    ?= 45s
 CHAOSFLAGS  ?=
+MCPSUITE    := 0.1.16
+MCPCLIENT   := initialize tools_call sse-retry
 CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/state/... ./services/...
 
 .DEFAULT_GOAL := help
@@ -49,6 +51,19 @@ e2e: ## run the end-to-end suite against separate processes
 	go test -count=1 ./services/e2e/browser
 
 # Making inputs small takes a minute each by default, and no new one is tried meanwhile.
+.PHONY: mcp-conformance
+mcp-conformance: ## run the official MCP conformance suite against /mcp and against the tool source (needs npm)
+	@mkdir -p .tmp/mcp
+	cd .tmp/mcp && npm install --no-save --no-audit --no-fund --silent --prefix . node@22 @modelcontextprotocol/conformance@$(MCPSUITE)
+	go build -o .tmp/mcp/agentbus ./cmd/agentbus
+	go build -o .tmp/mcp/client ./pkg/tool/mcp/mcptest/client
+	@cd .tmp/mcp && export PATH=$$PWD/node_modules/.bin:$$PATH && suite=node_modules/@modelcontextprotocol/conformance/dist/index.js && \
+		{ ./agentbus dev --json --addr 127.0.0.1:0 --nats-addr 127.0.0.1:0 --conformance >dev.json 2>dev.log & server=$$!; } && \
+		trap "kill $$server" EXIT && \
+		until url=$$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' dev.json) && [ -n "$$url" ]; do kill -0 $$server && sleep 0.2 || exit 1; done && \
+		node $$suite server --url "$$url/mcp" && \
+		for scenario in $(MCPCLIENT); do node $$suite client --command "$$PWD/client" --scenario $$scenario || exit 1; done
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@grep -rlE '^func Fuzz' --include='*_test.go' pkg services schemas cmd | sort | while read -r file; do \

@@ -42,6 +42,7 @@ type commandLine struct {
 	Abort    abortCommand    `cmd:"" help:"Stop a request."`
 	Threads  threadsCommand  `cmd:"" help:"List threads, or show one."`
 	Agents   agentsCommand   `cmd:"" help:"List the agents."`
+	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub over standard input and output (Model Context Protocol)."`
 	Keys     keysCommand     `cmd:"" help:"Make, list and revoke API keys."`
 	Version  versionCommand  `cmd:"" help:"Say which version this is."`
 }

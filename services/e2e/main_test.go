@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/pgtest"
+	"github.com/agentbus/agentbus/pkg/tool/mcp/mcptest"
 	"github.com/agentbus/agentbus/services/e2e/aimock"
 	"github.com/agentbus/agentbus/services/e2e/stack"
 )
@@ -60,7 +61,9 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	options := stack.Options{Kind: kind, Dir: dir}
 	eyes := httptest.NewServer(provider)
 	defer eyes.Close()
-	if options.Config, err = writeConfig(dir, mock, eyes.URL); err != nil {
+	site := httptest.NewServer(mcptest.Handler(mcptest.New(func() {})))
+	defer site.Close()
+	if options.Config, err = writeConfig(dir, mock, eyes.URL, site.URL); err != nil {
 		return 1, err
 	}
 	if kind == stack.Processes {
@@ -72,6 +75,7 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
+	defer site.CloseClientConnections() // before its end, which waits for them
 	defer s.Stop()
 	base = s.URL
 	if kind == stack.Processes {
@@ -93,7 +97,7 @@ func startMock(ctx context.Context) (*aimock.Server, error) {
 
 // writeConfig writes the configuration of the stack, with agents on the mock if there is one and on the providers at eyes,
 // and returns its path.
-func writeConfig(dir string, mock *aimock.Server, eyes string) (string, error) {
+func writeConfig(dir string, mock *aimock.Server, eyes, site string) (string, error) {
 	text, err := os.ReadFile("testdata/config.yaml")
 	if err != nil {
 		return "", err
@@ -109,6 +113,11 @@ func writeConfig(dir string, mock *aimock.Server, eyes string) (string, error) {
 		}
 		text = append(text, fmt.Appendf(nil, string(more), url)...)
 	}
+	mcp, err := os.ReadFile("testdata/mcp.yaml") // the last: it ends the list of agents
+	if err != nil {
+		return "", err
+	}
+	text = append(text, fmt.Appendf(nil, string(mcp), site)...)
 	path := filepath.Join(dir, "config.yaml")
 	return path, os.WriteFile(path, text, 0o600)
 }

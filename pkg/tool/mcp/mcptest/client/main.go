@@ -1,0 +1,97 @@
+// Command client is a tool source as the official MCP conformance suite wants to see a client: it connects to the server
+// that its last argument names, and calls each tool that is offered once, with arguments made from the tool's schema.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/mcp"
+	"github.com/go-json-experiment/json"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+	defer cancel()
+	if err := run(ctx, os.Args[len(os.Args)-1]); err != nil {
+		fmt.Fprintln(os.Stderr, "client:", err)
+		os.Exit(1) //nolint:gocritic // nothing is deferred but cancel
+	}
+}
+
+func run(ctx context.Context, url string) error {
+	source, err := mcp.New(mcp.Options{Name: "suite", URL: url, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	found := make(chan []tool.Spec, 1)
+	ended := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(ended)
+		source.Run(ctx, func(_ context.Context, specs []tool.Spec) {
+			select {
+			case found <- specs:
+			default: // one list is enough
+			}
+		})
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	select {
+	case specs := <-found:
+		return callAll(ctx, source, specs)
+	case <-ctx.Done():
+		return errors.New("the server was not reached in time")
+	}
+}
+
+func callAll(ctx context.Context, source *mcp.Source, specs []tool.Spec) error {
+	for _, spec := range specs {
+		args, err := example(spec)
+		if err != nil {
+			return err
+		}
+		t, err := source.Tool(ctx, spec.Name)
+		if err != nil {
+			return err
+		}
+		result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
+		if err != nil {
+			return fmt.Errorf("call %s: %w", spec.Name, err)
+		}
+		fmt.Println(spec.Name, "gives", result.Content)
+	}
+	return nil
+}
+
+// example makes arguments of a schema: a value of its type for each property.
+func example(spec tool.Spec) ([]byte, error) {
+	var schema struct {
+		Properties map[string]struct {
+			Type string `json:"type"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(spec.Schema, &schema); err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", spec.Name, err)
+	}
+	args := map[string]any{}
+	for name, property := range schema.Properties {
+		switch property.Type {
+		case "number", "integer":
+			args[name] = 5
+		case "boolean":
+			args[name] = true
+		default:
+			args[name] = "text"
+		}
+	}
+	return json.Marshal(args)
+}
