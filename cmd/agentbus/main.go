@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/client"
+	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/alecthomas/kong"
 )
 
@@ -41,7 +42,7 @@ type commandLine struct {
 	FollowUp followUpCommand `cmd:"" help:"Start a request that runs after another one, and print its id."`
 	Abort    abortCommand    `cmd:"" help:"Stop a request."`
 	Threads  threadsCommand  `cmd:"" help:"List threads, or show one."`
-	Agents   agentsCommand   `cmd:"" help:"List the agents."`
+	Agents   agentsCommand   `cmd:"" help:"List the agents; register and remove remote ones."`
 	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub over standard input and output (Model Context Protocol)."`
 	Keys     keysCommand     `cmd:"" help:"Make, list and revoke API keys."`
 	Version  versionCommand  `cmd:"" help:"Say which version this is."`
@@ -63,6 +64,7 @@ func (c *console) screen(asJSON bool) *screen.Screen {
 }
 
 func main() {
+	sandbox.Enter()
 	os.Exit(run(context.Background(), os.Args[1:], &console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, signals: interrupts,
 		terminal: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "", typed: isTerminal(os.Stdin),

@@ -72,7 +72,8 @@ func dependencies() []dependency {
 		// The command line, and small things of the Go project.
 		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
-		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster"}, "the ioctl that makes a file system lose what is not synced"},
+		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster", "pkg/sandbox"},
+			"the ioctl that makes a file system lose what is not synced; namespaces and mounts of a sandbox"},
 		{"golang.org/x/time", []string{"pkg/state", "services/..."}, "a rate limit within one process"},
 		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},

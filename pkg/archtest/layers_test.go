@@ -31,6 +31,7 @@ func layers() []layer {
 		{"pkg/tarko", []string{"pkg/event", "pkg/eventstream", "pkg/fault", "pkg/media"}, nil,
 			"a projection knows what it is of and what it becomes"},
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
+		{"pkg/sandbox", nil, nil, "a box that anything may run in"},
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
@@ -40,10 +41,11 @@ func layers() []layer {
 
 		// Doors know none of their implementations, implementations know none of each other.
 		{"pkg/tool", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "a door does not know who stands behind it"},
-		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/fault", "pkg/hub", "pkg/id"}, nil,
+		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/fault", "pkg/hub", "pkg/id", "pkg/sandbox"}, nil,
 			"it is the one list of the built-in tools"},
 		{"pkg/tool/internal/...", []string{"pkg/fault", "pkg/id"}, nil, "what implementations share knows none of them"},
 		{"pkg/tool/hubtool", and("pkg/hub", "pkg/spoke"), nil, "it knows the hub, and no other implementation"},
+		{"pkg/tool/command", and("pkg/sandbox", "pkg/tool/internal/..."), nil, "programs run in a sandbox and nowhere else"},
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/fault", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},

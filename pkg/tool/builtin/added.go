@@ -7,7 +7,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/command"
 	"github.com/agentbus/agentbus/pkg/tool/files"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
 	"github.com/go-json-experiment/json"
@@ -36,6 +38,8 @@ func newSpec(name string, t config.Tool) tool.Spec {
 	}
 	if t.HTTP.URL != "" {
 		spec.Effect, spec.Timeout = httpcall.Effect(t.HTTP.Method), httpcall.Timeout
+	} else {
+		spec.Timeout, spec.MaxOutput = command.Timeout, command.MaxOutput
 	}
 	if schema, err := json.Marshal(t.Schema, json.Deterministic(true)); err == nil && t.Schema != nil {
 		spec.Schema = schema // what YAML holds is JSON: the decoder refuses the rest
@@ -77,9 +81,25 @@ func added(cfg config.Config, secret func(name string) (string, error)) ([]tool.
 }
 
 func newTool(spec tool.Spec, t config.Tool, secret func(name string) (string, error)) (tool.Tool, error) {
+	if len(t.Command.Argv) > 0 {
+		return command.New(spec, program(spec, t.Command), secret)
+	}
 	allow, err := egress.ParseAllow(t.Allow)
 	if err != nil {
 		return nil, fmt.Errorf("allow: %w", err)
 	}
 	return httpcall.New(spec, httpcall.Request(t.HTTP), allow, secret)
+}
+
+// program is what the configuration says of a command. It may use the processor as long as the call may take.
+func program(spec tool.Spec, c config.CommandTool) command.Program {
+	return command.Program{
+		Argv: c.Argv, Stdin: c.Stdin, Env: c.Env, BestEffort: c.Isolation == config.IsolationBestEffort,
+		Sandbox: sandbox.Policy{
+			Dir: c.Dir, Writable: c.Writable, Read: c.Read,
+			Limits: sandbox.Limits{
+				CPU: c.Limits.CPU.Or(spec.Timeout), Memory: c.Limits.Memory, FileSize: c.Limits.FileSize, Processes: c.Limits.Processes,
+			},
+		},
+	}
 }

@@ -3,12 +3,14 @@ package builtin_test
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
@@ -24,6 +26,7 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 			Schema: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}},
 			HTTP:   config.HTTPTool{URL: "https://api.example.com/{city}"},
 		},
+		"count":  {Description: "Counts.", Command: config.CommandTool{Argv: []string{"wc"}, Isolation: config.IsolationBestEffort}},
 		"report": {Description: "Reports.", HTTP: config.HTTPTool{Method: "POST", URL: "https://api.example.com"}},
 	}}
 	tools, err := builtin.Tools(cfg, noSecret)
@@ -61,6 +64,11 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 	}
 }
 
+func TestMain(m *testing.M) {
+	sandbox.Enter()
+	os.Exit(m.Run())
+}
+
 func noSecret(name string) (string, error) { return "", errors.New("no secret " + name) }
 
 func TestToolsNamesAnEntryThatIsWrong(t *testing.T) {
@@ -68,6 +76,7 @@ func TestToolsNamesAnEntryThatIsWrong(t *testing.T) {
 	for want, cfg := range map[string]config.Tool{
 		"tools.http_get.allow: ":         {Allow: []string{"http://wiki"}},
 		"tools.mine: allow: ":            {HTTP: config.HTTPTool{URL: "https://a.example"}, Allow: []string{"http://wiki"}},
+		"tools.mine: argv[1]: ":          {Command: config.CommandTool{Argv: []string{"wc", "{"}}},
 		"tools.mine: url: no secret KEY": {HTTP: config.HTTPTool{URL: "https://a.example/${KEY}"}},
 	} {
 		name, _, _ := strings.Cut(strings.TrimPrefix(want, "tools."), ".")

@@ -7,12 +7,16 @@ import (
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
 
-func main() { app.Main("tool-executor", build) }
+func main() {
+	sandbox.Enter()
+	app.Main("tool-executor", build)
+}
 
 func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Parts, error) {
 	cfg, err := p.Config()

@@ -1,0 +1,35 @@
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is the user and group that a program has, inside, and outside too where this process is root.
+const nobody = 65534
+
+// attach sets what the kernel does when the process starts.
+func attach(cmd *exec.Cmd, p Policy) {
+	root := os.Geteuid() == 0
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if root || !p.Bare {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: !root}
+	}
+	if p.Bare {
+		return
+	}
+	user, group := os.Geteuid(), os.Getegid()
+	if root {
+		user, group = nobody, nobody
+	}
+	cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: user, Size: 1}}
+	cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: group, Size: 1}}
+	cmd.SysProcAttr.GidMappingsEnableSetgroups = root
+	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount, until the program begins
+}

@@ -1,0 +1,135 @@
+// Package sandbox runs a program that is not trusted: as a user of its own, in namespaces of its own, where it sees a few
+// folders of the system, no network and no other process, under limits that the kernel keeps.
+//
+// The program of this process starts itself a second time, in new namespaces, and [Enter], the first line of its main
+// function, then builds the sandbox around itself and becomes the program that was asked for. So nothing needs to be
+// installed, and neither root nor a daemon is needed where the kernel gives namespaces to everyone.
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Policy is what a program may do.
+type Policy struct {
+	Dir      string   `json:"dir,omitzero"` // folder of the host that it runs in, as /work; "" = an empty one
+	Writable bool     `json:"writable,omitzero"`
+	Read     []string `json:"read,omitzero"` // folders and files that it sees besides those of the system
+	Bare     bool     `json:"bare,omitzero"` // without namespaces, where the kernel refuses them: limits alone
+	Limits   Limits   `json:"limits"`
+}
+
+// Limits bound each process of a program, except that Processes bounds all of them together.
+type Limits struct {
+	CPU       time.Duration `json:"-"`         // 0 = 60 s; whole seconds count
+	Memory    int64         `json:"memory"`    // bytes; 0 = 1 GiB
+	FileSize  int64         `json:"fileSize"`  // bytes; 0 = 64 MiB
+	Processes int           `json:"processes"` // 0 = 64
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		CPU: cmp.Or(l.CPU, time.Minute), Memory: cmp.Or(l.Memory, 1<<30), FileSize: cmp.Or(l.FileSize, 64<<20),
+		Processes: cmp.Or(l.Processes, 64),
+	}
+}
+
+// order is what a process is told that shall become a sandbox.
+type order struct {
+	Policy
+
+	Seconds int64 `json:"seconds"`        // of the processor: Limits.CPU
+	Probe   bool  `json:"probe,omitzero"` // build it, look whether the program is there, and end
+}
+
+// variable carries the order.
+const variable = "AGENTBUS_SANDBOX"
+
+// failed is the exit status of a process that has not become a sandbox. It says why on its standard error.
+const failed = 125
+
+const (
+	prefix = "sandbox: "
+	ready  = "sandbox ready"
+	// closing is how long a program's output may stay open after its end.
+	closing = 500 * time.Millisecond
+)
+
+// Enter becomes the sandbox and then the program, in a process that was started for that; in any other it does nothing.
+// It is the first line of main.
+func Enter() {
+	text := os.Getenv(variable)
+	if text == "" {
+		return
+	}
+	var o order
+	err := json.Unmarshal([]byte(text), &o)
+	if err == nil {
+		err = become(o)
+	}
+	fmt.Fprintln(os.Stderr, prefix+err.Error())
+	os.Exit(failed)
+}
+
+// Command is a command for a program in a sandbox. When ctx is done, the program and all that it has started are killed.
+func (p Policy) Command(ctx context.Context, argv, environ []string) (*exec.Cmd, error) {
+	return order{Policy: p}.command(ctx, argv, environ)
+}
+
+func (o order) command(ctx context.Context, argv, environ []string) (*exec.Cmd, error) {
+	if os.Getenv(variable) != "" {
+		return nil, errors.New("this program cannot start sandboxes: its main function does not begin with sandbox.Enter")
+	}
+	o.Limits = o.Limits.withDefaults()
+	o.Seconds = max(1, int64(o.Limits.CPU.Seconds()))
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("order a sandbox: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args, cmd.Env = argv, append(environ, variable+"="+string(text))
+	cmd.WaitDelay = closing
+	attach(cmd, o.Policy)
+	return cmd, nil
+}
+
+// Probe builds a sandbox and looks for a program in it, and says why that cannot be.
+func (p Policy) Probe(ctx context.Context, program string) error {
+	cmd, err := order{Policy: p, Probe: true}.command(ctx, []string{program}, []string{"PATH=" + Path})
+	if err != nil {
+		return err
+	}
+	output, err := cmd.CombinedOutput()
+	if err == nil && string(output) == ready {
+		return nil
+	}
+	return fmt.Errorf("a sandbox for %s cannot be had: %s", program, Reason(err, output))
+}
+
+// Path is where programs are looked for.
+const Path = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+// Failed reports whether a command ended because it could not become a sandbox.
+func Failed(err error, output []byte) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.ExitCode() == failed && len(output) >= len(prefix) && string(output[:len(prefix)]) == prefix
+}
+
+// Reason says why a command could not become a sandbox.
+func Reason(err error, output []byte) string {
+	if Failed(err, output) {
+		return string(output[len(prefix) : len(output)-1])
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return "this program's main function does not begin with sandbox.Enter"
+}

@@ -1,0 +1,168 @@
+// Package command makes tools of programs: each call is a process in a sandbox, with what the model says in the places
+// that an operator has left for it. There is no shell: an argument stays one argument, whatever stands in it.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/sandbox"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/internal/template"
+)
+
+const (
+	// Timeout is how long a call may take when nobody says.
+	Timeout = time.Minute
+	// MaxOutput is how much of what a program prints the model reads when nobody says.
+	MaxOutput = 64 << 10
+	// maxArgs bounds all arguments together: the kernel takes a little more.
+	maxArgs = 100 << 10
+	// probeTime is how long a sandbox may take to show that it can be had.
+	probeTime = 10 * time.Second
+)
+
+// Program describes the processes of a tool. For the texts see [template.Parse].
+type Program struct {
+	Argv       []string // an item whose argument is missing is left out
+	Stdin      string
+	Env        map[string]string // of secrets and literals, not of arguments
+	Sandbox    sandbox.Policy
+	BestEffort bool // run it with limits alone where the kernel refuses the rest of the sandbox
+}
+
+// New returns the tool that spec describes. It starts a sandbox to see whether one can be had. An error says what is wrong
+// with the description, or what the system refuses.
+func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, error) {
+	p, err := prepare(program, secrets)
+	if err != nil {
+		return nil, err
+	}
+	if spec.MaxOutput == 0 {
+		spec.MaxOutput = MaxOutput
+	}
+	p.spec = spec
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	err = p.policy.Probe(ctx, program.Argv[0])
+	if err == nil {
+		return tool.Func(spec, p.call), nil
+	}
+	if !program.BestEffort {
+		return nil, fmt.Errorf("%w; allow what it names, or set isolation: best-effort to run the program with limits alone", err)
+	}
+	p.policy.Bare = true
+	if bare := p.policy.Probe(ctx, program.Argv[0]); bare != nil {
+		return nil, bare
+	}
+	slog.WarnContext(ctx, "a tool runs its program with limits alone", "tool", spec.Name, "why", err)
+	return tool.Func(spec, p.call), nil
+}
+
+// prepared is a [Program] whose texts have been read.
+type prepared struct {
+	spec    tool.Spec
+	argv    []template.Text
+	options int // index of the "--" behind which nothing is an option; the length of argv when there is none
+	stdin   template.Text
+	environ []string
+	policy  sandbox.Policy
+}
+
+func prepare(program Program, secrets template.Secrets) (*prepared, error) {
+	p := &prepared{policy: program.Sandbox, options: len(program.Argv)}
+	for i, text := range program.Argv {
+		t, err := template.Parse(text, secrets)
+		if err != nil {
+			return nil, fmt.Errorf("argv[%d]: %w", i, err)
+		}
+		if text == "--" {
+			p.options = min(p.options, i)
+		}
+		p.argv = append(p.argv, t)
+	}
+	var err error
+	if p.stdin, err = template.Parse(program.Stdin, secrets); err != nil {
+		return nil, fmt.Errorf("stdin: %w", err)
+	}
+	p.environ = []string{"PATH=" + sandbox.Path, "HOME=/tmp", "LANG=C.UTF-8"}
+	for _, name := range slices.Sorted(maps.Keys(program.Env)) {
+		t, err := template.Parse(program.Env[name], secrets)
+		if err != nil {
+			return nil, fmt.Errorf("env.%s: %w", name, err)
+		}
+		value, err := t.Fill(nil, template.Plain)
+		if err != nil {
+			return nil, fmt.Errorf("env.%s: arguments of the model have no place here", name)
+		}
+		p.environ = append(p.environ, name+"="+value)
+	}
+	return p, nil
+}
+
+func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call) (tool.Result, error) {
+	argv, err := p.fill(args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	cmd, err := p.policy.Command(ctx, argv, p.environ)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if len(p.stdin.Missing(args)) == 0 {
+		text, err := p.stdin.Fill(args, template.Plain)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		cmd.Stdin = strings.NewReader(text)
+	}
+	output := &printed{room: p.spec.MaxOutput, progress: call.Progress}
+	cmd.Stdout, cmd.Stderr = output, output
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return tool.Result{}, ctx.Err()
+	}
+	if sandbox.Failed(err, output.text) {
+		return tool.Result{}, fmt.Errorf("sandbox of %s: %s", p.spec.Name, sandbox.Reason(err, output.text))
+	}
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	if err != nil && !ended && !errors.Is(err, exec.ErrWaitDelay) {
+		return tool.Result{}, err
+	}
+	return output.result(exit), nil
+}
+
+// fill gives the arguments of a call. What a model says never becomes an option: it may stand behind a "--", or be a part
+// of an item.
+func (p *prepared) fill(args template.Args) ([]string, error) {
+	var argv []string
+	size := 0
+	for i, t := range p.argv {
+		if len(t.Missing(args)) > 0 {
+			continue
+		}
+		text, err := t.Fill(args, template.Plain)
+		if err != nil {
+			return nil, err
+		}
+		if name, whole := t.Argument(); whole && i < p.options && strings.HasPrefix(text, "-") {
+			return nil, fault.New(fault.ToolError, "the argument %q must not begin with a dash", name)
+		}
+		if strings.ContainsRune(text, 0) {
+			return nil, fault.New(fault.ToolError, "the arguments %q must not contain a null character", t.Arguments())
+		}
+		if size += len(text); size > maxArgs {
+			return nil, fault.New(fault.ToolError, "the arguments are longer than the %d bytes that a program takes", maxArgs)
+		}
+		argv = append(argv, text)
+	}
+	return argv, nil
+}
