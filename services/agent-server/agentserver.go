@@ -73,7 +73,7 @@ func build(ctx context.Context, s Settings, kept *store.Store, log *slog.Logger)
 		CompressAt: s.CompressAt, Window: s.Window, Price: s.Price, Tools: s.Tools, FolderTools: s.FolderTools,
 		FailOnStop: !s.Resume, Log: log, Changed: func(taskID string) { server.desk.Changed(taskID) },
 	})
-	server.desk, err = desk.New(desk.Deps{
+	server.desk, err = desk.Open(ctx, desk.Deps{
 		Store: kept, Run: worker.Run, Places: s.Places, Queue: s.Queue, Root: s.Root,
 		Retention: desk.Retention(s.Keep), HandOver: s.Resume, Grace: s.Grace, Log: log, Ended: server.ended,
 	})

@@ -73,6 +73,7 @@ func build(ctx context.Context, vars env.Environ, own env.AgentServer, log *slog
 	if err != nil {
 		return service.Parts{}, err
 	}
+	hangups := notifyHangups()
 	edge, err := listen(ctx, own, server, log)
 	if err != nil {
 		return service.Parts{}, errors.Join(err, server.Close())
@@ -80,7 +81,7 @@ func build(ctx context.Context, vars env.Environ, own env.AgentServer, log *slog
 	return service.Parts{
 		Actors: []service.Actor{
 			{Name: "tasks", Run: server.Run},
-			{Name: "reload", Run: func(ctx context.Context) error { return reload(ctx, server, edge.certificate, log) }},
+			{Name: "reload", Run: func(ctx context.Context) error { return reload(ctx, hangups, server, edge.certificate, log) }},
 			{Name: "http", Run: edge.run},
 		},
 		Checks: []service.Check{{Name: "store", Ready: server.Ready}},

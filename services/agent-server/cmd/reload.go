@@ -11,12 +11,18 @@ import (
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
-// reload reads the files of keys and of the certificate again at each SIGHUP, until ctx is done. What is wrong in them
-// changes nothing.
-func reload(ctx context.Context, server *agentserver.Server, c *certificate, log *slog.Logger) error {
+// notifyHangups catches SIGHUP from here on: it must not end a process that is about to serve.
+func notifyHangups() <-chan os.Signal {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	return hangups
+}
+
+// reload reads the files of keys and of the certificate again at each hangup, until ctx is done. What is wrong in them
+// changes nothing.
+func reload(
+	ctx context.Context, hangups <-chan os.Signal, server *agentserver.Server, c *certificate, log *slog.Logger,
+) error {
 	for {
 		select {
 		case <-ctx.Done():

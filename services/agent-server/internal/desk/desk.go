@@ -76,15 +76,32 @@ type job struct {
 	done chan struct{} // closed once it has ended, or is left for the next start
 }
 
-// New returns a desk that takes tasks once it runs.
-func New(deps Deps) (*Desk, error) {
+// Open returns a desk with the tasks that the one before it has left. They, and those that come, begin once it runs.
+func Open(ctx context.Context, deps Deps) (*Desk, error) {
 	cwd, err := newFolders(deps.Root)
 	if err != nil {
 		return nil, err
 	}
-	return &Desk{
-		deps: deps, cwd: cwd, running: map[string]*job{}, wake: make(chan struct{}, 1), leave: make(chan struct{}),
-	}, nil
+	entries, err := deps.Store.Unfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Those that ran go first, however many places there are now.
+	slices.SortStableFunc(entries, func(a, b store.Entry) int { return rank(a) - rank(b) })
+	d := &Desk{
+		deps: deps, cwd: cwd, open: true, running: map[string]*job{}, wake: make(chan struct{}, 1), leave: make(chan struct{}),
+	}
+	for _, e := range entries {
+		d.waiting = append(d.waiting, newJob(e))
+	}
+	return d, nil
+}
+
+func rank(e store.Entry) int {
+	if e.Status == spoke.Running {
+		return 0
+	}
+	return 1
 }
 
 // Task tells of one task.

@@ -21,12 +21,8 @@ const (
 	cancelReason = "cancelled by the orchestrator"
 )
 
-// Run takes and runs tasks until ctx is done, beginning with those that had not ended. Then it gives them the grace,
-// stops the rest, and returns.
+// Run runs tasks until ctx is done. Then it takes no more, gives those that run the grace, stops the rest, and returns.
 func (d *Desk) Run(ctx context.Context) error {
-	if err := d.restore(ctx); err != nil {
-		return err
-	}
 	tasks, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	var all sync.WaitGroup
@@ -41,30 +37,6 @@ func (d *Desk) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// restore takes up the tasks that the process before has left.
-func (d *Desk) restore(ctx context.Context) error {
-	entries, err := d.deps.Store.Unfinished(ctx)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range entries {
-		d.waiting = append(d.waiting, newJob(e))
-	}
-	// Those that ran go first, however many there are places now.
-	slices.SortStableFunc(d.waiting, func(a, b *job) int { return rank(a) - rank(b) })
-	d.open = true
-	return nil
-}
-
-func rank(j *job) int {
-	if j.Status == spoke.Running {
-		return 0
-	}
-	return 1
 }
 
 // ready takes the tasks from those that wait which may start now.

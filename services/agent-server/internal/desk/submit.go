@@ -32,7 +32,7 @@ func (d *Desk) Submit(ctx context.Context, a spoke.Assignment, key string) (task
 		return spoke.Task{}, false, err
 	}
 	if !d.open {
-		return spoke.Task{}, false, unavailable("the agent server is starting or stopping; try again")
+		return spoke.Task{}, false, unavailable("the agent server is stopping; try again soon")
 	}
 	blocker, fits := d.place(entry.SessionID)
 	switch {
