@@ -189,7 +189,7 @@ func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 	}
 	ask := ask{
 		Session: s.state, Resumes: r.resumes, Model: turn.Model, System: turn.System, Limits: turn.Limits,
-		Prompt: prompt(turn.Messages[min(known, len(turn.Messages)):]),
+		Prompt: prompt(turn.Messages[min(known, len(turn.Messages)):]), Permits: permitsOf(turn.Options),
 	}
 	r.args, r.stdin = b.program.tell(b.options, ask)
 	r.decoder = b.program.decoder(b.options)

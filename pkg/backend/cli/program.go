@@ -29,6 +29,7 @@ type ask struct {
 	System  string
 	Prompt  string
 	Limits  backend.Limits
+	Permits permits
 }
 
 // prompted is the prompt for a program that takes no system prompt apart from it: that stands before the first prompt of a
@@ -59,6 +60,7 @@ func Claude(o Options) *Backend {
 			if a.Limits.CostUSD > 0 { // it counts what the session has cost before
 				args = append(args, "--max-budget-usd", strconv.FormatFloat(a.Session.Used.CostUSD+a.Limits.CostUSD, 'f', 6, 64))
 			}
+			args = append(args, a.Permits.claude(o.Args)...)
 			return append(args, o.Args...), a.Prompt
 		},
 	}, o)
@@ -71,7 +73,8 @@ func Codex(o Options) *Backend {
 		cure:    "install it by npm install -g @openai/codex, or give the agent the command that runs it",
 		decoder: func(Options) wire.Decoder { return wire.Codex() },
 		tell: func(o Options, a ask) ([]string, string) {
-			args := append(flag([]string{"exec", "--json", "--skip-git-repo-check"}, "--model", a.Model), o.Args...)
+			args := flag([]string{"exec", "--json", "--skip-git-repo-check"}, "--model", a.Model)
+			args = append(append(args, a.Permits.codex(o.Args)...), o.Args...)
 			if a.Resumes {
 				args = append(args, "resume", a.Session.ID)
 			}

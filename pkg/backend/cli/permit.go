@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// permits are the members of Turn.Options by which somebody far away says what a program may do without being asked
+// (S3, POST /tasks). What the operator has set by arguments of his own stands.
+type permits struct {
+	Mode  string   `json:"permissionMode"` // default, acceptEdits, bypassPermissions
+	Tools []string `json:"allowedTools"`
+}
+
+// permitsOf reads options; those of other backends have none.
+func permitsOf(options jsontext.Value) permits {
+	var p permits
+	if json.Unmarshal(options, &p) != nil {
+		return permits{}
+	}
+	p.Tools = slices.DeleteFunc(p.Tools, func(name string) bool { return name == "" || strings.HasPrefix(name, "-") })
+	return p
+}
+
+// claude gives the arguments for Claude Code.
+func (p permits) claude(operators []string) (args []string) {
+	if !has(operators, "--permission-mode", "--dangerously-skip-permissions") {
+		args = flag(args, "--permission-mode", p.Mode)
+	}
+	if !has(operators, "--allowedTools", "--allowed-tools") {
+		args = flag(args, "--allowedTools", strings.Join(p.Tools, ","))
+	}
+	return args
+}
+
+// codex gives the arguments for Codex, which by itself writes nothing.
+func (p permits) codex(operators []string) []string {
+	if has(operators, "-s", "--sandbox", "--full-auto", "--dangerously-bypass-approvals-and-sandbox") {
+		return nil
+	}
+	switch p.Mode {
+	case "acceptEdits":
+		return []string{"-s", "workspace-write"}
+	case "bypassPermissions":
+		return []string{"-s", "danger-full-access"}
+	default:
+		return nil
+	}
+}
+
+// has reports whether one of the flags is among args.
+func has(args []string, flags ...string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return slices.Contains(flags, name)
+	})
+}
