@@ -1,0 +1,223 @@
+package toolexecutor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/bustest"
+	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
+)
+
+// team is a few agents, of which lead may call helper.
+func team() config.Config {
+	return config.Config{Agents: map[string]config.Agent{
+		"lead": {Agents: []string{"helper", "lead2"}}, "lead2": {Agents: []string{"helper", "lead"}}, "helper": {Description: "helps."},
+	}}
+}
+
+// asks accepts a request of an agent that calls helper, as the gateway does, with what a user has answered.
+func asks(t *testing.T, b *bus.Bus, c command.ToolCall, caller *command.Caller, results ...event.ActionResult) {
+	t.Helper()
+	a := command.Accepted{
+		Tenant: c.Tenant, RequestID: c.RequestID, ThreadID: c.ThreadID, AgentID: c.AgentID, Owner: "ann", Caller: caller, At: time.Now(),
+		Request: event.AgentRequest{Context: event.Context{ActionResults: results}},
+	}
+	if _, _, err := b.Accept(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	next := command.Thread{ThreadID: c.ThreadID, Owner: "ann", AgentID: c.AgentID, RequestID: c.RequestID, At: time.Now()}
+	newest, err := b.Thread(t.Context(), c.Tenant, c.ThreadID)
+	if err == nil {
+		next.Index = newest.Index + 1
+	}
+	if _, err := b.AdvanceThread(t.Context(), c.Tenant, next, newest.Sequence); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func callOfHelper(t *testing.T) command.ToolCall {
+	t.Helper()
+	c := newCall(t, "agent__helper", `{"task":"help me"}`)
+	c.AgentID = "lead"
+	return c
+}
+
+func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	c := callOfHelper(t)
+	asks(t, b, c, nil)
+	start(t, toolexecutor.Deps{Bus: b, Config: team()})
+	send(t, b, c)
+	result := await(t, b, c)
+	child := command.ChildRequest(c.RequestID, c.ToolCallID)
+	if result.Status != event.ToolSuccess || result.Content != child {
+		t.Fatalf("got %s %q, want the request %s", result.Status, result.Content, child)
+	}
+	a, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: child})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.AgentID != "helper" || a.Owner != "ann" || a.Request.Messages[0].Content[0].Text != "help me" || a.Caller.RequestID != c.RequestID {
+		t.Errorf("got %+v", a)
+	}
+	pointed, err := b.Pointed(t.Context(), a)
+	if err != nil || !pointed {
+		t.Errorf("nobody was pointed at it, %v", err)
+	}
+}
+
+// TestACallOfAnAgentThatWasCutOff has an executor die after each record that it writes: the next one goes on with the same
+// request.
+func TestACallOfAnAgentThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	for steps, name := range []string{"before it had done anything", "behind the request's record", "behind the thread's record", "behind the pointer"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.New(t)
+			c := callOfHelper(t)
+			asks(t, b, c, nil)
+			child := command.Accepted{
+				Tenant: c.Tenant, RequestID: command.ChildRequest(c.RequestID, c.ToolCallID),
+				ThreadID: command.ChildThread(c.ThreadID, c.ToolCallID), AgentID: "helper", Owner: "ann", At: time.Now().UTC(),
+				Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText("help me")}},
+				Caller:  &command.Caller{RequestID: c.RequestID, ThreadID: c.ThreadID, ToolCallID: c.ToolCallID, Agents: []string{"lead"}},
+			}
+			for _, step := range []func() error{
+				func() error { _, _, err := b.Accept(t.Context(), child); return err },
+				func() error {
+					_, err := b.AdvanceThread(t.Context(), c.Tenant, command.Thread{
+						ThreadID: child.ThreadID, Owner: "ann", AgentID: "helper", RequestID: child.RequestID, At: time.Now(),
+					}, 0)
+					return err
+				},
+				func() error { return b.Start(t.Context(), child, 0) },
+			}[:steps] {
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start(t, toolexecutor.Deps{Bus: b, Config: team()})
+			send(t, b, c)
+			if result := await(t, b, c); result.Content != child.RequestID {
+				t.Fatalf("got %s %q", result.Status, result.Content)
+			}
+			records := 0
+			for _, err := range b.ThreadRecords(t.Context(), c.Tenant, child.ThreadID, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				records++
+			}
+			waiting, err := b.Waiting(t.Context())
+			if err != nil || waiting != 1 || records != 1 {
+				t.Errorf("got %d pointers and %d records of the thread, %v; want one of each", waiting, records, err)
+			}
+		})
+	}
+}
+
+func TestACallOfAnAgentThatIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, agent string
+		above       []string
+		want        string // "" = it is not refused
+	}{
+		{"an agent that may", "lead", nil, ""},
+		{"an agent that may, as deep as may be", "lead", []string{"a", "b"}, ""},
+		{"one too deep", "lead", []string{"a", "b", "c"}, "3 levels deep"},
+		{"one that waits already", "lead", []string{"helper"}, "waits for this answer itself (helper called lead)"},
+		{"an agent that may not, whatever its runner says", "helper", nil, "agent helper may not call agent helper"},
+		{"a request that nobody accepted", "", nil, "no longer kept"},
+	}
+	b := bustest.New(t)
+	start(t, toolexecutor.Deps{Bus: b, Config: team()})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := callOfHelper(t)
+			if test.agent != "" {
+				accepted := c
+				accepted.AgentID = test.agent
+				var caller *command.Caller
+				if test.above != nil {
+					caller = &command.Caller{RequestID: "req_x", ThreadID: "thr_x", ToolCallID: "call_x", Agents: test.above}
+				}
+				asks(t, b, accepted, caller)
+			}
+			send(t, b, c)
+			result := await(t, b, c)
+			if refused := result.Status != event.ToolSuccess; refused != (test.want != "") || !strings.Contains(result.Content, test.want) {
+				t.Errorf("got %s %q, want %q", result.Status, result.Content, test.want)
+			}
+		})
+	}
+}
+
+// asked places a request of helper that has announced an action and ended, and announces it to the user of lead as shown.
+func asked(t *testing.T, b *bus.Bus, c command.ToolCall, action, shown event.Continuation) {
+	t.Helper()
+	asks(t, b, c, nil)
+	send(t, b, c)
+	child := await(t, b, c).Content
+	announce(t, b, bus.LogID{Tenant: c.Tenant, RequestID: child}, action)
+	announce(t, b, logOf(c), shown)
+}
+
+func TestWhatTheUserWasNotShownIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change func(*event.Continuation)
+		passed bool
+	}{
+		{"what was shown as it is", func(*event.Continuation) {}, true},
+		{"another tool", func(c *event.Continuation) { c.Payload.Tool = "echo" }, false},
+		{"other arguments", func(c *event.Continuation) { c.Payload.ArgsHash = "other" }, false},
+		{"another kind of action", func(c *event.Continuation) { c.Kind = event.ContinueInput }, false},
+		{"nothing", func(c *event.Continuation) { c.ActionID = "act_else" }, false},
+	}
+	b := bustest.New(t)
+	start(t, toolexecutor.Deps{Bus: b, Config: team()})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := callOfHelper(t)
+			action := event.Continuation{
+				ActionID: id.New(id.Action), Kind: event.ContinueApproval,
+				Payload: event.ContinuationAction{ToolCallID: id.New(id.Call), Tool: "write_file", ArgsHash: "hash"},
+			}
+			shown := action
+			shown.ActionID = command.ChildAction(c.ToolCallID, action.ActionID)
+			test.change(&shown)
+			asked(t, b, c, action, shown)
+
+			answer := event.ActionResult{ActionID: command.ChildAction(c.ToolCallID, action.ActionID), Status: event.ActionSuccess}
+			c.RequestID = id.New(id.Request)
+			asks(t, b, c, nil, answer)
+			send(t, b, c)
+			result := await(t, b, c)
+			next, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: command.ChildRequest(c.RequestID, c.ToolCallID)})
+			if passed := err == nil; passed != test.passed {
+				t.Fatalf("got %s %q, passed on: %t, want %t", result.Status, result.Content, passed, test.passed)
+			}
+			if !test.passed {
+				return
+			}
+			if got := next.Request.Context.ActionResults; len(got) != 1 || got[0].ActionID != action.ActionID || next.Caller == nil {
+				t.Errorf("got %+v, want the answer under the agent's own id", next)
+			}
+			thread, err := b.Thread(t.Context(), c.Tenant, next.ThreadID)
+			if err != nil || len(thread.Resolves) != 1 || thread.Index != 1 {
+				t.Errorf("got %+v, %v; want the thread to say who resolved the action", thread, err)
+			}
+		})
+	}
+}
