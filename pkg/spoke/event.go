@@ -1,6 +1,7 @@
 package spoke
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -161,7 +162,7 @@ func DecodeBody(name string, data []byte) (Body, error) {
 	case Failure{}.Name():
 		return as[Failure](name, data)
 	default:
-		return Unknown{Event: name, Data: data}, nil
+		return Unknown{Event: cmp.Or(name, "message"), Data: data}, nil // as a stream names what has no name
 	}
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		os.Exit(1)
 	}
-	fmt.Printf(`{"type":"system","subtype":"init","session_id":"claude-1","model":"m1"}
+	fmt.Fprintf(os.Stdout, `{"type":"system","subtype":"init","session_id":"claude-1","model":"m1"}
 {"type":"assistant","message":{"id":"msg_1","model":"m1","content":[{"type":"text","text":"I edit."},{"type":"tool_use","id":"toolu_1","name":"Edit","input":{"file_path":%q}},{"type":"tool_use","id":"toolu_2","name":"Bash","input":{"command":"npm test"}}],"usage":{"input_tokens":3,"output_tokens":5}},"session_id":"claude-1"}
 {"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"ok"},{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"content":"1 failed"}]},"session_id":"claude-1"}
 {"type":"assistant","message":{"id":"msg_2","model":"m1","content":[{"type":"text","text":%q}],"usage":{"input_tokens":4,"output_tokens":6}},"session_id":"claude-1"}

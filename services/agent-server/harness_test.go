@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -132,10 +133,10 @@ func serve(t *testing.T, agent *agentserver.Server, keys string) *server {
 }
 
 // until waits for something to become true.
-func (s *server) until(what string, true func() bool) {
+func (s *server) until(what string, itIs func() bool) {
 	s.t.Helper()
 	patience := time.After(20 * time.Second)
-	for !true() {
+	for !itIs() {
 		select {
 		case <-patience:
 			s.t.Fatalf("waited in vain: %s", what)
@@ -202,9 +203,7 @@ func (s *server) raw(method, path, body string, header http.Header) (status int,
 		s.t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+key)
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		s.t.Fatal(err)

@@ -122,7 +122,8 @@ func choose(e env.AgentServer, cfg config.Config) (name string, agent config.Age
 				name, strings.Join(slices.Sorted(maps.Keys(cfg.Agents)), ", "))
 		}
 		if e.Backend != "" && e.Backend != agent.Backend {
-			return "", agent, fmt.Errorf("AGENT_BACKEND is %q, and agent %q has the backend %q; leave one of them out", e.Backend, name, agent.Backend)
+			return "", agent, fmt.Errorf("AGENT_BACKEND is %q, and agent %q has the backend %q; leave one of them out",
+				e.Backend, name, agent.Backend)
 		}
 		return name, agent, nil
 	}

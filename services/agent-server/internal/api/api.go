@@ -190,8 +190,9 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, status int, body an
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that is gone needs no answer
+	_, _ = w.Write(text) //nolint:gosec // JSON, and nobody may take it for a page; a client that is gone needs no answer
 }
 
 // recover keeps a panic from ending the process: tasks run in it.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/spoke"
@@ -57,7 +58,7 @@ func (s *Store) Append(ctx context.Context, b Batch) error {
 	return describe(err, "store what task "+b.Task.TaskID+" has done")
 }
 
-func insertEvents(ctx context.Context, tx *sql.Tx, b Batch) error {
+func insertEvents(ctx context.Context, tx *sql.Tx, b Batch) (err error) {
 	if len(b.Events) == 0 {
 		return nil
 	}
@@ -65,15 +66,16 @@ func insertEvents(ctx context.Context, tx *sql.Tx, b Batch) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, insert.Close()) }()
 	for _, e := range b.Events {
 		if _, err := insert.ExecContext(ctx, b.Task.TaskID, int64(e.N), e.Name, e.Data); err != nil { //nolint:gosec // no task has 2^63 events
 			return err
 		}
 	}
-	return insert.Close()
+	return nil
 }
 
-func insertLines(ctx context.Context, tx *sql.Tx, b Batch) error {
+func insertLines(ctx context.Context, tx *sql.Tx, b Batch) (err error) {
 	if len(b.Lines) == 0 {
 		return nil
 	}
@@ -81,19 +83,20 @@ func insertLines(ctx context.Context, tx *sql.Tx, b Batch) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, insert.Close()) }()
 	for _, l := range b.Lines {
 		if _, err := insert.ExecContext(ctx, b.Task.SessionID, l.N, l.Text); err != nil {
 			return err
 		}
 	}
-	return insert.Close()
+	return nil
 }
 
 // Events gives at most limit events of a task behind number after, in order.
 func (s *Store) Events(ctx context.Context, taskID string, after uint64, limit int) ([]Event, error) {
 	events, err := collect(ctx, s.db, scanEvent,
 		"SELECT n, name, data FROM events WHERE task_id = $1 AND n > $2 ORDER BY n LIMIT $3",
-		taskID, int64(min(after, 1<<62)), limit) //nolint:gosec // it fits
+		taskID, int64(min(after, 1<<62)), limit)
 	return events, describe(err, "read events of task "+taskID)
 }
 
