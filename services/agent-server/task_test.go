@@ -433,3 +433,29 @@ func TestTasksAreListed(t *testing.T) {
 		t.Errorf("a limit of 0 gives %d %s", status, body)
 	}
 }
+
+// What a stop leaves goes on at the next start: a call that may have had an effect is not made again.
+func TestAStopLeavesTasksForTheNextStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	setting := setup{env: envAt(dir), config: config.Config{AgentServer: config.AgentServer{OnCrash: config.OnCrashResume, Queue: 1}}}
+	before := open(t, setting)
+	task := before.say("/say one\n/tool patient {}\n/say two")
+	waiting := before.say("/say after")
+	before.await(task.TaskID, "tool_output")
+	before.stop()
+
+	after := open(t, setting)
+	done := after.finish(task.TaskID)
+	if done.Status != spoke.Completed || done.Result != "two" {
+		t.Errorf("got %+v", done)
+	}
+	events := after.follow(task.TaskID, 0)
+	starts, ends := find[spoke.ToolStart](events), find[spoke.ToolEnd](events)
+	if len(starts) != 1 || len(ends) == 0 || ends[len(ends)-1].Success || !strings.Contains(ends[len(ends)-1].Summary, "may or may not") {
+		t.Errorf("got %+v and %+v", starts, ends)
+	}
+	if done := after.finish(waiting.TaskID); done.Status != spoke.Completed || done.Result != "after" {
+		t.Errorf("the task that waited: got %+v", done)
+	}
+}

@@ -195,11 +195,11 @@ func (u *Uplink) report(ctx context.Context) {
 // tell reports whether a task is dealt with; false = ctx is done. A hub that refuses to hear of it is not told again.
 func (u *Uplink) tell(ctx context.Context, task spoke.Task) bool {
 	u.until(ctx, "tell the hub of a task", func(ctx context.Context) error {
-		return u.post(ctx, spoke.PathWebhook, spoke.Completion{
+		return u.patient(ctx, spoke.PathWebhook, spoke.Completion{
 			AgentID: u.agentID(), AgentName: u.deps.Name, TaskID: task.TaskID, SessionID: task.SessionID, Status: task.Status,
 			Result: task.Result, Error: task.Error, StopReason: task.StopReason, CostUSD: task.CostUSD,
 			TurnsCompleted: task.TurnsCompleted, FilesModified: task.FilesModified,
-		}, nil)
+		})
 	})
 	if ctx.Err() != nil {
 		return false
@@ -208,6 +208,15 @@ func (u *Uplink) tell(ctx context.Context, task spoke.Task) bool {
 		u.deps.Log.WarnContext(ctx, "that the hub knows of a task could not be stored", "task", task.TaskID, "error", err)
 	}
 	return ctx.Err() == nil
+}
+
+// patient posts, and takes a hub that does not know the key for one that does not know it yet.
+func (u *Uplink) patient(ctx context.Context, path string, body any) error {
+	err := u.post(ctx, path, body, nil)
+	if refusal, ok := errors.AsType[*refusedError](err); ok && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {
+		return fmt.Errorf("the hub does not know the agent's key: %s", refusal.Error())
+	}
+	return err
 }
 
 // until does something until it works; false = it was refused, or ctx is done.
@@ -243,7 +252,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the hub answered %d %s: %.200s", e.status, http.StatusText(e.status), e.body)
 }
 
-// passing reports whether the hub may answer otherwise later. A key that it does not know yet is such a case.
+// passing reports whether the hub may answer otherwise later.
 func (e *refusedError) passing() bool {
 	switch e.status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
