@@ -75,3 +75,25 @@ func TestAProgramRunsTasks(t *testing.T) {
 		t.Errorf("got %+v", again)
 	}
 }
+
+// S3-17, S3-18: who cannot work says why.
+func TestAnAgentWithoutItsProgramIsUnhealthy(t *testing.T) {
+	t.Parallel()
+	s := open(t, setup{config: config.Config{
+		AgentServer: config.AgentServer{Agent: "coder"},
+		Agents: map[string]config.Agent{"coder": {
+			Backend: config.BackendClaude, CLI: config.CLI{Command: filepath.Join(t.TempDir(), "claude")},
+		}},
+	}})
+	health, err := s.Health(t.Context())
+	if err != nil || health.Healthy || health.APIKeyValid || !strings.Contains(health.Error, "install") {
+		t.Errorf("got %+v, %v", health, err)
+	}
+	info, err := s.Info(t.Context())
+	if err != nil || info.Status != spoke.Unhealthy || info.Error != health.Error {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	if done := s.finish(s.say("hello").TaskID); done.Status != spoke.Failed || done.Error == "" {
+		t.Errorf("got %+v", done)
+	}
+}
