@@ -19,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/services/agent-server/internal/access"
 	"github.com/agentbus/agentbus/services/agent-server/internal/api"
 	"github.com/agentbus/agentbus/services/agent-server/internal/desk"
+	"github.com/agentbus/agentbus/services/agent-server/internal/measure"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/agentbus/agentbus/services/agent-server/internal/uplink"
 	"github.com/agentbus/agentbus/services/agent-server/internal/work"
@@ -68,10 +69,15 @@ func build(ctx context.Context, s Settings, kept *store.Store, log *slog.Logger)
 	if server.agent, err = newAgent(ctx, server); err != nil {
 		return nil, err
 	}
+	meter, err := measure.New()
+	if err != nil {
+		return nil, fmt.Errorf("metrics of the agent-server: %w", err)
+	}
 	worker := work.New(work.Deps{
 		Store: kept, Backend: s.Backend, Agent: s.Agent, Limits: s.Limits, Script: s.Script,
 		CompressAt: s.CompressAt, Window: s.Window, Price: s.Price, Tools: s.Tools, FolderTools: s.FolderTools,
 		FailOnStop: !s.Resume, Log: log, Changed: func(taskID string) { server.desk.Changed(taskID) },
+		Ended: func(ctx context.Context, task spoke.Task) { meter.Ended(ctx, s.BackendName, task) },
 	})
 	server.desk, err = desk.Open(ctx, desk.Deps{
 		Store: kept, Run: worker.Run, Places: s.Places, Queue: s.Queue, Root: s.Root,

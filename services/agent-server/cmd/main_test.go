@@ -145,6 +145,32 @@ func (p *process) finish(taskID string, after uint64) (events []spoke.Event, tas
 	return events, task
 }
 
+var administered = regexp.MustCompile(`msg=started .*admin=(\S+)`)
+
+func TestOperatorsSeeHealthAndMetrics(t *testing.T) {
+	t.Parallel()
+	p := start(t, t.TempDir())
+	var admin string
+	for line := range p.lines {
+		if found := administered.FindStringSubmatch(line); found != nil {
+			admin = found[1]
+			break
+		}
+	}
+	p.finish(p.create(spoke.Assignment{Prompt: "/say hi"}).TaskID, 0)
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": `status="completed"`} {
+		response, err := http.Get("http://" + admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("GET %s gives %d, %v, want %s in it: %.2000s", path, response.StatusCode, err, want, body)
+		}
+		response.Body.Close()
+	}
+}
+
 const longScript = "/say one\n/tool clock {}\n/say two\n/sleep 700ms\n/say three"
 
 // S3-33, S3-39: a task that ran when the process was killed has failed, and its session goes on.

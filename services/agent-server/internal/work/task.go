@@ -51,8 +51,12 @@ func (w *Worker) Run(ctx context.Context, e store.Entry, leave <-chan struct{}) 
 	}
 	for n := t.requests(); ; n++ {
 		again, err := t.request(ctx, n)
-		if err != nil || !again {
+		if err != nil {
 			return err
+		}
+		if !again {
+			w.deps.Ended(ctx, t.recorder.task())
+			return nil
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
@@ -42,6 +43,7 @@ type Deps struct {
 	FailOnStop  bool                            // end a task that the end of the process cuts off; otherwise it goes on at the next start
 	Log         *slog.Logger
 	Changed     func(taskID string) // called when something new of a task is stored
+	Ended       func(ctx context.Context, task spoke.Task)
 }
 
 // Limits are the most that a task may ask for; 0 = no limit.
