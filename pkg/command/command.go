@@ -42,7 +42,15 @@ type Thread struct {
 	Behind    int       `json:"behind,omitzero"`     // how many records ago the oldest request stands that had not ended; 0 = all had
 	Resolves  []string  `json:"resolves,omitempty"`  // the actions which that request brings results for
 	Deleted   bool      `json:"deleted,omitzero"`    // the thread is gone
+	Ended     *Ended    `json:"ended,omitempty"`     // what there was to say of a deleted thread; nil = nobody knew
 	At        time.Time `json:"at"`
+}
+
+// Ended is what those who follow a thread are told when it is deleted.
+type Ended struct {
+	BeganAt  time.Time `json:"beganAt"`
+	At       time.Time `json:"at"`
+	Messages int       `json:"messages"` // of users, and turns of models
 }
 
 // Session is the newest record on agentbus.session.<tenant>.<threadId>: what people and clients have noted on a thread,

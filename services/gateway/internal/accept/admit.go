@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 )
 
@@ -87,6 +88,7 @@ func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecor
 	}
 	gone := thread.Thread
 	gone.Deleted, gone.Resolves, gone.Behind, gone.Index = true, nil, 0, max(gone.Index, 0)
+	gone.Ended = d.sumUp(ctx, query.ThreadRef{Tenant: tenant, ThreadID: thread.ThreadID})
 	_, err = d.bus.AdvanceThread(ctx, tenant, gone, thread.Sequence)
 	if errors.Is(err, bus.ErrConflict) {
 		return fault.New(fault.ThreadBusy, "a request came in on this thread just now; wait for it to end, or abort it")

@@ -21,7 +21,7 @@ func (a *API) getObject(c *gin.Context) error {
 	if !id.Valid(object) {
 		return noObject()
 	}
-	_, ref, err := a.thread(c)
+	_, ref, err := a.readThread(c)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (a *API) request(c *gin.Context) (access.Request, error) {
 // getRequest says where a request stands: the log knows while it runs, history knows more when it has ended.
 func (a *API) getRequest(c *gin.Context) error {
 	ctx := c.Request.Context()
-	r, err := a.request(c)
+	r, err := a.readRequest(c)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
 	if err != nil {
 		return answer, err
 	}
-	r, err := a.request(c)
+	r, err := a.readRequest(c)
 	if err != nil {
 		return answer, err
 	}

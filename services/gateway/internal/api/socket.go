@@ -219,7 +219,7 @@ func (s *Socket) Pour(ctx context.Context, frames stream.Frames, enc dialect.Enc
 			case errors.Is(err, bus.ErrIdle):
 				continue
 			case errors.Is(err, io.EOF):
-				return nil
+				return s.part(ctx, enc, err)
 			case err == nil:
 				lines, err = s.pour(ctx, lines[:0], f, enc)
 			}
@@ -228,6 +228,15 @@ func (s *Socket) Pour(ctx context.Context, frames stream.Frames, enc dialect.Enc
 			}
 		}
 	})
+}
+
+// part sends what is left to say when the frames have ended, with end.
+func (s *Socket) part(ctx context.Context, enc dialect.Encoder, end error) error {
+	line, err := stream.LastWord(nil, enc, end)
+	if err != nil || len(line) == 0 {
+		return err
+	}
+	return s.Send(ctx, bytes.TrimSuffix(line, []byte("\n")))
 }
 
 // pour sends what comes of a frame, and returns the buffer for the next one.

@@ -64,7 +64,7 @@ func (a *API) getMessages(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	_, ref, err := a.thread(c)
+	_, ref, err := a.readThread(c)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *API) getEvents(c *gin.Context) error {
 	if q.Types, err = eventNames(words(c, "type")); err != nil {
 		return err
 	}
-	if _, q.ThreadRef, err = a.thread(c); err != nil {
+	if _, q.ThreadRef, err = a.readThread(c); err != nil {
 		return err
 	}
 	page, err := a.History.Events(c.Request.Context(), q)
@@ -135,7 +135,7 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	case from == "start" && cursor == "":
 		cursor = stream.Beginning
 	}
-	t, ref, err := a.thread(c)
+	t, ref, err := a.readThread(c)
 	if err != nil {
 		return answer, err
 	}

@@ -55,6 +55,23 @@ type Encoder interface {
 	Note(dst []byte, n Note) []byte
 }
 
+// Narrator is an Encoder that has words for a thread itself, which no log has.
+type Narrator interface {
+	// Began says that the thread has begun, before its first event.
+	Began(dst []byte, t Thread) ([]byte, error)
+	// Ended says that it was deleted, behind its last one.
+	Ended(dst []byte, t Thread) ([]byte, error)
+}
+
+// Thread is what such an encoder tells.
+type Thread struct {
+	ID       string
+	AgentID  string
+	BeganAt  time.Time
+	EndedAt  time.Time
+	Messages int // until its end
+}
+
 // Note is what a connection needs beside events. Zero members are left out.
 type Note struct {
 	Retry   time.Duration // wait this long before the next connect

@@ -176,7 +176,7 @@ func (s *Sessions) getEvents(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+	found, err := s.mustRead(c, c.Query().Get("sessionId"))
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (s *Sessions) getLatest(c *api.Call) error {
 		return c.Reply(http.StatusNotFound, failure{"No sessions found"})
 	}
 	noted := asSession(newest.Sessions[0])
-	found, err := s.find(c.Context(), p, noted.ThreadID)
+	found, err := s.mustRead(c, noted.ThreadID)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *Sessions) getEventStream(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	frames, err := s.join(c)
+	found, frames, err := s.join(c)
 	if err != nil {
 		return err
 	}
@@ -238,31 +238,47 @@ func (s *Sessions) getEventStream(c *api.Call) error {
 	}
 	answer := c.Follows(frames)
 	answer.Encoder = enc
+	if answer.First, err = s.overture(c.Context(), found, frames, enc); err != nil {
+		frames.Close()
+		return err
+	}
 	return c.Stream(answer)
 }
 
+// overture is what a client is told of a session before its first event: nothing, where the stream begins later.
+func (s *Sessions) overture(ctx context.Context, found session, frames *stream.Thread, enc dialect.Encoder) ([]byte, error) {
+	if frames.Start() != stream.Beginning {
+		return nil, nil
+	}
+	noted, err := s.noted(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	return stream.FirstWord(nil, enc, dialect.Thread{ID: noted.ThreadID, AgentID: noted.AgentID, BeganAt: noted.CreatedAt})
+}
+
 // join opens the stream of a session where the client wants it to begin.
-func (s *Sessions) join(c *api.Call) (*stream.Thread, error) {
+func (s *Sessions) join(c *api.Call) (session, *stream.Thread, error) {
 	defer c.Hurry()()
 	cursor, err := c.Cursor()
 	if err != nil {
-		return nil, err
+		return session{}, nil, err
 	}
 	switch from := c.Query().Get("from"); {
 	case from != "" && from != "start":
-		return nil, invalid("from=%.40q: use start, or leave it out", from)
+		return session{}, nil, invalid("from=%.40q: use start, or leave it out", from)
 	case from == "start" && cursor == "":
 		cursor = stream.Beginning
 	}
-	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+	found, err := s.mustRead(c, c.Query().Get("sessionId"))
 	if err != nil {
-		return nil, err
+		return session{}, nil, err
 	}
 	frames, reset, err := s.open(c.Context(), found, cursor)
 	if err == nil {
 		c.Named(found.thread.ThreadID, reset)
 	}
-	return frames, err
+	return found, frames, err
 }
 
 // open opens the stream of a session behind a cursor; without one it begins with what runs, or with the next query. Reset

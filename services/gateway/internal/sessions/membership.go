@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/agentbus/agentbus/pkg/auth"
@@ -38,6 +39,7 @@ func (t *talk) join(ctx context.Context, w word) error {
 	quick, done := context.WithTimeout(ctx, answerTime)
 	defer done()
 	found, err := t.seen(quick, w, auth.ScopeRead)
+	t.socket.Audit(ctx, w.SessionID, err)
 	if err != nil {
 		return err
 	}
@@ -57,8 +59,16 @@ func (t *talk) join(ctx context.Context, w word) error {
 		frames.Close()
 		return err
 	}
+	first, err := t.overture(quick, found, frames, enc)
+	if err != nil {
+		frames.Close()
+		return err
+	}
 	t.drop(w.SessionID)
 	t.answer(ctx, "joined", w.SessionID, joined{now, frames.Start(), reset})
+	if len(first) > 0 {
+		_ = t.socket.Send(ctx, bytes.TrimSuffix(first, []byte("\n"))) // who does not take it ends the socket
+	}
 	own, leave := context.WithCancel(ctx)
 	m := &membership{leave, make(chan struct{})}
 	t.members[w.SessionID] = m

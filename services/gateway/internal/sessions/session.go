@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -42,6 +43,13 @@ func (s *Sessions) mustFind(c *api.Call, ids ...string) (session, error) {
 		}
 	}
 	return session{}, invalid("Session ID is required")
+}
+
+// mustRead is mustFind for a call that reads the session's events, which operators are told.
+func (s *Sessions) mustRead(c *api.Call, ids ...string) (session, error) {
+	found, err := s.mustFind(c, ids...)
+	c.Audit(cmp.Or(ids...), err)
+	return found, err
 }
 
 // session is a thread with what is noted on it.

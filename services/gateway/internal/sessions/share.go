@@ -46,7 +46,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 	if err := read(c, &in); err != nil {
 		return err
 	}
-	found, err := s.mustFind(c, c.Query().Get("sessionId"), in.SessionID)
+	found, err := s.mustRead(c, c.Query().Get("sessionId"), in.SessionID)
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,16 @@ func (c *connection) rest() {
 	c.out.rest()
 }
 
+// end writes what is left to say when the frames have ended, with err.
+func (c *connection) end(err error) error {
+	c.start()
+	var failed error
+	if c.buffer, failed = LastWord(c.buffer, c.enc, err); failed != nil {
+		return failed
+	}
+	return c.write()
+}
+
 // beat keeps a quiet connection alive.
 func (c *connection) beat() error {
 	c.start()

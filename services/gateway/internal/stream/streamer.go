@@ -63,6 +63,7 @@ type Answer struct {
 	Frames  Frames // closed when the stream has ended
 	Hold    bool   // write the status with the first event, or at the latest with the first heartbeat
 	KeyID   string // the key that opened the stream
+	First   []byte // written before the first event
 	// Ended is called once, when the stream has ended: with what Serve returns, or what it would have returned had it
 	// not returned before. nil = nobody wants to know.
 	Ended func(error)
@@ -76,7 +77,7 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err 
 		w.Header().Set("Connection", "keep-alive") // as S2 shows it
 	}
 	now := time.Now()
-	c := &connection{status: w, out: newResponse(w), enc: a.Encoder, meter: s.meter, began: now, wrote: now}
+	c := &connection{status: w, out: newResponse(w), enc: a.Encoder, buffer: a.First, meter: s.meter, began: now, wrote: now}
 	s.meter.Opened(r.Context())
 	ctx, e := s.enter(r.Context(), a.KeyID, s.timeout)
 	parked := false
@@ -136,8 +137,7 @@ func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error
 			err = c.beat()
 			c.rest()
 		case errors.Is(err, io.EOF):
-			c.start()
-			return c.write()
+			return c.end(err)
 		}
 		if err != nil {
 			return err

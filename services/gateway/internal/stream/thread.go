@@ -149,7 +149,7 @@ func place(dst []byte, incarnation string, index int, n uint64) []byte {
 	return strconv.AppendUint(dst, n, 10)
 }
 
-// Next returns the next frame of the thread. It returns io.EOF when the thread is deleted.
+// Next returns the next frame of the thread. It returns io.EOF, as a [Deleted], when the thread is deleted.
 func (t *Thread) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
 	for {
 		if t.current == nil {
@@ -176,7 +176,7 @@ func (t *Thread) advance(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	if record.Deleted {
-		return io.EOF
+		return &Deleted{record.Thread}
 	}
 	request := access.Request{Accepted: command.Accepted{Tenant: t.tenant, RequestID: record.RequestID}}
 	from := uint64(0)

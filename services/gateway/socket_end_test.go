@@ -1,0 +1,39 @@
+package gateway_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/command"
+)
+
+func TestSocketTellsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
+	t.Parallel()
+	b := start(t)
+	id := b.session()
+	nested, flat, later := b.dial("?format=protocol"), b.dial(""), b.dial("?format=protocol")
+	nested.join(id, "0")
+	flat.join(id, "0")
+	later.join(id, "")
+	if m := nested.hear(); m.Type != "session_start" || m.SessionID != id || m.Data["agentName"] != "demo" {
+		t.Errorf("from the beginning: got %+v", m)
+	}
+	began := time.UnixMilli(1_700_000_000_000)
+	_, err := b.bus.AdvanceThread(t.Context(), "default", command.Thread{
+		ThreadID: id, AgentID: "demo", Deleted: true, At: began,
+		Ended: &command.Ended{BeganAt: began, At: began.Add(time.Minute), Messages: 4},
+	}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, p := range map[string]*peer{"from the beginning": nested, "from now on": later} {
+		if m := p.hear(); m.Type != "session_end" || m.SessionID != id || m.Data["messageCount"] != 4.0 || m.Data["duration"] != 60000.0 {
+			t.Errorf("%s: got %+v", what, m)
+		}
+	}
+	for what, p := range map[string]*peer{"nested": nested, "flat": flat, "later": later} {
+		if m := p.hear(); m.Type != "left" || m.Data["reason"] != "deleted" {
+			t.Errorf("%s: got %+v", what, m)
+		}
+	}
+}
