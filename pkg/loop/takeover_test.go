@@ -22,7 +22,7 @@ func TestTakeoverAnywhere(t *testing.T) {
 		"an action":               "/say first\n/tools calculator {}; pick_file {}\n/say done",
 		"a plan":                  "/plan a; b\n/plan-done 1\n/plan-finish ok\n/plan c\n/say done",
 		"a final answer":          "/think hm\n/say so\n/answer Report | all of it is well\n/say bye",
-		"custom events":           "/say a\n/custom x {\"n\":1}\n/custom x {\"n\":2}\n/tools metered {}; metered {}\n/custom y\n/say b",
+		"custom events":           "/say a\n/custom x {\"n\":1}\n/custom strict\n/custom x {\"n\":2}\n/tools metered {}; metered {}\n/custom y\n/say b",
 		"a summary":               "/say a\n/tool calculator {}\n/usage 2000000 1\n/tool metered {}\n/say b\n/tool calculator {}\n/say c",
 		"a failure":               "/say first\n/tool calculator {}\n/fail tool_error",
 	}
