@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,17 +78,18 @@ func (c *Client) Follow(ctx context.Context, requestID string, after event.Curso
 	}
 }
 
-// session is one request followed over as many connections as it takes.
+// session is one request, or one thread, followed over as many connections as it takes.
 type session struct {
 	client   *Client
 	include  []string
 	start    func(context.Context) (*http.Request, error) // sends the request; nil when it was started elsewhere
 	accepted func(requestID, threadID string)
+	thread   *following // nil = a request
 
 	requestID string // "" = the server has not told it yet
 	cursor    event.Cursor
-	next      uint64 // n of the first event that was not yielded
-	got       bool   // events have come in this session
+	next      place // of the first event that was not yielded
+	got       bool  // events have come in this session
 	terminal  bool
 	gone      bool // the caller has left the loop
 	wait      backoff
@@ -105,7 +107,7 @@ func (s *session) resumeAfter(after event.Cursor) error {
 	if err != nil {
 		return err
 	}
-	s.cursor, s.next = after, n+1
+	s.cursor, s.next = after, place{n: n + 1}
 	return nil
 }
 
@@ -118,7 +120,7 @@ func (s *session) run(ctx context.Context, yield func(event.Event, error) bool) 
 	for {
 		before := s.next
 		err := s.connection(ctx, yield)
-		if s.terminal || s.gone {
+		if s.terminal || s.gone || s.thread.deleted(err) {
 			return
 		}
 		if ctx.Err() != nil {
@@ -128,11 +130,11 @@ func (s *session) run(ctx context.Context, yield func(event.Event, error) bool) 
 		if errors.Is(err, errEnded) && !s.got {
 			return // the caller has seen the terminal event before
 		}
-		if s.next > before {
+		if s.next != before || s.thread.lasted() {
 			s.wait.reset()
 		}
 		attempts := s.client.Attempts
-		if s.requestID == "" {
+		if s.requestID == "" && s.thread == nil {
 			attempts = startAttempts
 		}
 		if !passing(err) || !s.wait.pause(ctx, err, attempts) {
@@ -145,6 +147,9 @@ func (s *session) run(ctx context.Context, yield func(event.Event, error) bool) 
 func (s *session) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if s.thread != nil {
+		return fmt.Errorf("follow thread %s: %w", s.thread.id, err)
 	}
 	if s.requestID == "" {
 		return fmt.Errorf("start the request: %w", err)
@@ -203,9 +208,12 @@ func (s *session) open(ctx context.Context) (*http.Response, error) {
 		request *http.Request
 		err     error
 	)
-	if s.requestID == "" {
+	switch {
+	case s.thread != nil:
+		request, err = s.client.newRequest(ctx, http.MethodGet, s.thread.path(), s.query(), nil)
+	case s.requestID == "":
 		request, err = s.start(ctx)
-	} else {
+	default:
 		path := "/v1/requests/" + url.PathEscape(s.requestID) + "/stream"
 		request, err = s.client.newRequest(ctx, http.MethodGet, path, s.query(), nil)
 	}
@@ -222,6 +230,11 @@ func (s *session) open(ctx context.Context) (*http.Response, error) {
 
 // note keeps what the server says about the request.
 func (s *session) note(response *http.Response) {
+	if s.thread != nil {
+		s.thread.opened, s.thread.known = true, true
+		s.cursor = cmp.Or(s.cursor, event.Cursor(response.Header.Get("X-Stream-Start")))
+		return
+	}
 	if s.requestID == "" {
 		s.requestID = response.Header.Get("X-Request-Id")
 	}
@@ -237,31 +250,47 @@ func (s *session) take(told sse.Event, yield func(event.Event, error) bool) erro
 	if err != nil {
 		return &permanentError{err}
 	}
-	if e.ID == "" {
-		e.ID = event.Cursor(told.ID)
-	}
-	_, n, err := event.ParseCursor(string(e.ID))
+	cursor := cmp.Or(e.ID, event.Cursor(told.ID))
+	at, err := s.locate(cursor, &e)
 	if err != nil {
 		return &permanentError{fmt.Errorf("an event without a place in the log: %w", err)}
 	}
-	s.cursor = e.ID // also of an event that came before: the stream it names is the one to resume
-	if n < s.next {
+	s.cursor = cursor // also of an event that came before: the stream it names is the one to resume
+	if at.before(s.next) {
 		return nil
 	}
-	s.next, s.got = n+1, true
-	if s.requestID == "" {
-		s.requestID = e.RequestID
+	s.next, s.got = at.behind(), true
+	if s.thread != nil {
+		s.thread.reached(cursor)
+	} else {
+		s.requestID = cmp.Or(s.requestID, e.RequestID)
+		s.terminal = event.IsTerminal(e.Body)
 	}
-	s.terminal = event.IsTerminal(e.Body)
 	s.gone = !yield(e, nil)
 	return nil
 }
 
-func (s *session) query() url.Values {
-	if len(s.include) == 0 {
-		return nil
+// locate tells where an event stands, and gives it the cursor of its own log.
+func (s *session) locate(cursor event.Cursor, e *event.Event) (place, error) {
+	if s.thread != nil {
+		incarnation, at, err := parseThreadCursor(cursor)
+		e.ID = event.NewCursor(incarnation, at.n)
+		return at, err
 	}
-	return url.Values{"include": {strings.Join(s.include, ",")}}
+	_, n, err := event.ParseCursor(string(cursor))
+	e.ID = cursor
+	return place{n: n}, err
+}
+
+func (s *session) query() url.Values {
+	values := url.Values{}
+	if len(s.include) > 0 {
+		values.Set("include", strings.Join(s.include, ","))
+	}
+	if s.thread != nil && s.thread.fromStart {
+		values.Set("from", "start")
+	}
+	return values
 }
 
 // alive tells of every read that brought something.

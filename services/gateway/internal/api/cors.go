@@ -12,7 +12,7 @@ import (
 const (
 	corsMethods = "GET, POST, DELETE"
 	corsHeaders = "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
-	corsExposed = headerRequest + ", " + headerThread + ", " + headerTrace + ", " + headerReplayed + ", " + headerReset +
+	corsExposed = headerRequest + ", " + headerThread + ", " + headerTrace + ", " + headerReplayed + ", " + headerReset + ", " + headerStart +
 		", Location, Retry-After"
 )
 

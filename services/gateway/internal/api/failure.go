@@ -23,6 +23,7 @@ const (
 	headerTrace    = "X-Trace-Id"
 	headerReplayed = "Idempotency-Replayed"
 	headerReset    = "X-Stream-Reset"
+	headerStart    = "X-Stream-Start"
 )
 
 // statusOf is the table of S2 (HTTP Status Mapping) with the codes that we add.

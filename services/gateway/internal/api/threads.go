@@ -154,6 +154,7 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 		return answer, err
 	}
 	c.Header(headerThread, t.ThreadID)
+	c.Header(headerStart, frames.Start())
 	if reset {
 		c.Header(headerReset, "true")
 	}

@@ -1,0 +1,102 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// ThreadOptions change how a thread is followed. The zero value begins with the request that runs, or else with the next
+// one.
+type ThreadOptions struct {
+	// Include is as in [StreamOptions]; what was said ([event.Input]) comes in any case.
+	Include []string
+	// FromStart begins with the thread's first request.
+	FromStart bool
+	// After is a cursor that At was given: the events behind it are wanted.
+	After event.Cursor
+	// At is called before each event is yielded, with the cursor of its place in the thread. It differs from the event's ID,
+	// which is its place in the log of its request.
+	At func(event.Cursor)
+}
+
+// FollowThread yields the events of a thread, request after request, each exactly once and in order: what another screen on
+// the thread shows. A cut connection is taken up again where it was cut. It goes on until the loop is left, ctx ends, or the
+// thread is deleted.
+func (c *Client) FollowThread(ctx context.Context, threadID string, o ThreadOptions) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		if threadID == "" {
+			yield(event.Event{}, errors.New("follow a thread: its id is missing"))
+			return
+		}
+		s := newSession(c, o.Include)
+		s.thread = &following{id: threadID, fromStart: o.FromStart, at: o.At}
+		if o.After != "" {
+			_, last, err := parseThreadCursor(o.After)
+			if err != nil {
+				yield(event.Event{}, err)
+				return
+			}
+			s.cursor, s.next = o.After, last.behind()
+		}
+		s.run(ctx, yield)
+	}
+}
+
+// following is what a session knows of the thread that it follows. A nil one is of no thread.
+type following struct {
+	id        string
+	fromStart bool
+	at        func(event.Cursor)
+	opened    bool // the last connection stood
+	known     bool // any one did
+}
+
+func (f *following) path() string {
+	f.opened = false
+	return "/v1/threads/" + url.PathEscape(f.id) + "/stream"
+}
+
+// lasted reports whether the last connection stood: a thread may be silent for longer than one lasts.
+func (f *following) lasted() bool { return f != nil && f.opened }
+
+// deleted reports whether err says that there is no such thread any more. That there never was one is an error.
+func (f *following) deleted(err error) bool {
+	return f != nil && f.known && fault.CodeOf(err) == fault.ThreadNotFound
+}
+
+func (f *following) reached(c event.Cursor) {
+	if f.at != nil {
+		f.at(c)
+	}
+}
+
+// place is where an event stands: in the log of the request with an index on its thread.
+type place struct {
+	index, n uint64
+}
+
+func (p place) before(q place) bool { return p.index < q.index || p.index == q.index && p.n < q.n }
+
+func (p place) behind() place { return place{p.index, p.n + 1} }
+
+// parseThreadCursor reads a cursor of the form <incarnation>-<index>.<n>.
+func parseThreadCursor(c event.Cursor) (incarnation string, at place, err error) {
+	head, tail, ok := strings.Cut(string(c), ".")
+	if ok {
+		if incarnation, at.index, err = event.ParseCursor(head); err == nil {
+			at.n, err = strconv.ParseUint(tail, 10, 63)
+		}
+	}
+	if !ok || err != nil {
+		return "", place{}, fmt.Errorf("%.80q is no cursor of a thread", string(c))
+	}
+	return incarnation, at, nil
+}
