@@ -213,7 +213,8 @@ func (u *Uplink) tell(ctx context.Context, task spoke.Task) bool {
 // patient posts, and takes a hub that does not know the key for one that does not know it yet.
 func (u *Uplink) patient(ctx context.Context, path string, body any) error {
 	err := u.post(ctx, path, body, nil)
-	if refusal, ok := errors.AsType[*refusedError](err); ok && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {
+	refusal, refused := errors.AsType[*refusedError](err)
+	if refused && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {
 		return fmt.Errorf("the hub does not know the agent's key: %s", refusal.Error())
 	}
 	return err
