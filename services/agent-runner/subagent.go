@@ -1,6 +1,7 @@
 package agentrunner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,24 +60,34 @@ func (a agents) Call(ctx context.Context, call backend.Call, approval string, re
 	}
 	defer back()
 	output, err := a.follow(ctx, call, asked.Content, relay)
-	output.Elapsed = time.Since(started)
+	output.Elapsed, output.Summary = time.Since(started), cmp.Or(output.Summary, output.Content)
 	return output, err
+}
+
+// visit is a call of an agent that is followed.
+type visit struct {
+	agents
+
+	call      backend.Call
+	name      string // of the agent
+	requestID string
+	relay     loop.Relay
+	known     uint64               // place in the agent's log up to which all has been told
+	actions   []event.Continuation // that the agent has announced
 }
 
 // follow tells what happens in the request of an agent, and gives the end of the call.
 func (a agents) follow(ctx context.Context, call backend.Call, requestID string, relay loop.Relay) (loop.Output, error) {
 	name, _ := config.AgentOfTool(call.Name)
-	log := bus.LogID{Tenant: a.claim.log.Tenant, RequestID: requestID}
+	v := visit{agents: a, call: call, name: name, requestID: requestID, relay: relay, known: relay.Next(requestID)}
 	lost := func(err error) error {
 		return a.failed(ctx, fault.Wrap(err, fault.Unavailable, "the agent %s could not be followed; try again", name))
 	}
-	follower, err := a.claim.runner.deps.Bus.Follow(ctx, log, 0)
+	follower, err := a.claim.runner.deps.Bus.Follow(ctx, bus.LogID{Tenant: a.claim.log.Tenant, RequestID: requestID}, 0)
 	if err != nil {
 		return loop.Output{}, lost(err)
 	}
 	defer follower.Close()
-	known := relay.Next(requestID)
-	var actions []event.Continuation
 	for {
 		frame, err := follower.Next(ctx, quietWait)
 		if errors.Is(err, bus.ErrIdle) {
@@ -85,30 +96,41 @@ func (a agents) follow(ctx context.Context, call backend.Call, requestID string,
 		if err != nil {
 			return loop.Output{}, lost(err)
 		}
-		for line := range frame.Each() {
-			if line.N >= known && shown(line.Name) {
-				err = relay.Tell(name, line.JSON)
-			}
-			if errors.Is(err, loop.ErrBudget) {
-				return a.overBudget(ctx, name, log)
-			}
-			if err != nil {
-				return loop.Output{}, err
-			}
-			if line.Name != event.NameContinuation && !line.Name.IsTerminal() {
-				continue
-			}
-			told, err := event.Decode(line.JSON)
-			if err != nil {
-				return loop.Output{}, lost(err)
-			}
-			if c, ok := told.Body.(event.Continuation); ok {
-				actions = append(actions, c)
-				continue
-			}
-			return a.end(call, name, requestID, told.Body, actions), nil
+		end, err := v.take(frame)
+		if errors.Is(err, loop.ErrBudget) {
+			return v.overBudget(ctx)
+		}
+		if err != nil {
+			return loop.Output{}, err
+		}
+		if end != nil {
+			return v.output(end), nil
 		}
 	}
+}
+
+// take tells what is new in a frame, and gives the terminal event when it is there.
+func (v *visit) take(frame event.Frame) (end event.Body, err error) {
+	for line := range frame.Each() {
+		if line.N >= v.known && shown(line.Name) {
+			if err := v.relay.Tell(v.name, line.JSON); err != nil {
+				return nil, err
+			}
+		}
+		if line.Name != event.NameContinuation && !line.Name.IsTerminal() {
+			continue
+		}
+		told, err := event.Decode(line.JSON)
+		if err != nil {
+			return nil, fmt.Errorf("event %d of request %s: %w", line.N, v.requestID, err)
+		}
+		c, ok := told.Body.(event.Continuation)
+		if !ok {
+			return told.Body, nil
+		}
+		v.actions = append(v.actions, c)
+	}
+	return nil, nil //nolint:nilnil // there is no end yet
 }
 
 // shown says whether an event of an agent's log is told where it was called: not what only services read, nor what the
@@ -117,27 +139,27 @@ func shown(name event.Name) bool {
 	return !name.IsInternal() && name != event.NameClaim && name != event.NameInput
 }
 
-func (a agents) overBudget(ctx context.Context, name string, log bus.LogID) (loop.Output, error) {
-	err := a.claim.abandon(ctx, log.RequestID, "the budget of the request that called it is used up")
+func (v *visit) overBudget(ctx context.Context) (loop.Output, error) {
+	err := v.claim.abandon(ctx, v.requestID, "the budget of the request that called it is used up")
 	return loop.Output{
-		Status: event.ToolAborted, Content: "the budget of the request is used up; agent " + name + " was stopped",
+		Status: event.ToolAborted, Content: "the budget of the request is used up; agent " + v.name + " was stopped",
 	}, err
 }
 
-// end makes an output of the end of an agent's request.
-func (a agents) end(call backend.Call, name, requestID string, end event.Body, actions []event.Continuation) loop.Output {
+// output is what becomes of the call at the end of the agent's request.
+func (v *visit) output(end event.Body) loop.Output {
 	switch b := end.(type) {
 	case event.Done:
-		if b.FinishReason == event.FinishActionRequired && len(actions) > 0 {
-			return loop.Output{Asks: a.ask(call, name, requestID, actions[0])}
+		if b.FinishReason == event.FinishActionRequired && len(v.actions) > 0 {
+			return loop.Output{Asks: v.ask(v.actions[0])}
 		}
-		return answered(name, b)
+		return answered(v.name, b)
 	case event.Aborted:
-		return loop.Output{Status: event.ToolAborted, Content: fmt.Sprintf("agent %s was stopped%s", name, because(b.Reason))}
+		return loop.Output{Status: event.ToolAborted, Content: fmt.Sprintf("agent %s was stopped%s", v.name, because(b.Reason))}
 	case event.Error:
-		return loop.Output{Status: event.ToolFailed, Content: fmt.Sprintf("agent %s failed: %s", name, b.Message)}
+		return loop.Output{Status: event.ToolFailed, Content: fmt.Sprintf("agent %s failed: %s", v.name, b.Message)}
 	default:
-		return loop.Output{Status: event.ToolFailed, Content: fmt.Sprintf("agent %s ended without an answer", name)}
+		return loop.Output{Status: event.ToolFailed, Content: fmt.Sprintf("agent %s ended without an answer", v.name)}
 	}
 }
 
@@ -165,13 +187,13 @@ func answered(name string, b event.Done) loop.Output {
 
 // ask is an action of an agent as it shows where the agent was called. Of several the first comes first: the agent
 // announces the others again.
-func (a agents) ask(call backend.Call, name, requestID string, c event.Continuation) *event.Continuation {
+func (v *visit) ask(c event.Continuation) *event.Continuation {
 	asking := &event.AskingAgent{
-		AgentID: name, RequestID: requestID, ThreadID: command.ChildThread(a.claim.accepted.ThreadID, call.ID),
+		AgentID: v.name, RequestID: v.requestID, ThreadID: command.ChildThread(v.claim.accepted.ThreadID, v.call.ID),
 		ActionID: c.ActionID, ToolCallID: c.Payload.ToolCallID,
 	}
-	c.ActionID = command.ChildAction(call.ID, c.ActionID)
-	c.Payload.ToolCallID, c.Payload.Agent = call.ID, asking
+	c.ActionID = command.ChildAction(v.call.ID, c.ActionID)
+	c.Payload.ToolCallID, c.Payload.Agent = v.call.ID, asking
 	return &c
 }
 
