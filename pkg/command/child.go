@@ -12,7 +12,7 @@ func ChildRequest(requestID, toolCallID string) string {
 
 // ChildThread is the thread of the agent that is called: each call has one of its own.
 func ChildThread(threadID, toolCallID string) string {
-	return id.Derive(id.Thread, "agent", threadID, toolCallID)
+	return id.Derive(id.Below, "agent", threadID, toolCallID)
 }
 
 // ChildAction is the action, on the thread of the agent that calls, which stands for one of the agent that is called.

@@ -15,6 +15,7 @@ import (
 const (
 	Request = "req"
 	Thread  = "thr"
+	Below   = "sub" // a thread on which an agent works for another: no list of threads has it
 	Action  = "act"
 	Message = "msg"
 	Call    = "call"

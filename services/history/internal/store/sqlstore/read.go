@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json"
@@ -31,11 +32,12 @@ func (s *Store) Thread(ctx context.Context, tenant, threadID string) (query.Sess
 	return threads[0].Session, nil
 }
 
-// Threads lists an owner's threads, the newest change first.
+// Threads lists an owner's threads, the newest change first, without those on which agents work for others.
 func (s *Store) Threads(
 	ctx context.Context, tenant, owner string, after store.ThreadPosition, limit int,
 ) ([]query.Session, error) {
-	text, args := threadColumns+` AND NOT deleted AND tenant = $1 AND owner = $2`, []any{tenant, owner, limit}
+	text, args := threadColumns+` AND NOT deleted AND tenant = $1 AND owner = $2 AND substr(thread_id, 1, 4) <> '`+id.Below+`_'`,
+		[]any{tenant, owner, limit}
 	if after != (store.ThreadPosition{}) {
 		text, args = text+` AND (updated_at, thread_id) < ($4, $5)`, append(args, micros(after.UpdatedAt), after.ThreadID)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -92,6 +93,9 @@ func listsThreads(t *testing.T, s store.Store) {
 	other := NewLog("others", 0)
 	other.Owner = "bob"
 	apply(t, s, other.Accepted(), other.Thread())
+	below := NewLog("below", 0)
+	below.ThreadID = id.New(id.Below)
+	apply(t, s, below.Accepted(), below.Thread())
 	slices.Reverse(want)
 
 	for limit := 1; limit <= 8; limit++ {
