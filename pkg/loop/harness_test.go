@@ -116,7 +116,7 @@ func (th *thread) run(ctx context.Context, request event.AgentRequest) error {
 func (th *thread) resume(ctx context.Context) error {
 	return Run(ctx, Request{
 		RequestID: th.log.id(), ThreadID: "thr_1", Epoch: th.epoch, Agent: th.agent, State: th.state,
-		Backend: backend.Stateless(th.backend), Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
+		Backend: th.opens(), Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
 		Asked:  func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
 		Leave:  th.leave,
 		Price:  func(string, event.Usage) float64 { return 0 },
@@ -131,6 +131,14 @@ func strict(e event.Custom) error {
 		return errors.New("n is missing\n(it is a number)")
 	}
 	return nil
+}
+
+// opens gives the backend, which may keep sessions.
+func (th *thread) opens() backend.Backend {
+	if b, ok := th.backend.(backend.Backend); ok {
+		return b
+	}
+	return backend.Stateless(th.backend)
 }
 
 // takeover lets another runner go on with what the first n events of the newest log say, after the requests before.

@@ -30,6 +30,7 @@ type request struct {
 	turns     int      // ended ones
 	calls     int      // of the turn that ended last
 	made      int      // until it ended
+	inside    int      // likewise, those that the agent ran by itself
 	finish    event.FinishReason
 	usage     event.Usage // with that of all agents below
 	below     map[string]*below

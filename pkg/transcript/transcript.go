@@ -132,13 +132,21 @@ func (s *State) counted(b event.UsageSoFar) {
 	r := &s.request
 	s.spoken = b.InputTokens + b.OutputTokens - r.usage.InputTokens - r.usage.OutputTokens
 	r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
-	made := 0
+	made, inside := 0, 0
 	for _, block := range r.blocks {
-		if block.Kind == event.NameToolCall {
+		switch {
+		case block.Kind != event.NameToolCall:
+		case block.Inside:
+			inside++
+		default:
 			made++
 		}
 	}
-	r.calls, r.made = made-r.made, made
+	r.calls = made - r.made
+	if b.FinishReason == event.FinishToolCalls { // an agent that is done has no more to do for its own calls
+		r.calls += inside - r.inside
+	}
+	r.made, r.inside = made, inside
 	s.endTurn()
 	if b.FinishReason != event.FinishToolCalls {
 		s.told()
