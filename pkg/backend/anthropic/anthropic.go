@@ -35,7 +35,10 @@ type Backend struct {
 	messages sdk.MessageService
 }
 
-var _ backend.Model = (*Backend)(nil)
+var (
+	_ backend.Model      = (*Backend)(nil)
+	_ backend.Availabler = (*Backend)(nil)
+)
 
 // New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
 func New(o Options) *Backend {
@@ -55,12 +58,15 @@ func New(o Options) *Backend {
 	}
 	return &Backend{
 		api: upstream.API{
-			Name: cmp.Or(o.Name, "Anthropic"), Key: o.APIKey,
+			Own: cmp.Or(o.BaseURL, DefaultBaseURL) == DefaultBaseURL, Name: cmp.Or(o.Name, "Anthropic"), Key: o.APIKey,
 			KeyEnv: cmp.Or(o.KeyEnv, "ANTHROPIC_API_KEY"), BaseEnv: "ANTHROPIC_BASE_URL",
 		},
 		messages: sdk.NewMessageService(options...),
 	}
 }
+
+// Available implements [backend.Availabler]: Anthropic itself wants a key.
+func (b *Backend) Available(context.Context) error { return b.api.Keyed() }
 
 // refuseLongWaits keeps the SDK from sleeping as long as a server likes before it tries again.
 func refuseLongWaits(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {

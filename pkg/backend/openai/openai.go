@@ -33,10 +33,12 @@ type Options struct {
 type Backend struct {
 	api         upstream.API
 	completions sdk.ChatCompletionService
-	own         bool // the server is OpenAI's own, which has moved on from names that others still use
 }
 
-var _ backend.Model = (*Backend)(nil)
+var (
+	_ backend.Model      = (*Backend)(nil)
+	_ backend.Availabler = (*Backend)(nil)
+)
 
 // New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
 func New(o Options) *Backend {
@@ -57,13 +59,15 @@ func New(o Options) *Backend {
 	}
 	return &Backend{
 		api: upstream.API{
-			Name: cmp.Or(o.Name, "OpenAI"), Key: o.APIKey,
+			Own: strings.HasPrefix(base, "https://api.openai.com/"), Name: cmp.Or(o.Name, "OpenAI"), Key: o.APIKey,
 			KeyEnv: cmp.Or(o.KeyEnv, "OPENAI_API_KEY"), BaseEnv: "OPENAI_BASE_URL",
 		},
 		completions: sdk.NewChatCompletionService(options...),
-		own:         strings.HasPrefix(base, "https://api.openai.com/"),
 	}
 }
+
+// Available implements [backend.Availabler]: OpenAI itself wants a key.
+func (b *Backend) Available(context.Context) error { return b.api.Keyed() }
 
 // Run implements [backend.Model].
 func (b *Backend) Run(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {

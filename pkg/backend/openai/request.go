@@ -25,7 +25,7 @@ func (b *Backend) params(turn backend.Turn) (sdk.ChatCompletionNewParams, error)
 	}
 	switch {
 	case turn.MaxTokens <= 0:
-	case b.own:
+	case b.api.Own:
 		p.MaxCompletionTokens = sdk.Int(int64(turn.MaxTokens))
 	default:
 		p.MaxTokens = sdk.Int(int64(turn.MaxTokens)) // the older name is the one that every server knows

@@ -20,10 +20,19 @@ const StatusOverloaded = 529
 
 // API names a provider in its faults. Name and the variables are meant for people; Key never shows up in a message.
 type API struct {
+	Own     bool   // the server is the provider's own, which wants a key
 	Name    string // "OpenAI"
 	Key     string // the secret itself
 	KeyEnv  string // the variable that holds it
 	BaseEnv string // the variable that holds the address
+}
+
+// Keyed is why the server cannot be asked: its provider wants a key, and there is none.
+func (a API) Keyed() error {
+	if !a.Own || a.Key != "" {
+		return nil
+	}
+	return fault.New(fault.AgentError, "there is no key for %s; set %s", a.Name, a.KeyEnv)
 }
 
 // Refused is the fault for an answer with a status of 400 or more. Detail is the provider's own explanation, of which a

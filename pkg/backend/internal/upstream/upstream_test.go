@@ -128,3 +128,18 @@ func TestBodiesOfErrorsAreCut(t *testing.T) {
 		t.Errorf("got %d bytes and error %v, want 64 KiB", len(body), err)
 	}
 }
+
+func TestTheProviderItselfWantsAKey(t *testing.T) {
+	t.Parallel()
+	own := upstream.API{Own: true, Name: "OpenAI", KeyEnv: "OPENAI_API_KEY"}
+	if err := own.Keyed(); err == nil || !strings.Contains(err.Error(), "set OPENAI_API_KEY") {
+		t.Errorf("got %v", err)
+	}
+	own.Key = "sk-1"
+	if err := own.Keyed(); err != nil {
+		t.Errorf("with a key: %v", err)
+	}
+	if err := (upstream.API{Name: "a local server"}).Keyed(); err != nil {
+		t.Errorf("a server that wants none: %v", err)
+	}
+}
