@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+)
+
+// realVariable names the folder of npm's packages with the real programs, as `make real-cli` installs them. Without it
+// there is nothing that could be run.
+const realVariable = "AGENTBUS_REAL_CLI"
+
+func TestRealPrograms(t *testing.T) {
+	bin := os.Getenv(realVariable)
+	if bin == "" {
+		t.Logf("%s is not set: the recordings of testdata stand for the real programs", realVariable)
+		return
+	}
+	model := startModel(t)
+	home := t.TempDir()
+	tests := []struct {
+		name string
+		open func(Options) *Backend
+		o    Options
+		file string // of settings, in the home folder
+		text string // of it
+		gone string // the id of a session that is none
+	}{
+		{"claude", Claude, Options{Args: []string{"--allowedTools", "Bash"}, Env: map[string]string{
+			"ANTHROPIC_BASE_URL": model, "ANTHROPIC_API_KEY": "sk-ant-mock", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		}}, ".claude/none", "", "00000000-0000-4000-8000-000000000000"},
+		{"codex", Codex, Options{Args: []string{"-s", "danger-full-access"}, Env: map[string]string{"MOCK_KEY": "x"}},
+			".codex/config.toml", fmt.Sprintf("model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\n"+
+				"env_key = \"MOCK_KEY\"\nwire_api = \"responses\"\n", model+"/v1"), "01a1fb4a-89ee-73b2-bd77-1a450343e107"},
+		{"opencode", OpenCode, Options{}, ".config/opencode/opencode.json", fmt.Sprintf(`{"provider":{"mock":{"npm":"@ai-sdk/openai-compatible",`+
+			`"name":"mock","options":{"baseURL":%q,"apiKey":"x"},"models":{"m":{"name":"m"}}}},"permission":{"bash":"allow"}}`, model+"/v1"),
+			"ses_e04b2d843ffeOVUp9Z5I2UB13G"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			write(t, filepath.Join(home, tt.file), tt.text)
+			o := tt.o
+			o.Command, o.Workspace = filepath.Join(bin, ".bin", tt.name), t.TempDir()
+			if o.Env == nil {
+				o.Env = map[string]string{}
+			}
+			o.Env["HOME"] = home
+			turn := say("say hi")
+			turn.Model = map[string]string{"claude": "claude-sonnet-4-5", "codex": "mock-model", "opencode": "mock/m"}[tt.name]
+			turn.Limits.Turns = 5
+			works(t, tt.open(o), turn, tt.gone)
+		})
+	}
+}
+
+// works lets a program run a tool and answer, go on with its session, and begin anew where there is none.
+func works(t *testing.T, b *Backend, turn backend.Turn, gone string) {
+	t.Helper()
+	first := send(t.Context(), b, backend.State{}, turn)
+	if first.err != nil || !strings.Contains(first.text, "PONG from mock") || first.state.ID == "" {
+		t.Fatalf("the first turn: %v, %q, %+v", first.err, first.text, first.chunks)
+	}
+	ran := false
+	for _, c := range first.chunks {
+		ended, ok := c.(backend.ToolEnded)
+		ran = ran || ok && strings.Contains(ended.Content, "hi-from-tool")
+	}
+	if !ran || first.outcome.Usage.InputTokens == 0 {
+		t.Errorf("no tool ran, or nothing was counted: %+v, %+v", first.chunks, first.outcome)
+	}
+	second := send(t.Context(), b, first.state, turn)
+	if second.err != nil || second.state.ID != first.state.ID || !strings.Contains(second.text, "PONG") {
+		t.Errorf("resumed: %v, %q, %+v", second.err, second.text, second.state)
+	}
+	if used := second.outcome.Usage.InputTokens; used == 0 || used >= first.outcome.Usage.InputTokens+second.state.Used.InputTokens {
+		t.Errorf("resumed it used %d tokens after %d", used, first.outcome.Usage.InputTokens)
+	}
+	anew := send(t.Context(), b, backend.State{ID: gone}, turn)
+	if anew.err != nil || anew.state.ID == gone || anew.state.ID == "" {
+		t.Errorf("a session that is gone: %v, %+v", anew.err, anew.state)
+	}
+}
+
+// startModel starts the model that answers by script, and gives its address.
+func startModel(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close() // the model takes the port, which nobody else has asked for
+	cmd := exec.Command("node", "testdata/model.mjs")
+	cmd.Env = append(os.Environ(), "MOCK_PORT="+port)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	url := "http://127.0.0.1:" + port
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		res, err := http.Get(url)
+		if err == nil {
+			_ = res.Body.Close()
+			return url
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the model does not answer: %v", err)
+		}
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
