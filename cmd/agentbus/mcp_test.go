@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"strings"
 	"testing"
@@ -58,7 +57,7 @@ func TestMCPServesTheToolsOfTheHub(t *testing.T) {
 func TestMCPSaysThatThereIsNoHub(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
-	code := run(context.Background(), []string{"mcp", "--url", "http://127.0.0.1:1"}, &console{
+	code := run(t.Context(), []string{"mcp", "--url", "http://127.0.0.1:1"}, &console{
 		in: strings.NewReader(""), out: io.Discard, err: &said, getenv: noEnvironment,
 	})
 	if code != exitFailed || !strings.Contains(said.String(), "nothing answers at http://127.0.0.1:1") {

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -27,7 +24,7 @@ type job struct {
 	log  bus.LogID
 	tool tool.Tool // nil when there is none of that name
 	spec tool.Spec
-	lack error // why there is none; nil = nobody knows that name
+	lack error // why there is none; nil = there is one
 }
 
 // unsafe reports whether j may run only once. Of a tool that cannot be had now nobody knows.
@@ -102,9 +99,6 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 func (e *Executor) refuse(j job) (verdict, bool) {
 	if j.lack != nil {
 		return failed("%s", fault.From(j.lack).Message), true
-	}
-	if j.tool == nil {
-		return failed("there is no tool %.64q; the tools are: %s", j.Tool, strings.Join(slices.Sorted(maps.Keys(e.tools)), ", ")), true
 	}
 	hash, err := command.HashArgs(j.Args)
 	if err != nil {

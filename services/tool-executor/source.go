@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
@@ -103,14 +104,15 @@ type offered struct {
 
 func (o offered) Spec() tool.Spec { return o.spec }
 
-// find returns the tool of that name. An error tells the model why there is none, unless it is ctx's.
+// find returns the tool of that name. An error tells the model why there is none, or it is ctx's.
 func (e *Executor) find(ctx context.Context, name string) (tool.Tool, error) {
 	if t, ok := e.tools[name]; ok {
 		return t, nil
 	}
 	server, _, ok := e.deps.Config.MCPTool(name)
 	if !ok {
-		return nil, nil
+		names := strings.Join(slices.Sorted(maps.Keys(e.tools)), ", ")
+		return nil, fault.New(fault.ToolError, "there is no tool %.64q; the tools are: %s", name, names)
 	}
 	t, err := e.sources[server].Tool(ctx, name)
 	if err != nil {

@@ -110,7 +110,7 @@ func (s *Source) Run(ctx context.Context, found func(context.Context, []tool.Spe
 		}
 		s.options.Log.WarnContext(ctx, "an MCP server is not connected; trying again", "error", err, "in", wait.String())
 		select {
-		case <-time.After(wait/2 + rand.N(wait/2)):
+		case <-time.After(wait/2 + rand.N(wait/2)): //nolint:gosec // jitter is no secret
 		case <-ctx.Done():
 		}
 	}

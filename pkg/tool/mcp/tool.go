@@ -175,7 +175,9 @@ func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
 }
 
 // call runs a call on another connection than not.
-func (s *Source) call(ctx context.Context, not *link, name string, args jsontext.Value, call tool.Call) (*link, *sdk.CallToolResult, error) {
+func (s *Source) call(
+	ctx context.Context, not *link, name string, args jsontext.Value, call tool.Call,
+) (*link, *sdk.CallToolResult, error) {
 	v, err := s.await(ctx, func(v view) bool { return v.link != nil && v.link != not })
 	if err != nil {
 		return nil, nil, err

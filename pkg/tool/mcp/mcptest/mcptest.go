@@ -77,7 +77,7 @@ func New(cancelled func()) *sdk.Server {
 	add("spawn", anything, nil, spawn)
 	add("exit", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		os.Exit(3)
-		return nil, nil
+		return text("not reached"), nil
 	})
 	return s
 }
@@ -87,7 +87,10 @@ func text(s string) *sdk.CallToolResult {
 }
 
 func sum(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	var in struct{ A, B int }
+	var in struct {
+		A int `json:"a"`
+		B int `json:"b"`
+	}
 	if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
 		return nil, err
 	}

@@ -26,8 +26,8 @@ func (d desk) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error) 
 	return hub.Task{TaskID: "task_1", SessionID: "s1", AgentID: a.AgentID, AgentName: "Home PC", Status: spoke.Running}, nil
 }
 
-func (d desk) CheckStatus(_ context.Context, r hub.TaskRef) (hub.Task, error) {
-	return d.GetResult(nil, r)
+func (d desk) CheckStatus(ctx context.Context, r hub.TaskRef) (hub.Task, error) {
+	return d.GetResult(ctx, r)
 }
 
 func (d desk) GetResult(_ context.Context, r hub.TaskRef) (hub.Task, error) {

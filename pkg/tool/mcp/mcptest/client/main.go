@@ -68,13 +68,13 @@ func callAll(ctx context.Context, source *mcp.Source, specs []tool.Spec) error {
 		}
 		result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
 		if fault.CodeOf(err) == fault.ToolError {
-			fmt.Println(spec.Name, "refuses:", err) // an example knows types, and no more of a schema
+			fmt.Fprintln(os.Stderr, spec.Name, "refuses:", err) // an example knows types, and no more of a schema
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("call %s: %w", spec.Name, err)
 		}
-		fmt.Println(spec.Name, "gives", result.Content)
+		fmt.Fprintln(os.Stderr, spec.Name, "gives", result.Content)
 	}
 	return nil
 }
