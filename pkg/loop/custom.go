@@ -15,7 +15,7 @@ func (s *speech) custom(c backend.Custom) error {
 	if err != nil {
 		return err
 	}
-	if len(s.customs) > 0 && s.run.journal.unfit(body) != nil {
+	if len(s.customs) > 0 && !s.run.journal.fits(body) {
 		return nil // it was left out before the dead runner wrote the next one
 	}
 	if len(s.customs) > 0 && s.customs[0].Type == body.Type && bytes.Equal(s.customs[0].Data, body.Data) {
@@ -25,6 +25,9 @@ func (s *speech) custom(c backend.Custom) error {
 	s.customs = nil
 	return s.run.journal.tell(body)
 }
+
+// fits reports whether an event of an application may be told.
+func (j *journal) fits(body event.Custom) bool { return j.unfit(body) == nil }
 
 // unfit says what is wrong with an event of an application, nil when nothing is.
 func (j *journal) unfit(body event.Custom) error {
@@ -60,7 +63,7 @@ func (j *journal) customs(callID string, events []event.Custom) error {
 		}
 		body.ToolCallID = callID
 		if written > 0 { // what was left out before it has been told then
-			if j.unfit(body) == nil {
+			if j.fits(body) {
 				written--
 			}
 			continue

@@ -21,7 +21,8 @@ func FinalAnswer() tool.Spec {
 		Schema: jsontext.Value(`{"type":"object","properties":{` +
 			`"title":{"type":"string","maxLength":200},` +
 			`"format":{"type":"string","enum":["markdown","text","html"],"description":"How the content is written."},` +
-			`"kind":{"type":"string","enum":["answer","research"],"description":"\"research\" when it sums up what you found in many sources."},` +
+			`"kind":{"type":"string","enum":["answer","research"],` +
+			`"description":"\"research\" when it sums up what you found in many sources."},` +
 			`"content":{"type":"string","minLength":1}},` +
 			`"required":["content"],"additionalProperties":false}`),
 		Effect:   tool.EffectNone,
