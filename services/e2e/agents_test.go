@@ -251,3 +251,51 @@ func TestAgentsThatWaitLeaveTheirPlaces(t *testing.T) {
 		}
 	}
 }
+
+// teamOfLab is agents of which one calls the other, in a stack whose processes are killed.
+const teamOfLab = `
+agents:
+  demo: {backend: scripted, tools: [echo], agents: [helper]}
+  helper: {backend: scripted, tools: [echo]}
+`
+
+// TestAKilledProcessWhileAnAgentWaitsForAnother kills whoever works for the agent that was called: the call comes to its end all
+// the same, and what happens shows once.
+func TestAKilledProcessWhileAnAgentWaitsForAnother(t *testing.T) {
+	l := newLab(t, setup{
+		counts: map[string]int{"agent-runner": 2, "tool-executor": 2}, database: database(t), agents: teamOfLab,
+	})
+	for _, service := range []string{"tool-executor", "agent-runner"} {
+		t.Run(service, func(t *testing.T) {
+			works, waits := l.alone(t, service)
+			body := prompt(ask("helper", "/say deep", `/tool echo {"text":"one two three four five","delay":"3s"}`, "/say down"), "/say end")
+			w := l.read(t.Context(), t, http.MethodPost, l.URL+"/v1/agents/demo/stream?include=extended", body)
+			eventually(t, time.Minute, func() error {
+				if tr := w.seen(); !strings.Contains(strings.Join(tr.Lines, ""), `"name":"echo"`) {
+					return fmt.Errorf("the agent that was called does not run its tool: %s", tr.shape())
+				}
+				return nil
+			})
+			start(t, waits)
+			works.Kill()
+			tr := w.end(t, 2*time.Minute)
+			d := tr.done(t)
+			if got := tr.results()["agent__helper"]; got.Status != event.ToolSuccess || !strings.Contains(answerText(d), "end") {
+				t.Errorf("got %+v, %q", got, answerText(d))
+			}
+			for requestID, events := range inner(t, tr.Events) {
+				seen := map[event.Cursor]bool{}
+				for _, e := range events {
+					if seen[e.ID] {
+						t.Errorf("event %s of request %s shows twice", e.ID, requestID)
+					}
+					seen[e.ID] = true
+				}
+				if last := events[len(events)-1]; last.Body.Name() != event.NameDone {
+					t.Errorf("request %s shows up to %s, want done", requestID, last.Body.Name())
+				}
+			}
+			start(t, works)
+		})
+	}
+}
