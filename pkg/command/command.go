@@ -9,8 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Accepted is a request as the gateway took it, or the tool-executor where an agent calls another, written once on agentbus.accept.<tenant>.<requestId> before anything
-// runs. With an idempotency key the requestId derives from the key, so this record is also the key's memory.
+// Accepted is a request as the gateway took it, or the tool-executor where an agent calls another, written once on
+// agentbus.accept.<tenant>.<requestId> before anything runs. With an idempotency key the requestId derives from the key,
+// so this record is also the key's memory.
 type Accepted struct {
 	Tenant    string             `json:"tenant"`
 	RequestID string             `json:"requestId"`

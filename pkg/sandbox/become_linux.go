@@ -50,8 +50,11 @@ func become(o order) error {
 		return err
 	}
 	if o.Probe {
-		fmt.Print(ready)
-		os.Exit(0)
+		_, err := os.Stdout.WriteString(ready)
+		if err == nil {
+			os.Exit(0)
+		}
+		return fmt.Errorf("answer: %w", err)
 	}
 	if err := limit(o); err != nil {
 		return err
@@ -166,11 +169,14 @@ func newRoot(trees []tree, p Policy) error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
+// open lets a program of any user look into the folders of its root.
+const open = 0o755
+
 func mountPoint(path string, folder bool) error {
 	if folder {
-		return os.MkdirAll(path, 0o755)
+		return os.MkdirAll(path, open)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), open); err != nil {
 		return err
 	}
 	file, err := os.Create(path)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -95,7 +96,7 @@ func (o order) command(ctx context.Context, argv, environ []string) (*exec.Cmd, 
 		return nil, fmt.Errorf("order a sandbox: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args, cmd.Env = argv, append(environ, variable+"="+string(text))
+	cmd.Args, cmd.Env = argv, slices.Concat(environ, []string{variable + "=" + string(text)})
 	cmd.WaitDelay = closing
 	attach(cmd, o.Policy)
 	return cmd, nil

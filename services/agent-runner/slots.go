@@ -52,7 +52,7 @@ func (s *slots) fill(ctx context.Context, take func(context.Context)) {
 			takers.Go(func() {
 				open, cancel := context.WithCancel(ctx)
 				defer cancel()
-				defer context.AfterFunc(wanted, cancel)() //nolint:contextcheck // wanted says when, and no more
+				defer context.AfterFunc(wanted, cancel)()
 				take(open)
 			})
 		case <-ctx.Done():

@@ -182,7 +182,9 @@ func answered(name string, b event.Done) loop.Output {
 	if b.FinishReason != event.FinishStop {
 		text = strings.TrimSpace(fmt.Sprintf("%s\n[agent %s stopped before it was done: %s]", text, name, b.FinishReason))
 	}
-	return loop.Output{Status: event.ToolSuccess, Content: text, Summary: fmt.Sprintf("%s answered in %d characters", name, len([]rune(text)))}
+	return loop.Output{
+		Status: event.ToolSuccess, Content: text, Summary: fmt.Sprintf("%s answered in %d characters", name, len([]rune(text))),
+	}
 }
 
 // ask is an action of an agent as it shows where the agent was called. Of several the first comes first: the agent

@@ -32,13 +32,16 @@ func (e *Executor) approval(ctx context.Context, j job) (tool.Approval, error) {
 		return set, nil
 	}
 	a, err := e.deps.Bus.Accepted(ctx, j.log)
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		return "", err
-	}
-	if err != nil || a.AgentID != j.AgentID {
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
 		return j.spec.Approval, nil
+	case err != nil:
+		return "", err
+	case a.AgentID != j.AgentID:
+		return j.spec.Approval, nil
+	default:
+		return set, nil
 	}
-	return set, nil
 }
 
 // begun reports whether j is a call of an agent that works already: then it was allowed, or never had to be.

@@ -37,7 +37,8 @@ func (w workspace) edit() tool.Tool {
 		All  bool   `json:"all,omitzero"`
 	}
 	return define(w, tool.Spec{
-		Name: "edit_file", Description: "Replaces a piece of a file in the workspace. The piece must stand there exactly, and once unless all is true.",
+		Name: "edit_file", Description: "Replaces a piece of a file in the workspace. " +
+			"The piece must stand there exactly, and once unless all is true.",
 		Effect: tool.EffectUnsafe, Approval: tool.ApprovalAlways,
 	}, `{"type":"object","properties":{
 		"path":{"type":"string","minLength":1,"maxLength":1024,"description":"Relative to the workspace, such as notes/today.md."},

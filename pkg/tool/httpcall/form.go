@@ -177,7 +177,7 @@ func (f form) url(args template.Args) (string, error) {
 // content is the body, nil when the method has none.
 func (f form) content(args template.Args) (io.Reader, error) {
 	if f.method == http.MethodGet || f.method == http.MethodDelete && f.body == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // a request without a body
 	}
 	var value any = args
 	if f.body != nil {
