@@ -33,7 +33,7 @@ func start(o Options) (*child, error) {
 	c := &child{said: new(lastWords), ended: make(chan struct{})}
 	c.end = sync.OnceFunc(func() { close(c.ended) })
 	c.leaving = sync.OnceValue(c.leave)
-	c.command = exec.Command(o.Command, o.Args...) //nolint:gosec // the operator names it; it outlives every context: Close ends it
+	c.command = exec.Command(o.Command, o.Args...) //nolint:gosec,noctx // the operator names it; Close ends it, no context
 	c.command.Dir, c.command.Env = o.Dir, o.Env
 	c.command.Stderr = c.said
 	c.command.WaitDelay = leaveTime
