@@ -88,7 +88,8 @@ func (c checker) program(path string, a Agent) {
 		c.report(join(path, "workspace"), "%q is no absolute path; write one such as /srv/project", a.Workspace)
 	}
 	if len(a.Tools)+len(a.Agents)+len(a.ClientTools) > 0 || a.AskUser || a.Planning || a.FinalAnswer {
-		c.report(path, "%s runs tools of its own and takes no others; remove tools, agents, clientTools, askUser, planning and finalAnswer", a.Backend)
+		c.report(path, "%s runs tools of its own and takes no others; remove tools, agents, clientTools, askUser, planning and finalAnswer",
+			a.Backend)
 	}
 	if member := a.CLI.ofAnyProgram(); member != "" && a.Backend != BackendCLI {
 		c.report(join(cli, member), "is known of %s; remove it, or write backend: cli", a.Backend)

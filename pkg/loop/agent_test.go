@@ -262,7 +262,7 @@ func TestLongThingsOfAnAgentAreCut(t *testing.T) {
 			backend.ToolEnded{ID: "t", Content: strings.Repeat("long ", maxOutputBytes)},
 		})
 		last[event.Done](t, th.say("do it"))
-		for _, line := range strings.Split(lines(th.log.events), "\n") {
+		for line := range strings.SplitSeq(lines(th.log.events), "\n") {
 			if len(line) > 2*maxOutputBytes {
 				t.Errorf("an event has %d bytes: %.100s", len(line), line)
 			}

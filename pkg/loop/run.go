@@ -50,7 +50,7 @@ func Run(ctx context.Context, request Request) error {
 	finish, err := r.turns(ctx)
 	err = r.end(ctx, finish, err)
 	cancel()
-	r.await()
+	r.await(ctx)
 	return err
 }
 
@@ -317,23 +317,23 @@ func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (b
 }
 
 // stop ends the session.
-func (r *run) stop() {
+func (r *run) stop(ctx context.Context) {
 	if r.session == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leave)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leave)
 	defer cancel()
 	if err := r.session.Stop(ctx); err != nil {
-		r.Logger.Warn("the session of an agent did not end well", "agent", r.Agent.Name, "error", err)
+		r.Logger.WarnContext(ctx, "the session of an agent did not end well", "agent", r.Agent.Name, "error", err)
 	}
 }
 
 // await waits for goroutines that outlived the request because they ignored its end.
-func (r *run) await() {
+func (r *run) await(ctx context.Context) {
 	gone := make(chan struct{})
 	go func() {
 		r.stragglers.Wait()
-		r.stop()
+		r.stop(ctx)
 		close(gone)
 	}()
 	select {

@@ -165,7 +165,8 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	t := s.newTurn(turn, emit)
 	outcome, err := t.run(ctx)
 	if err != nil && t.gone && ctx.Err() == nil {
-		if err := emit(backend.Warning(s.backend.program.name + " does not know its session any more; it is told the conversation anew")); err != nil {
+		lost := s.backend.program.name + " does not know its session any more; it is told the conversation anew"
+		if err := emit(backend.Warning(lost)); err != nil {
 			return outcome, err
 		}
 		s.state = backend.State{}

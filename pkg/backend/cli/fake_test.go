@@ -53,7 +53,7 @@ func verbs() map[string]func(string) int {
 		"endless": func(string) int { return endless() },
 		"flood":   func(string) int { return flood() },
 		"say": func(text string) int {
-			fmt.Println(text)
+			fmt.Fprintln(os.Stdout, text)
 			return 0
 		},
 		"deaf": func(string) int { // to SIGTERM
@@ -67,7 +67,7 @@ func verbs() map[string]func(string) int {
 		},
 		"stall": func(string) int {
 			for {
-				fmt.Println(`{"type":"error","message":"Reconnecting... waiting for network"}`)
+				fmt.Fprintln(os.Stdout, `{"type":"error","message":"Reconnecting... waiting for network"}`)
 				time.Sleep(5 * time.Millisecond)
 			}
 		},
@@ -77,7 +77,7 @@ func verbs() map[string]func(string) int {
 		},
 		"orphan": func(string) int { // leaves a child behind that holds its output
 			child()
-			fmt.Println("done")
+			fmt.Fprintln(os.Stdout, "done")
 			return 0
 		},
 	}
@@ -115,8 +115,8 @@ func remembers() int {
 		}
 	}
 	leave(known, name)
-	fmt.Printf(`{"type":"system","subtype":"init","session_id":"%s","model":"m1"}`+"\n", name)
-	fmt.Printf(`{"type":"result","subtype":"success","result":"hello","session_id":"%s","total_cost_usd":0.25,`+
+	fmt.Fprintf(os.Stdout, `{"type":"system","subtype":"init","session_id":"%s","model":"m1"}`+"\n", name)
+	fmt.Fprintf(os.Stdout, `{"type":"result","subtype":"success","result":"hello","session_id":"%s","total_cost_usd":0.25,`+
 		`"modelUsage":{"m1":{"inputTokens":3,"outputTokens":2}}}`+"\n", name)
 	return 0
 }
@@ -124,7 +124,7 @@ func remembers() int {
 // endless says something in the format of each program, of which each decoder knows one.
 func endless() int {
 	for n := 0; ; n++ {
-		_, err := fmt.Printf(`{"type":"assistant","message":{"id":"m%[1]d","content":[{"type":"text","text":"more "}]}}
+		_, err := fmt.Fprintf(os.Stdout, `{"type":"assistant","message":{"id":"m%[1]d","content":[{"type":"text","text":"more "}]}}
 {"type":"item.completed","item":{"id":"i%[1]d","type":"agent_message","text":"more"}}
 {"type":"text","part":{"id":"p%[1]d","text":"more"}}
 `, n)

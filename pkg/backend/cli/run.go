@@ -44,7 +44,7 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 		path: s.path, args: r.args, dir: s.dir, env: environment(s.backend.program, o), stdin: r.stdin, quiet: r.quiet,
 	}.run(ctx, r.read)
 	if err == nil && r.failed == nil {
-		_, err = r.take(r.decoder.Close())
+		err = r.take(r.decoder.Close())
 	}
 	report := r.decoder.Report()
 	outcome := backend.Outcome{
@@ -68,11 +68,11 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 
 // read takes what the program has printed, and reports whether it got on.
 func (r *run) read(p []byte) (bool, error) {
-	gotOn, err := r.take(r.decoder.Write(p))
-	return gotOn && r.decoder.Report().Stalled == "", err
+	err := r.take(r.decoder.Write(p))
+	return r.decoder.Report().Stalled == "", err
 }
 
-func (r *run) take(chunks []backend.Chunk, err error) (bool, error) {
+func (r *run) take(chunks []backend.Chunk, err error) error {
 	if id := r.decoder.Report().SessionID; id != "" && id != r.session.state.ID && !r.decoder.Report().Missing {
 		r.session.state.ID = id
 	}
@@ -82,21 +82,21 @@ func (r *run) take(chunks []backend.Chunk, err error) (bool, error) {
 		}
 		if r.spoke { // before that, the program may still say that it does not know the session
 			if err := r.tell(); err != nil {
-				return true, err
+				return err
 			}
 		}
 		if r.failed = r.emit(c); r.failed != nil {
-			return true, r.failed
+			return r.failed
 		}
 		if _, ok := c.(backend.Step); !ok {
 			continue
 		}
 		r.steps++
 		if !r.session.backend.program.limits && r.limits.Turns > 0 && r.steps >= r.limits.Turns {
-			return true, errTurns
+			return errTurns
 		}
 	}
-	return true, err
+	return err
 }
 
 // tell emits the session's state when it has changed.
