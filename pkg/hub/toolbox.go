@@ -115,7 +115,8 @@ func decodeRef(who Caller, args jsontext.Value) (TaskRef, error) {
 		return TaskRef{}, err
 	}
 	if in.AgentID == "" || in.TaskID == "" {
-		return TaskRef{}, fault.New(fault.InvalidMessageFormat, "agent_id and task_id are needed: list_agents tells the agents, assign_task gave the task's id")
+		return TaskRef{}, fault.New(fault.InvalidMessageFormat,
+			"agent_id and task_id are needed: list_agents tells the agents, assign_task gave the task's id")
 	}
 	return TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}, nil
 }

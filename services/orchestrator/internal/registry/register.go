@@ -137,13 +137,16 @@ func (r *Registry) candidate(ctx context.Context, tenant string, c Candidate) (s
 		a.Capabilities = []string{}
 	}
 	if !id.Valid(a.ID) {
-		return store.Agent{}, fault.New(fault.InvalidMessageFormat, "id %.80q must have 1 to %d letters, digits, _ and -", a.ID, id.MaxLength)
+		return store.Agent{}, fault.New(fault.InvalidMessageFormat,
+			"id %.80q must have 1 to %d letters, digits, _ and -", a.ID, id.MaxLength)
 	}
 	if r.Reserved(a.ID) {
-		return store.Agent{}, fault.New(fault.InvalidMessageFormat, "an agent of the configuration is named %q; give the remote one another id", a.ID)
+		return store.Agent{}, fault.New(fault.InvalidMessageFormat,
+			"an agent of the configuration is named %q; give the remote one another id", a.ID)
 	}
 	if len(a.Name) > maxText || !fit(a.Capabilities) {
-		return store.Agent{}, fault.New(fault.InvalidMessageFormat, "what the agent says of itself is too long: at most %d characters a text, and %d capabilities", maxText, maxCapabilities)
+		return store.Agent{}, fault.New(fault.InvalidMessageFormat,
+			"what the agent says of itself is too long: at most %d characters a text, and %d capabilities", maxText, maxCapabilities)
 	}
 	a.SealedKey = r.Vault.Seal(a.ID, c.APIKey)
 	return a, nil
@@ -169,7 +172,8 @@ func (r *Registry) meet(ctx context.Context, address, key string) (spoke.Info, e
 // strange says in words for the one who registers why an agent did not answer well.
 func strange(address string, err error) error {
 	if denied, ok := errors.AsType[*egress.DeniedError](err); ok {
-		return fault.Wrap(err, fault.InvalidMessageFormat, "the agent's URL must not be reached: %s; hub.allow and hub.plainHTTP in the configuration open private networks", denied.Reason)
+		return fault.Wrap(err, fault.InvalidMessageFormat,
+			"the agent's URL must not be reached: %s; hub.allow and hub.plainHTTP in the configuration open private networks", denied.Reason)
 	}
 	refusal, refused := errors.AsType[*spoke.Refusal](err)
 	switch {
@@ -178,7 +182,8 @@ func strange(address string, err error) error {
 	case refused:
 		return fault.Wrap(err, fault.InvalidMessageFormat, "the agent answered %d to /agent/health: %s", refusal.HTTP, refusal.Message)
 	default:
-		return fault.Wrap(err, fault.InvalidMessageFormat, "no agent answers at %s; check the URL, and that the agent server runs and can be reached from here", address)
+		return fault.Wrap(err, fault.InvalidMessageFormat,
+			"no agent answers at %s; check the URL, and that the agent server runs and can be reached from here", address)
 	}
 }
 

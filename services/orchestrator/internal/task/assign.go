@@ -110,7 +110,8 @@ func check(a hub.Assignment) error {
 	case strings.TrimSpace(a.Task) == "":
 		return fault.New(fault.InvalidMessageFormat, "task is empty; say what the agent should do")
 	case len(a.Task) > maxTask || len(a.SystemPrompt) > maxTask:
-		return fault.New(fault.InvalidMessageFormat, "task is longer than %d bytes; put what is long into files that the agent can read", maxTask)
+		return fault.New(fault.InvalidMessageFormat,
+			"task is longer than %d bytes; put what is long into files that the agent can read", maxTask)
 	case len(a.Cwd) > maxText || len(a.ResumeSession) > maxText || len(a.Key) > maxText:
 		return fault.New(fault.InvalidMessageFormat, "cwd and resume_session have at most %d characters", maxText)
 	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:

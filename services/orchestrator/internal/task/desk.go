@@ -322,7 +322,8 @@ func (d *Desk) offline(ctx context.Context, a store.Agent, cause error) error {
 	if err := d.registry.Lost(ctx, a); err != nil {
 		return err
 	}
-	return fault.Wrap(cause, fault.Unavailable, "agent %s is offline: it does not answer at %s; try again when list_agents shows it online", a.ID, a.URL)
+	return fault.Wrap(cause, fault.Unavailable,
+		"agent %s is offline: it does not answer at %s; try again when list_agents shows it online", a.ID, a.URL)
 }
 
 func told(t store.Task, online bool) hub.Task {

@@ -34,7 +34,7 @@ type watch struct {
 
 func newWatch(d *Desk, t store.Task) *watch {
 	w := &watch{desk: d, task: t, looks: make(chan struct{}, 1)}
-	w.progress.init(t)
+	w.init(t)
 	return w
 }
 
@@ -115,8 +115,7 @@ func (w *watch) stream(ctx context.Context, client *spoke.Client, agent store.Ag
 			return err
 		}
 	}
-	now, err := client.Status(ctx, w.task.TaskID)
-	if err != nil {
+	if _, err := client.Status(ctx, w.task.TaskID); err != nil {
 		return err
 	}
 	if err := w.returned(ctx, agent); err != nil {
@@ -131,7 +130,8 @@ func (w *watch) stream(ctx context.Context, client *spoke.Client, agent store.Ag
 			return err
 		}
 	}
-	if now, err = client.Status(ctx, w.task.TaskID); err != nil {
+	now, err := client.Status(ctx, w.task.TaskID)
+	if err != nil {
 		return err
 	}
 	if !now.Status.Finished() {
@@ -155,7 +155,7 @@ func (w *watch) adopt(ctx context.Context, client *spoke.Client) error {
 
 // take takes up one event.
 func (w *watch) take(ctx context.Context, client *spoke.Client, agent store.Agent, body spoke.Body) error {
-	if activity := w.progress.tell(body); activity != "" {
+	if activity := w.tell(body); activity != "" {
 		w.task.Activity = activity
 	}
 	p, ok := body.(spoke.Progress)
@@ -202,7 +202,7 @@ func (w *watch) away(ctx context.Context, agent store.Agent, cause error) (ended
 	if err := w.put(ctx, t); err != nil {
 		return false, err
 	}
-	w.progress.say(t.Notice)
+	w.say(t.Notice)
 	return false, cause
 }
 
@@ -217,7 +217,7 @@ func (w *watch) returned(ctx context.Context, agent store.Agent) error {
 	}
 	t := w.task
 	t.Notice = ""
-	w.progress.say(fmt.Sprintf("Agent [%s] is back.", t.AgentID))
+	w.say(fmt.Sprintf("Agent [%s] is back.", t.AgentID))
 	return w.put(ctx, t)
 }
 
@@ -247,6 +247,6 @@ func (w *watch) put(ctx context.Context, t store.Task) error {
 		return err
 	}
 	w.task = t
-	w.progress.stands(told(t, !w.lost))
+	w.stands(told(t, !w.lost))
 	return nil
 }
