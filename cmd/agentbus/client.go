@@ -110,18 +110,6 @@ func userText(words []string) event.InputMessage {
 	return event.UserText(strings.ToValidUTF8(strings.Join(words, " "), "\ufffd"))
 }
 
-type agentsCommand struct{}
-
-func (cmd *agentsCommand) Run(ctx context.Context, g globals, c *console) error {
-	agents, err := g.client().Agents(ctx)
-	if err != nil {
-		return err
-	}
-	return list(g, c, agents, "NAME\tBACKEND\tMODEL\tTOOLS\tDESCRIPTION", func(a client.Agent) []string {
-		return []string{a.Name, a.Backend, a.Model, strings.Join(a.Tools, " "), a.Description}
-	})
-}
-
 type threadsCommand struct {
 	Thread string `arg:"" optional:"" help:"Show the messages of this thread."`
 	Limit  int    `default:"50" help:"How many."`

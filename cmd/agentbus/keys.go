@@ -43,7 +43,7 @@ func (cmd *keysCommand) connect(ctx context.Context) (*bus.Bus, error) {
 type keysCreateCommand struct {
 	Subject string        `arg:"" help:"Who the key is for: threads belong to their subject."`
 	Tenant  string        `default:"default" help:"Tenant that the subject belongs to."`
-	Scope   []string      `help:"What the key may do: read, run; without it, everything."`
+	Scope   []string      `help:"What the key may do: read, run, agents; without it, everything."`
 	TTL     time.Duration `name:"ttl" help:"How long the key is good for; without it, until it is revoked."`
 }
 

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/client"
+	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/go-json-experiment/json"
+)
+
+// agentsCommand lists agents, and keeps the hub's registry of remote ones (S3, Registration Flow).
+type agentsCommand struct {
+	Hub string `env:"AGENTBUS_HUB" help:"Address of the orchestrator; without it, that of the gateway, as agentbus dev has it."`
+
+	List   agentsListCommand   `cmd:"" default:"1" help:"List the agents."`
+	Remote agentsRemoteCommand `cmd:"" help:"List the remote agents, with what they do and have cost."`
+	Add    agentsAddCommand    `cmd:"" help:"Register an agent server."`
+	Remove agentsRemoveCommand `cmd:"" help:"Forget a remote agent."`
+	Rotate agentsRotateCommand `cmd:"" help:"Replace the key of a remote agent, without a refused request."`
+	Token  agentsTokenCommand  `cmd:"" help:"Make a set-up token: an agent server that has it registers itself, once, within 30 minutes."`
+}
+
+type agentsListCommand struct{}
+
+func (cmd *agentsListCommand) Run(ctx context.Context, g globals, c *console) error {
+	agents, err := g.client().Agents(ctx)
+	if err != nil {
+		return err
+	}
+	return list(g, c, agents, "NAME\tBACKEND\tMODEL\tTOOLS\tDESCRIPTION", func(a client.Agent) []string {
+		return []string{a.Name, a.Backend, a.Model, strings.Join(a.Tools, " "), a.Description}
+	})
+}
+
+type agentsRemoteCommand struct{}
+
+func (cmd *agentsRemoteCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
+	var all hub.AgentList
+	if err := group.ask(ctx, g, http.MethodGet, "/api/agents?live=true", nil, &all); err != nil {
+		return err
+	}
+	return list(g, c, all.Agents, "ID\tNAME\tSTATE\tCOST\tLAST SEEN\tCAPABILITIES\tURL", func(a hub.Agent) []string {
+		state := "offline"
+		if a.IsOnline {
+			state = cmp.Or(a.Status, "online")
+		}
+		return []string{
+			a.ID, a.Name, state, fmt.Sprintf("$%.2f", a.CostUSD), a.LastHeartbeat.Local().Format(time.DateTime),
+			strings.Join(a.Capabilities, " "), a.URL,
+		}
+	})
+}
+
+type agentsAddCommand struct {
+	URL          string   `arg:"" help:"Address of the agent server, such as https://vm-1.example.com:4001."`
+	AgentKey     string   `required:"" env:"AGENT_KEY" help:"One of its AGENT_KEYS."`
+	ID           string   `help:"Its id; without it, the one that it has itself."`
+	Name         string   `help:"Its name; without it, the one that it has itself."`
+	Capabilities []string `help:"What it can do; without it, what it says itself."`
+	Cwd          string   `help:"Folder that its tasks work in when they do not say."`
+	Model        string   `help:"Model of its tasks; without it, its own."`
+	Budget       float64  `help:"What its tasks may cost in US dollars; without it, what the hub's configuration says."`
+}
+
+func (cmd *agentsAddCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
+	var saved hub.Agent
+	err := group.ask(ctx, g, http.MethodPost, "/api/agents", map[string]any{
+		"url": cmd.URL, "apiKey": cmd.AgentKey, "id": cmd.ID, "name": cmd.Name, "capabilities": cmd.Capabilities,
+		"defaultCwd": cmd.Cwd, "defaultModel": cmd.Model, "budgetUsd": cmd.Budget,
+	}, &saved)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, saved)
+	}
+	_, err = fmt.Fprintf(c.out, "%s (%s) is registered, and online\n", saved.ID, saved.Name)
+	return err
+}
+
+type agentsRemoveCommand struct {
+	Agent string `arg:"" help:"Id of the agent."`
+}
+
+func (cmd *agentsRemoveCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
+	if err := group.ask(ctx, g, http.MethodDelete, "/api/agents/"+url.PathEscape(cmd.Agent), nil, nil); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(c.out, "removed", cmd.Agent)
+	return err
+}
+
+type agentsRotateCommand struct {
+	Agent  string `arg:"" help:"Id of the agent."`
+	NewKey string `env:"AGENT_KEY" help:"The new key, one of its AGENT_KEYS; without it, the hub makes one and gives it to the agent."`
+}
+
+func (cmd *agentsRotateCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
+	var rotated struct {
+		ID               string    `json:"id"`
+		OldKeyValidUntil time.Time `json:"oldKeyValidUntil"`
+	}
+	body := map[string]string{"apiKey": cmd.NewKey}
+	if err := group.ask(ctx, g, http.MethodPost, "/api/agents/"+url.PathEscape(cmd.Agent)+"/key", body, &rotated); err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, rotated)
+	}
+	_, err := fmt.Fprintf(c.out, "%s has a new key; the old one is good until %s\n", rotated.ID, rotated.OldKeyValidUntil.Local().Format(time.DateTime))
+	return err
+}
+
+type agentsTokenCommand struct{}
+
+func (cmd *agentsTokenCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
+	var made struct {
+		Token     string    `json:"token"`
+		ExpiresAt time.Time `json:"expiresAt"`
+	}
+	if err := group.ask(ctx, g, http.MethodPost, "/api/agents/tokens", nil, &made); err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, made)
+	}
+	_, _ = fmt.Fprintf(c.err, "good for one agent until %s; start its server with HUB_URL=%s and HUB_TOKEN set to this:\n",
+		made.ExpiresAt.Local().Format(time.TimeOnly), group.address(g))
+	_, err := fmt.Fprintln(c.out, made.Token)
+	return err
+}
+
+func (cmd *agentsCommand) address(g globals) string {
+	return strings.TrimRight(cmp.Or(cmd.Hub, g.URL), "/")
+}
+
+// hubWait is how long a person waits for the hub, which asks the agent meanwhile.
+const hubWait = time.Minute
+
+// ask calls the hub. A nil answer is not read.
+func (cmd *agentsCommand) ask(ctx context.Context, g globals, method, path string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, cmd.address(g)+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("address of the hub: %w", err)
+	}
+	if g.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+g.Key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("no hub answers: %w; --hub or AGENTBUS_HUB says where it is", err)
+	}
+	defer response.Body.Close()
+	if text, err = io.ReadAll(io.LimitReader(response.Body, 16<<20)); err != nil {
+		return fmt.Errorf("read the hub's answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return refusal(response.Status, text)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("the answer is not a hub's: %w; --hub or AGENTBUS_HUB says where the orchestrator is", err)
+	}
+	return nil
+}
+
+// refusal is what the hub says, in its own words.
+func refusal(status string, text []byte) error {
+	var r spoke.Refusal
+	if json.Unmarshal(text, &r) != nil || r.Message == "" {
+		return fmt.Errorf("the hub answers %s; --hub or AGENTBUS_HUB says where the orchestrator is", status)
+	}
+	return errors.New(r.Message)
+}
