@@ -185,6 +185,10 @@ func (c checker) gateway(g Gateway) {
 	if name := g.Sessions.Agent; name != "" && !id.Valid(name) {
 		c.report("gateway.sessions.agent", "%q cannot be the name of an agent", name)
 	}
+	if at, err := url.Parse(g.Sessions.Share.Provider); g.Sessions.Share.Provider != "" &&
+		(err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http") {
+		c.report("gateway.sessions.share.provider", "%q is no URL; write one such as https://share.example.com/upload", g.Sessions.Share.Provider)
+	}
 	for tenant := range g.Sessions.Workspaces {
 		if !id.Valid(tenant) {
 			c.report(join("gateway.sessions.workspaces", tenant), "no tenant can have this name: one is ^[A-Za-z0-9_-]{1,64}$")

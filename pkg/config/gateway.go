@@ -23,7 +23,14 @@ type Sessions struct {
 	MaxBody   int64  `yaml:"maxBody"`   // bytes of a query, which may bring images; default: gateway.maxBody
 	// Workspaces are the folders, by tenant, that the tenant's people pick files from, by name; none = there is nothing to pick.
 	Workspaces map[string]string `yaml:"workspaces"`
+	Share      Share             `yaml:"share"`
 	UI         string            `yaml:"ui"` // Tarko's user interface, an HTML file or the folder of one, served under /; none = no page
+}
+
+// Share says who takes the pages of sessions that people share.
+type Share struct {
+	Provider string   `yaml:"provider"` // URL that a page is posted to, and that answers with the page's; none = pages are downloaded
+	Allow    []string `yaml:"allow"`    // hosts, addresses or CIDRs that it may be at though they are not public
 }
 
 func (s Sessions) isZero() bool { return reflect.ValueOf(s).IsZero() }

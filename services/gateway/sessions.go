@@ -43,9 +43,13 @@ func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Lo
 	if err != nil {
 		return nil, fmt.Errorf("gateway.sessions.ui: %w", err)
 	}
+	provider, err := sessions.NewProvider(d.Config.Gateway.Sessions.Share)
+	if err != nil {
+		return nil, fmt.Errorf("gateway.sessions.share: %w", err)
+	}
 	s, err := sessions.New(sessions.Deps{
 		Bus: d.Bus, History: d.History, Guard: guard, Desk: desk, Logs: logs, Speech: speech(), Workspaces: folders,
-		Page: page, Config: d.Config, Build: build(),
+		Provider: provider, Page: page, Config: d.Config, Build: build(),
 	})
 	if err != nil {
 		return nil, err

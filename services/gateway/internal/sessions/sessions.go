@@ -29,6 +29,7 @@ type Deps struct {
 	Logs       *stream.Logs
 	Speech     Speech
 	Workspaces map[string]*workspace.Workspace // by tenant
+	Provider   *Provider                       // that shows pages; nil = there is none
 	Page       *frontend.Page                  // that shares are shown with; nil = a plain one
 	Config     config.Config
 	Build      Build

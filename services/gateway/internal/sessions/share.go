@@ -25,19 +25,24 @@ type shareConfig struct {
 	ShareProvider    string `json:"shareProvider"`
 }
 
-// getShareConfig says that sessions are shared as a page: nothing is sent to anybody else.
+// getShareConfig says whether pages of sessions can be handed to somebody who shows them.
 func (s *Sessions) getShareConfig(c *api.Call) error {
-	return c.Reply(http.StatusOK, shareConfig{})
+	if s.Provider == nil {
+		return c.Reply(http.StatusOK, shareConfig{})
+	}
+	return c.Reply(http.StatusOK, shareConfig{true, s.Provider.address})
 }
 
 // shared is the answer of postShare.
 type shared struct {
 	Success   bool   `json:"success"`
 	SessionID string `json:"sessionId"`
-	HTML      string `json:"html"`
+	HTML      string `json:"html,omitempty"`
+	URL       string `json:"url,omitempty"` // of the page, where a provider shows it
 }
 
-// postShare makes a page of a session that needs no server: what was said and done, and the events as data.
+// postShare makes a page of a session that needs no server: what was said and done, and the events as data. With upload it
+// is handed to the provider.
 func (s *Sessions) postShare(c *api.Call) error {
 	var in struct {
 		SessionID string `json:"sessionId"`
@@ -50,7 +55,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	if in.Upload {
+	if in.Upload && s.Provider == nil {
 		return invalid("No share provider is configured; share without upload, and send the page yourself")
 	}
 	noted, err := s.noted(c.Context(), found)
@@ -64,11 +69,30 @@ func (s *Sessions) postShare(c *api.Call) error {
 	if events.HasMore {
 		return fault.New(fault.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
-	html, err := s.render(s.info(c, noted), events.Events)
+	about := s.info(c, noted)
+	html, err := s.render(about, events.Events)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, shared{true, noted.ThreadID, html})
+	if !in.Upload {
+		return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, HTML: html})
+	}
+	at, err := s.Provider.upload(c.Context(), about, asked(events.Events), html)
+	if err != nil {
+		return fault.Wrap(err, fault.Unavailable, "The share provider has not taken the page; try again, or share without upload")
+	}
+	return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, URL: at})
+}
+
+// asked is what a session's user said first.
+func asked(events []jsontext.Value) string {
+	for _, one := range events {
+		var t told
+		if err := json.Unmarshal(one, &t); err == nil && t.Type == tarko.TypeUserMessage {
+			return t.Text()
+		}
+	}
+	return ""
 }
 
 // told is what the page shows of an event.
