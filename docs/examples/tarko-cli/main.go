@@ -2,6 +2,8 @@
 // events as they come. With `agentbus dev` running:
 //
 //	go run ./docs/examples/tarko-cli "How old is the universe?"
+//
+// With -watch it shows what others do in a session, from its beginning on.
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"strings"
@@ -24,30 +27,38 @@ func main() {
 	url := flag.String("url", "http://127.0.0.1:8080", "address of the gateway")
 	key := flag.String("key", os.Getenv("AGENTBUS_KEY"), "API key, where the gateway asks for one")
 	agent := flag.String("agent", "demo", "name of the agent")
+	watched := flag.String("watch", "", "id of a session to watch, instead of a query")
 	flag.Parse()
-	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: tarko-cli [flags] QUERY")
+	if (flag.NArg() == 0) == (*watched == "") {
+		fmt.Fprintln(os.Stderr, "usage: tarko-cli [flags] QUERY, or tarko-cli [flags] -watch SESSION")
 		os.Exit(2)
 	}
 	c := client.New(*url, *key)
-	if err := ask(c, *agent, strings.Join(flag.Args(), " "), os.Stdout, os.Stderr); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	events := query(ctx, c, *agent, strings.Join(flag.Args(), " "))
+	if *watched != "" {
+		events = c.FollowThread(ctx, *watched, client.ThreadOptions{Include: []string{client.Extended}, FromStart: true})
+	}
+	if err := show(ctx, events, os.Stdout, os.Stderr); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "tarko-cli:", err)
 		os.Exit(1)
 	}
 }
 
-// ask shows what an agent does about a query, until it has ended. Ctrl-C leaves; the request goes on.
-func ask(c *client.Client, agent, query string, out, side io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+// query asks an agent. Who leaves early leaves the request going on.
+func query(ctx context.Context, c *client.Client, agent, text string) iter.Seq2[event.Event, error] {
+	request := event.AgentRequest{Messages: []event.InputMessage{event.UserText(text)}}
+	return c.Stream(ctx, agent, request, client.StreamOptions{Include: []string{client.Extended}})
+}
 
+// show prints what happens, until it has ended or somebody presses Ctrl-C.
+func show(ctx context.Context, stream iter.Seq2[event.Event, error], out, side io.Writer) error {
 	events := eventstream.New(eventstream.Options{})
 	defer events.Dispose()
 	shown := terminal{out: out, side: side}
 	events.Subscribe(eventstream.Filter{}, shown.handlers().Handle)
 
-	request := event.AgentRequest{Messages: []event.InputMessage{event.UserText(query)}}
-	stream := c.Stream(ctx, agent, request, client.StreamOptions{Include: []string{client.Extended}})
 	if err := client.Feed(ctx, events, stream, tarko.Nested); err != nil {
 		return err
 	}
