@@ -251,6 +251,9 @@ func (s *session) take(told sse.Event, yield func(event.Event, error) bool) erro
 		return &permanentError{err}
 	}
 	cursor := cmp.Or(e.ID, event.Cursor(told.ID))
+	if s.thread != nil {
+		cursor = event.Cursor(told.ID) // the event itself tells its place in its own log
+	}
 	at, err := s.locate(cursor, &e)
 	if err != nil {
 		return &permanentError{fmt.Errorf("an event without a place in the log: %w", err)}

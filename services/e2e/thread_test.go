@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
@@ -16,6 +17,34 @@ import (
 func say(threadID string, lines ...string) string {
 	r := event.AgentRequest{ThreadID: threadID, Messages: []event.InputMessage{event.UserText(strings.Join(lines, "\n"))}}
 	return requestBody(r)
+}
+
+// TestAProgramFollowsAThread watches a thread from its start while requests come in, until it is deleted.
+func TestAProgramFollowsAThread(t *testing.T) {
+	t.Parallel()
+	threadID := post(t, "demo", prompt("/say one")).ThreadID
+	var answers []string
+	var cursor event.Cursor
+	for e, err := range client.New(base, "").FollowThread(t.Context(), threadID, client.ThreadOptions{
+		FromStart: true, At: func(c event.Cursor) { cursor = c },
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, ok := e.Body.(event.Done)
+		if !ok {
+			continue
+		}
+		switch answers = append(answers, answerText(d)); len(answers) {
+		case 1:
+			post(t, "demo", say(threadID, "/say two"))
+		case 2:
+			call(t.Context(), t, http.MethodDelete, "/v1/threads/"+threadID, "")
+		}
+	}
+	if !slices.Equal(answers, []string{"one", "two"}) || !strings.Contains(string(cursor), "-1.") {
+		t.Errorf("got %v, and the cursor %s", answers, cursor)
+	}
 }
 
 func TestABusyThreadRefusesASecondRequest(t *testing.T) {
