@@ -2,6 +2,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,9 @@ var faults *stack.Options
 
 // provider answers for both providers, and remembers what it was shown.
 var provider = new(eyes)
+
+// recorded is a provider, with its tools, that plays recordings.
+var recorded = new(player)
 
 // mockMissing says why there is no mock of the providers' APIs; nil when there is one.
 var mockMissing error
@@ -63,7 +68,9 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	defer eyes.Close()
 	site := httptest.NewServer(mcptest.Handler(mcptest.New(func() {})))
 	defer site.Close()
-	if options.Config, err = writeConfig(dir, mock, eyes.URL, site.URL); err != nil {
+	played := httptest.NewServer(recorded)
+	defer played.Close()
+	if options.Config, err = writeConfig(dir, mock, eyes.URL, site.URL, played.URL); err != nil {
 		return 1, err
 	}
 	if kind == stack.Processes {
@@ -95,13 +102,14 @@ func startMock(ctx context.Context) (*aimock.Server, error) {
 	return aimock.Start(ctx, "aimock", "testdata/models.json")
 }
 
-// writeConfig writes the configuration of the stack, with agents on the mock if there is one and on the providers at eyes,
-// and returns its path.
-func writeConfig(dir string, mock *aimock.Server, eyes, site string) (string, error) {
+// writeConfig writes the configuration of the stack, with agents on the mock if there is one and on the providers at eyes and
+// played, and returns its path.
+func writeConfig(dir string, mock *aimock.Server, eyes, site, played string) (string, error) {
 	text, err := os.ReadFile("testdata/config.yaml")
 	if err != nil {
 		return "", err
 	}
+	text = bytes.ReplaceAll(text, []byte("recorded.test"), []byte(strings.TrimPrefix(played, "http://")))
 	agents := map[string]string{"testdata/eyes.yaml": eyes}
 	if mock != nil {
 		agents["testdata/models.yaml"] = mock.URL
