@@ -45,7 +45,8 @@ type Door interface {
 	CheckStatus(ctx context.Context, r TaskRef) (Task, error)
 	// GetResult is CheckStatus, but for a task that has ended it asks nobody.
 	GetResult(ctx context.Context, r TaskRef) (Task, error)
-	// CancelTask stops a task. One that has ended stays as it is, and Cancelled says so.
+	// CancelTask stops a task. One that has ended stays as it is, and Cancelled says so. An agent that does not answer is
+	// told when it is back.
 	CancelTask(ctx context.Context, r TaskRef) (Cancelled, error)
 	// ListAgents tells of every agent of the tenant.
 	ListAgents(ctx context.Context, q AgentsQuery) (AgentList, error)
@@ -99,7 +100,8 @@ type Cancelled struct {
 	TaskID  string       `json:"taskId"`
 	Status  spoke.Status `json:"status"`
 	Message string       `json:"message"`
-	Late    bool         `json:"late,omitzero"` // the task had ended before
+	Late    bool         `json:"late,omitzero"`    // the task had ended before
+	Pending bool         `json:"pending,omitzero"` // the agent does not answer: the task is cancelled as soon as it does
 }
 
 // AgentsQuery asks for a tenant's agents.

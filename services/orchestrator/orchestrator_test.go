@@ -356,3 +356,37 @@ func TestAHubThatIsStartedAgainWatchesItsTasks(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// S3-23, S3-32: a cancel that an agent cannot hear is told to it when it is back, also by a hub that was started again.
+func TestACancelReachesAnAgentThatWasAway(t *testing.T) {
+	t.Parallel()
+	b, database, m := bustest.New(t), "sqlite:"+filepath.Join(t.TempDir(), "hub.db"), newMachine(t)
+	h := open(t, b, database, nearby())
+	h.register(m)
+	first, second := h.assign("one"), h.assign("two")
+	m.set(func() { m.ill = true })
+	cancel := func(task hub.Task) {
+		t.Helper()
+		if got, err := h.door.CancelTask(t.Context(), ref(task.TaskID)); err != nil || !got.Pending || got.Status != spoke.Running {
+			t.Fatalf("got %+v, %v, want that it is still to be cancelled", got, err)
+		}
+	}
+	back := func(task hub.Task) {
+		t.Helper()
+		m.set(func() { m.ill = false })
+		eventually(t, func() error {
+			got, err := h.door.GetResult(t.Context(), ref(task.TaskID))
+			if err == nil && (got.Status != spoke.Cancelled || got.CompletedAt.IsZero()) {
+				err = fmt.Errorf("got %+v, want it cancelled", got)
+			}
+			return err
+		})
+	}
+	cancel(first)
+	back(first)
+	m.set(func() { m.ill = true })
+	cancel(second)
+	h.stop()
+	h = open(t, b, database, nearby())
+	back(second)
+}

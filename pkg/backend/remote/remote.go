@@ -123,7 +123,7 @@ func (s *session) left(ctx context.Context, err error) error {
 	if s.place.task != "" && s.Ends(context.Cause(ctx)) {
 		cancelCtx, done := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
 		defer done()
-		// An agent that cannot be reached now stops at its limits.
+		// The hub tells an agent that cannot be reached now when it is back.
 		_, _ = s.Hub.CancelTask(cancelCtx, hub.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
 	}
 	return ctx.Err()

@@ -112,10 +112,14 @@ func (a *API) getTask(r *http.Request, p auth.Principal) (int, any, error) {
 
 func (a *API) postCancel(r *http.Request, p auth.Principal) (int, any, error) {
 	c, err := a.desk.CancelTask(r.Context(), ref(r, p))
-	if c.Late {
+	switch {
+	case c.Late:
 		return http.StatusConflict, c, err
+	case c.Pending:
+		return http.StatusAccepted, c, err
+	default:
+		return http.StatusOK, c, err
 	}
-	return http.StatusOK, c, err
 }
 
 func ref(r *http.Request, p auth.Principal) hub.TaskRef {

@@ -95,6 +95,21 @@ func (s *Store) PutTask(ctx context.Context, t Task) (bool, error) {
 	return n == 1, err
 }
 
+// WantCancel notes that a task shall be cancelled. One that has ended stays as it is.
+func (s *Store) WantCancel(ctx context.Context, ref string) error {
+	_, err := s.count(ctx, "note the cancel of task "+ref, `UPDATE hub_tasks SET cancel_wanted = 1 WHERE ref = $1 AND ended_at = 0`, ref)
+	return err
+}
+
+// CancelWanted reports whether a task shall be cancelled.
+func (s *Store) CancelWanted(ctx context.Context, ref string) (wanted bool, err error) {
+	return one(ctx, s, "read whether task "+ref+" shall be cancelled", func(row scanner) (wanted bool, err error) {
+		var n int64
+		err = row.Scan(&n)
+		return n == 1, err
+	}, `SELECT cancel_wanted FROM hub_tasks WHERE ref = $1`, ref)
+}
+
 // Costs sums up what a tenant's tasks have cost that were created since then, by agent.
 func (s *Store) Costs(ctx context.Context, tenant string, since time.Time) (map[string]float64, error) {
 	type cost struct {

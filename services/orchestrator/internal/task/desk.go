@@ -9,6 +9,7 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -192,15 +193,23 @@ func (d *Desk) CancelTask(ctx context.Context, r hub.TaskRef) (hub.Cancelled, er
 	if err != nil {
 		return hub.Cancelled{}, err
 	}
+	if err := d.store.WantCancel(ctx, t.Ref); err != nil {
+		return hub.Cancelled{}, err
+	}
 	answer, err := client.Cancel(ctx, t.TaskID)
-	if w := d.find(t.Ref); w != nil {
+	if w := d.find(t.Ref); w != nil && err == nil {
 		w.look()
+	} else if w != nil {
+		w.again()
 	}
 	if refusal, ok := errors.AsType[*spoke.Refusal](err); ok && refusal.HTTP == http.StatusConflict {
 		return late(t.TaskID, refusal.Status), nil
 	}
 	if registry.Unreachable(err) {
-		return hub.Cancelled{}, d.offline(ctx, agent, err)
+		return hub.Cancelled{
+			TaskID: t.TaskID, Status: t.Status, Pending: true,
+			Message: fmt.Sprintf("Agent [%s] does not answer. The task is cancelled as soon as it does.", agent.ID),
+		}, d.registry.Lost(ctx, agent)
 	}
 	if err != nil {
 		return hub.Cancelled{}, refused(agent, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -29,6 +30,10 @@ type watch struct {
 	lost  bool          // the agent could not be reached when it was last tried
 	over  string        // the budget that is used up; "" = none
 	looks chan struct{} // somebody has reason to look now
+
+	hold sync.Mutex
+	cut  context.CancelFunc // ends the connection that is read now; nil = none is
+
 	progress
 }
 
@@ -43,6 +48,30 @@ func (w *watch) look() {
 	select {
 	case w.looks <- struct{}{}:
 	default:
+	}
+}
+
+// again has the watch begin a new connection now: it carries out what the store says that is wanted.
+func (w *watch) again() {
+	w.look()
+	w.hold.Lock()
+	defer w.hold.Unlock()
+	if w.cut != nil {
+		w.cut()
+	}
+}
+
+// connected returns the context of a connection that again cuts, and what to call behind it.
+func (w *watch) connected(ctx context.Context) (context.Context, func()) {
+	ctx, cut := context.WithCancel(ctx)
+	w.hold.Lock()
+	defer w.hold.Unlock()
+	w.cut = cut
+	return ctx, func() {
+		cut()
+		w.hold.Lock()
+		defer w.hold.Unlock()
+		w.cut = nil
 	}
 }
 
@@ -121,7 +150,12 @@ func (w *watch) stream(ctx context.Context, client *spoke.Client, agent store.Ag
 	if err := w.returned(ctx, agent); err != nil {
 		return err
 	}
-	for e, err := range client.Stream(ctx, w.task.TaskID, w.last) {
+	reading, leave := w.connected(ctx)
+	defer leave()
+	if err := w.cancelled(ctx, client); err != nil {
+		return err
+	}
+	for e, err := range client.Stream(reading, w.task.TaskID, w.last) {
 		if err != nil {
 			return err
 		}
@@ -138,6 +172,24 @@ func (w *watch) stream(ctx context.Context, client *spoke.Client, agent store.Ag
 		return fmt.Errorf("the stream of task %s ended before the task", w.task.TaskID)
 	}
 	return w.end(ctx, now)
+}
+
+// cancelled carries out a cancel that the agent may not have heard of (S3, Agent Goes Offline Mid-Task).
+func (w *watch) cancelled(ctx context.Context, client *spoke.Client) error {
+	wanted, err := w.desk.store.CancelWanted(ctx, w.task.Ref)
+	if err != nil || !wanted {
+		return err
+	}
+	return w.stop(ctx, client)
+}
+
+// stop tells the agent to cancel the task. One that has ended meanwhile is none to stop.
+func (w *watch) stop(ctx context.Context, client *spoke.Client) error {
+	_, err := client.Cancel(ctx, w.task.TaskID)
+	if refusal, ok := errors.AsType[*spoke.Refusal](err); ok && refusal.HTTP == http.StatusConflict {
+		return nil
+	}
+	return err
 }
 
 // adopt finds the task of which nobody knows whether the agent took it (S3, Network Timeout).
@@ -176,11 +228,9 @@ func (w *watch) take(ctx context.Context, client *spoke.Client, agent store.Agen
 	}
 	w.over = what
 	w.desk.log.WarnContext(ctx, "a task is cancelled: a budget is used up", "agent", agent.ID, "task", t.TaskID, "budget", what)
-	if _, err := client.Cancel(ctx, t.TaskID); err != nil {
+	if err := w.stop(ctx, client); err != nil {
 		w.over = ""
-		if refusal, ok := errors.AsType[*spoke.Refusal](err); !ok || refusal.HTTP != http.StatusConflict {
-			return err
-		}
+		return err
 	}
 	return nil
 }
