@@ -24,7 +24,11 @@ func (p *progress) follow(callID string, say func(string)) (token string, done f
 
 // tell passes a notification on, as a line.
 func (p *progress) tell(n *sdk.ProgressNotificationParams) {
-	say, ok := p.calls.Load(n.ProgressToken)
+	token, ok := n.ProgressToken.(string) // of a server that keeps to the protocol; a map's key must not be what anybody sends
+	if !ok {
+		return
+	}
+	say, ok := p.calls.Load(token)
 	if !ok {
 		return // the call has ended
 	}
