@@ -130,7 +130,7 @@ func (f folder) text(name string) (string, fs.FileInfo, error) {
 // replace writes a file whole: whoever reads it meanwhile finds the old or the new one.
 func (f folder) replace(name, content string, mode fs.FileMode) error {
 	if int64(len(content)) > f.max {
-		return fault.New(fault.ToolError, "the content of %.200q has %d bytes; a file has at most %d", name, len(content), f.max)
+		return tooLarge(name, len(content), f.max)
 	}
 	target := clean(name)
 	if info, err := f.Lstat(target); err == nil && !info.Mode().IsRegular() {
@@ -149,6 +149,10 @@ func (f folder) replace(name, content string, mode fs.FileMode) error {
 		return explain(name, err)
 	}
 	return nil
+}
+
+func tooLarge(name string, size int, most int64) error {
+	return fault.New(fault.ToolError, "the content of %.200q would have %d bytes; a file has at most %d", name, size, most)
 }
 
 func (f folder) create(name, content string, mode fs.FileMode) error {

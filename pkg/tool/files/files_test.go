@@ -135,6 +135,14 @@ func TestCalls(t *testing.T) {
 		{"a piece", "edit_file", `{"path":"a.txt","old":"two","new":"2"}`, "replaced 1 pieces of a.txt", ""},
 		{"a piece that is not there", "edit_file", `{"path":"a.txt","old":"four","new":"4"}`, "", "does not stand"},
 		{"a piece that is there twice", "edit_file", `{"path":"a.txt","old":"e\n","new":"E\n"}`, "", "2 times"},
+		{
+			"pieces that would make a small file huge", "edit_file",
+			`{"path":"large","old":"x","new":"` + strings.Repeat("y", 1000) + `","all":true}`, "", "larger than the 1000 bytes",
+		},
+		{
+			"pieces that would make a file too large", "edit_file",
+			`{"path":"a.txt","old":"e","new":"` + strings.Repeat("y", 500) + `","all":true}`, "", "would have 1511 bytes",
+		},
 		{"all of them", "edit_file", `{"path":"a.txt","old":"e\n","new":"E\n","all":true}`, "replaced 2 pieces of a.txt", ""},
 	}
 	for _, test := range tests {

@@ -59,6 +59,9 @@ func (w workspace) edit() tool.Tool {
 				return tool.Result{}, fault.New(fault.ToolError,
 					"the piece to replace stands in %.200q %d times; give more of what is around it, or set all", in.Path, count)
 			}
+			if size := len(text) + count*(len(in.New)-len(in.Old)); int64(size) > f.max { // a small file may become a huge one
+				return tool.Result{}, tooLarge(in.Path, size, f.max)
+			}
 			if err := f.replace(in.Path, strings.ReplaceAll(text, in.Old, in.New), info.Mode().Perm()); err != nil {
 				return tool.Result{}, err
 			}
