@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -127,7 +128,7 @@ func Failed(err error, output []byte) bool {
 // Reason says why a command could not become a sandbox.
 func Reason(err error, output []byte) string {
 	if Failed(err, output) {
-		return string(output[len(prefix) : len(output)-1])
+		return strings.TrimSuffix(string(output[len(prefix):]), "\n")
 	}
 	if err != nil {
 		return err.Error()

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -179,5 +180,16 @@ func TestBare(t *testing.T) {
 	}
 	if !strings.HasPrefix(got, user+"\nseen") || !strings.Contains(got, "NoNewPrivs:\t1") {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestAProgramThatSaysThatItIsNoSandbox(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{"sandbox: ": "", "sandbox: no\n": "no", "sandbox: no": "no", "other": "exit status 125"} {
+		output := []byte(said)
+		err := exec.CommandContext(t.Context(), "sh", "-c", "exit 125").Run()
+		if got := sandbox.Reason(err, output); got != want {
+			t.Errorf("%q: got %q, want %q", said, got, want)
+		}
 	}
 }
