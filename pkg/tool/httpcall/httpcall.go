@@ -110,6 +110,7 @@ func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, erro
 	if err != nil {
 		return tool.Result{}, err
 	}
+	content = string(e.form.hide([]byte(content))) // once more: JSON may have escaped what was hidden in it
 	return tool.Result{Content: content, Summary: fmt.Sprintf("%s, %d bytes", response.Status, len(body))}, nil
 }
 

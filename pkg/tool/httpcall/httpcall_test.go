@@ -42,7 +42,7 @@ func server(t *testing.T) *httptest.Server {
 		http.Redirect(w, r, "/echo/there", http.StatusTemporaryRedirect)
 	})
 	mux.HandleFunc("/data", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"data":[{"name":"Ann"},{"big":12345678901234567890,"a/b":true}]}`)
+		_, _ = io.WriteString(w, `{"data":[{"name":"Ann"},{"big":12345678901234567890,"a/b":true},"\u0074oken-12345"]}`)
 	})
 	mux.HandleFunc("/echo/", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -142,6 +142,10 @@ func TestRequests(t *testing.T) {
 		{"a GET is led on", tool.EffectNone, httpcall.Request{URL: "/moved"}, `{}`, "GET /echo/there key= auth= x= "},
 		{"a pointer finds a string", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/0/name"}, `{}`, "Ann"},
 		{"a pointer finds a number as it was written", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/big"}, `{}`, "12345678901234567890"},
+		{
+			"a pointer finds a secret that JSON has disguised", tool.EffectNone,
+			httpcall.Request{URL: "/data", Result: "/data/2", Headers: map[string]string{"X-Id": "${TOKEN}"}}, `{}`, "(secret)",
+		},
 		{"a pointer finds an escaped name", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/a~1b"}, `{}`, "true"},
 	}
 	for _, test := range tests {
@@ -169,7 +173,7 @@ func TestFailures(t *testing.T) {
 			httpcall.Request{URL: "/broken", Headers: map[string]string{"X-Id": "${TOKEN}"}}, `{}`,
 			"answers HTTP 404 Not Found: nobody of that name; your key was (secret)",
 		},
-		{"an answer without what is looked for", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/2/name"}, `{}`, `the answer has no "/data/2"`},
+		{"an answer without what is looked for", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/3/name"}, `{}`, `the answer has no "/data/3"`},
 		{"an answer that is no JSON", tool.EffectNone, httpcall.Request{URL: "/echo/", Result: "/data"}, `{}`, `the answer has no "/data"`},
 		{"a header with a line break", tool.EffectNone, httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{id}"}}, `{"id":"a\r\nb: c"}`, "control characters"},
 		{"a connection that breaks", tool.EffectNone, httpcall.Request{URL: "/cut"}, `{}`, "cannot be reached"},
