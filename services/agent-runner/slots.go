@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// waitsPerSlot bounds the calls of agents that wait at one time.
+// waitsPerSlot bounds the calls of agents that wait at one time, together with what goes on in their places.
 const waitsPerSlot = 4
 
 // slots lends the place of a request that waits for an agent to another request. Otherwise requests that wait could take
@@ -22,7 +22,8 @@ func newSlots(n int) *slots {
 	}
 }
 
-// lend offers the place of a request until back is called. It reports false when too many wait already.
+// lend offers the place of a request until back is called. It reports false when too many wait already, or what was begun
+// in places that are wanted back has not ended.
 func (s *slots) lend(ctx context.Context) (back func(), ok bool) {
 	select {
 	case s.waiting <- struct{}{}:
@@ -31,13 +32,14 @@ func (s *slots) lend(ctx context.Context) (back func(), ok bool) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	select {
-	case s.lent <- ctx:
+	case s.lent <- ctx: // who fills the place frees the room
+		return cancel, true
 	case <-s.closed:
+		return func() {
+			cancel()
+			<-s.waiting
+		}, true
 	}
-	return func() {
-		cancel()
-		<-s.waiting
-	}, true
 }
 
 // fill has take fill each place that is lent, until ctx is done. Whatever take has begun by the time that the place is
@@ -54,6 +56,8 @@ func (s *slots) fill(ctx context.Context, take func(context.Context)) {
 				defer cancel()
 				defer context.AfterFunc(wanted, cancel)()
 				take(open)
+				<-open.Done() // where nothing could be taken, the call waits on
+				<-s.waiting
 			})
 		case <-ctx.Done():
 			return
