@@ -103,7 +103,7 @@ func (c *conversation) answer(ctx context.Context, action event.Continuation) (e
 	case event.ContinueApproval:
 		return c.approval(ctx, action.Payload)
 	case event.ContinueInput:
-		text, err := c.ask(ctx, action.Payload.Question+" ")
+		text, err := c.ask(ctx, from(action.Payload)+action.Payload.Question+" ")
 		return event.ActionResult{Status: event.ActionSuccess, Result: quote(text)}, err
 	case event.ContinueTool:
 		return c.toolResult(ctx, action.Payload)
@@ -130,14 +130,22 @@ func (c *conversation) approval(ctx context.Context, call event.ContinuationActi
 // mayIt asks whether a call may run.
 func mayIt(call event.ContinuationAction) string {
 	if call.Again {
-		return fmt.Sprintf("%s %s was interrupted, and may have run. Run it again?", call.Tool, call.Args)
+		return fmt.Sprintf("%s%s %s was interrupted, and may have run. Run it again?", from(call), call.Tool, call.Args)
 	}
-	return fmt.Sprintf("Allow %s %s?", call.Tool, call.Args)
+	return fmt.Sprintf("%sAllow %s %s?", from(call), call.Tool, call.Args)
+}
+
+// from says who asks, where that is an agent that was called.
+func from(action event.ContinuationAction) string {
+	if action.Agent == nil {
+		return ""
+	}
+	return action.Agent.AgentID + " asks: "
 }
 
 // toolResult lets the person stand in for the program that would run the tool.
 func (c *conversation) toolResult(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
-	question := fmt.Sprintf("The agent wants you to run %s %s. Its result as JSON (or !what went wrong): ", call.Tool, call.Args)
+	question := fmt.Sprintf("%sThe agent wants you to run %s %s. Its result as JSON (or !what went wrong): ", from(call), call.Tool, call.Args)
 	for {
 		text, err := c.ask(ctx, question)
 		if err != nil {

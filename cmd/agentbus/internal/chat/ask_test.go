@@ -19,3 +19,16 @@ func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
 		}
 	}
 }
+
+func TestAnApprovalSaysWhichAgentThatWasCalledAsks(t *testing.T) {
+	t.Parallel()
+	call := event.ContinuationAction{Tool: "pay", Args: jsontext.Value(`{}`), Agent: &event.AskingAgent{AgentID: "helper"}}
+	for want, again := range map[string]bool{
+		"helper asks: Allow pay {}?": false, "helper asks: pay {} was interrupted, and may have run. Run it again?": true,
+	} {
+		call.Again = again
+		if got := mayIt(call); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
