@@ -52,7 +52,7 @@ func layers() []layer {
 		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hub", "pkg/spoke"), nil,
 			"it speaks with the hub and its agents, and knows no other implementation"},
 		{"pkg/backend/catalog", and("pkg/backend/...", "pkg/config"), nil, "it is the one list of the backends"},
-		{"pkg/backend/cli", and("pkg/backend/cli/wire"), nil, "who runs programs knows what they print"},
+		{"pkg/backend/cli", and("pkg/backend/cli/wire", "pkg/backend/internal/..."), nil, "who runs programs knows what they print"},
 		{"pkg/backend/cli/wire", vocabulary, nil, "a decoder knows neither programs nor processes"},
 		{"pkg/backend/*", and("pkg/backend/internal/...", "pkg/sse"), nil,
 			"an implementation knows its door and no other implementation"},

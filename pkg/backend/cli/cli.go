@@ -2,7 +2,7 @@
 // prompt and prints an answer. Each turn is a run of the program, which works in a folder with tools of its own; the
 // program's own session carries the conversation from one run to the next.
 //
-// Read program.go for what each program is told, prompt.go for what it is asked, process.go for how it runs and ends, and
+// Read program.go for what each program is told, process.go for how it runs and ends, and
 // package wire for what it answers.
 package cli
 
@@ -17,10 +17,14 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 )
+
+// maxPrompt bounds a conversation that is told in a prompt, in bytes; of a longer one the newest part is.
+const maxPrompt = 512 << 10
 
 // How long a program may print nothing before it counts as stuck. One that resumes a session reads that first.
 const (
@@ -190,7 +194,7 @@ func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 	}
 	ask := ask{
 		Session: s.state, Resumes: r.resumes, Model: turn.Model, System: turn.System, Limits: turn.Limits,
-		Prompt: prompt(turn.Messages[min(known, len(turn.Messages)):]), Permits: permitsOf(turn.Options),
+		Prompt: prompt.Of(turn.Messages[min(known, len(turn.Messages)):], maxPrompt), Permits: permitsOf(turn.Options),
 	}
 	r.args, r.stdin = b.program.tell(b.options, ask)
 	r.decoder = b.program.decoder(b.options)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
+	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 )
@@ -154,7 +155,7 @@ func TestAProgramIsToldWhatItUnderstands(t *testing.T) {
 			t.Parallel()
 			args, stdin := tt.backend.program.tell(tt.backend.options, ask{
 				Session: tt.state, Resumes: tt.state.ID != "", Model: turn.Model, System: turn.System,
-				Prompt: prompt(turn.Messages), Limits: turn.Limits,
+				Prompt: prompt.Of(turn.Messages, maxPrompt), Limits: turn.Limits,
 			})
 			if got := strings.Join(args, " "); got != tt.args || stdin != tt.stdin {
 				t.Errorf("got %q and %q, want %q and %q", got, stdin, tt.args, tt.stdin)
@@ -409,48 +410,5 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	}
 	if backend.TransportOf(b) != backend.LocalAgent || backend.EstimateCost(New(Options{UnitCost: 0.1}), backend.Outcome{}) != 0.1 {
 		t.Error("it is no local agent, or costs nothing")
-	}
-}
-
-func TestPrompts(t *testing.T) {
-	t.Parallel()
-	assistant := backend.Message{Role: backend.Assistant, Parts: []backend.Part{
-		backend.Thinking{Text: "hm"}, backend.Text{Text: "I look."}, backend.Call{ID: "c", Name: "read", Args: []byte(`{"path":"a"}`)},
-	}}
-	result := backend.Message{Role: backend.Tool, Parts: []backend.Part{
-		backend.Result{ID: "c", Name: "read", Content: "A", Status: event.ToolSuccess},
-	}}
-	picture := backend.Message{Role: backend.User, Parts: []backend.Part{
-		backend.Media{Input: event.InputPart{Type: "image", URL: "https://example.com/a.png"}},
-		backend.Media{Input: event.InputPart{Type: "image", MediaType: "image/png", Name: "b.png", Data: []byte("b")}},
-	}}
-	tests := []struct {
-		name     string
-		messages []backend.Message
-		want     string
-	}{
-		{"what the user says stands alone", []backend.Message{user("one"), user("two")}, "one\n\ntwo"},
-		{"pictures are told of", []backend.Message{picture}, "[image https://example.com/a.png]\n[image \"b.png\" (image/png, 1 bytes), which cannot be shown here]"},
-		{"a conversation has its speakers", []backend.Message{user("one"), assistant, result, user("two")},
-			"This is the conversation until now.\n\nUser:\none\n\nAssistant:\nI look.\n[called read with {\"path\":\"a\"}]\n\n" +
-				"Tool read gave (success):\nA\n\nUser:\ntwo\n\nAnswer what the user said last."},
-		{"an answer that was interrupted goes on", []backend.Message{user("one"), assistant, result},
-			"This is the conversation until now.\n\nUser:\none\n\nAssistant:\nI look.\n[called read with {\"path\":\"a\"}]\n\n" +
-				"Tool read gave (success):\nA\n\nThe answer was interrupted there. Go on with it, and do not repeat what is done."},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if got := prompt(tt.messages); got != tt.want {
-				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
-			}
-		})
-	}
-	long := make([]backend.Message, 0, 100)
-	for range 50 {
-		long = append(long, user(strings.Repeat("x", maxPart)), assistant)
-	}
-	if got := prompt(append(long, user("last"))); len(got) > maxPrompt+1000 || !strings.Contains(got, "last") || !strings.Contains(got, "left out") {
-		t.Errorf("a long conversation has %d bytes", len(got))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
@@ -95,6 +96,9 @@ type session struct {
 // Stop implements [backend.Session]: nothing is held between two turns.
 func (*session) Stop(context.Context) error { return nil }
 
+// maxPrompt bounds a conversation that is told in a task, in bytes: the hub takes no longer ones than 256 KiB.
+const maxPrompt = 240 << 10
+
 const (
 	cancelWait = 5 * time.Second
 	hubWait    = 30 * time.Second // for a hub that is being started again
@@ -148,11 +152,11 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 }
 
 func (s *session) give(ctx context.Context, turn backend.Turn, messages []backend.Message) (t hub.Task, err error) {
-	prompt := tell(messages)
+	task := prompt.Of(messages, maxPrompt)
 	a := hub.Assignment{
-		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: prompt, SystemPrompt: turn.System, MaxTurns: turn.Limits.Turns,
+		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: task, SystemPrompt: turn.System, MaxTurns: turn.Limits.Turns,
 		MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session,
-		Key: id.Derive("turn", turn.RequestID, s.place.session, prompt),
+		Key: id.Derive("turn", turn.RequestID, s.place.session, task),
 	}
 	// A request that is aborted meanwhile must still learn of the task, to cancel it.
 	asking, done := context.WithTimeout(context.WithoutCancel(ctx), assignWait)

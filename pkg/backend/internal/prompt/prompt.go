@@ -1,4 +1,5 @@
-package cli
+// Package prompt makes one text of messages, for agents that are asked in words: programs and agents on other machines.
+package prompt
 
 import (
 	"fmt"
@@ -9,16 +10,13 @@ import (
 	"github.com/agentbus/agentbus/pkg/media"
 )
 
-const (
-	// maxPrompt bounds a conversation that is told in a prompt; of a longer one the newest part is.
-	maxPrompt = 512 << 10
-	// maxPart bounds one part of it.
-	maxPart = 64 << 10
-)
+// maxPart bounds one part of a conversation, in bytes.
+const maxPart = 64 << 10
 
-// prompt is what the program is asked (S1, format_messages): what the user has said or, where others have said something
-// too that the program has not heard, the conversation.
-func prompt(messages []backend.Message) string {
+// Of is what the agent is asked (S1, format_messages): what the user has said or, where others have said something too
+// that the agent has not heard, the conversation. Of one that is longer than limit bytes the newest part is told; what the
+// user says alone is never cut.
+func Of(messages []backend.Message, limit int) string {
 	said := make([]string, 0, len(messages))
 	talk := false
 	for _, m := range messages {
@@ -32,7 +30,10 @@ func prompt(messages []backend.Message) string {
 			}
 		}
 		text := strings.Join(parts, "\n")
-		if talk && text != "" {
+		if text == "" {
+			continue
+		}
+		if talk {
 			text = speaker(m.Role) + text
 		}
 		said = append(said, text)
@@ -44,7 +45,7 @@ func prompt(messages []backend.Message) string {
 	if messages[len(messages)-1].Role != backend.User {
 		ask = "The answer was interrupted there. Go on with it, and do not repeat what is done."
 	}
-	return "This is the conversation until now.\n\n" + strings.Join(newest(said), "\n\n") + "\n\n" + ask
+	return "This is the conversation until now.\n\n" + strings.Join(newest(said, limit), "\n\n") + "\n\n" + ask
 }
 
 func speaker(role backend.Role) string {
@@ -58,13 +59,18 @@ func speaker(role backend.Role) string {
 	}
 }
 
-// newest is the end of a conversation, as far as it has room.
-func newest(said []string) []string {
-	room := maxPrompt
+const leftOut = "[The older part is left out.]"
+
+// newest is the end of a conversation, as far as it has room. Of a contribution that has none by itself the end is told.
+func newest(said []string, room int) []string {
 	for i, text := range slices.Backward(said) {
-		if room -= len(text); room < 0 {
-			return append([]string{"[The older part is left out.]"}, said[i+1:]...)
+		if room -= len(text); room >= 0 {
+			continue
 		}
+		if i == len(said)-1 {
+			return []string{leftOut, strings.ToValidUTF8(text[-room:], "")}
+		}
+		return append([]string{leftOut}, said[i+1:]...)
 	}
 	return said
 }
