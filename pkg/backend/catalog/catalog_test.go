@@ -1,0 +1,77 @@
+package catalog
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/config"
+)
+
+func nothing(string) string { return "" }
+
+func TestEachBackendOpensAndSaysWhereItRuns(t *testing.T) {
+	t.Parallel()
+	local := []string{config.BackendClaude, config.BackendCLI, config.BackendCodex, config.BackendOpenCode}
+	if want := slices.Sorted(slices.Values(append(local, "anthropic", "openai", "scripted"))); !slices.Equal(Names(), want) {
+		t.Errorf("got %v, want %v", Names(), want)
+	}
+	for _, name := range Names() {
+		b, err := Open(config.Agent{Backend: name}, nothing)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		transporter, ok := b.(backend.Transporter)
+		if is := ok && transporter.Transport() == backend.LocalAgent; is != slices.Contains(local, name) {
+			t.Errorf("%s: runs as a program: %t", name, is)
+		}
+	}
+}
+
+func TestABackendThatIsNotThereIsRefusedWithThoseThatAre(t *testing.T) {
+	t.Parallel()
+	_, err := Open(config.Agent{Backend: "oracle"}, nothing)
+	if err == nil || !strings.Contains(err.Error(), `no backend "oracle"`) || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAProgramIsRunAsItsAgentSays(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"{\\\"say\\\":\\\"$WORD $* $(basename \"$PWD\")\\\",\\\"id\\\":\\\"s1\\\"}\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(config.Agent{Backend: config.BackendCLI, Workspace: filepath.Join(t.TempDir(), "{thread}"), CLI: config.CLI{
+		Command: script, Args: []string{"--model={model}"}, Env: map[string]string{"WORD": "hello"}, UnitCost: 0.5,
+		SessionArgs: []string{"--session={session}"}, Output: "ndjson",
+		Fields: config.Fields{Text: []string{"say"}, Session: []string{"id"}},
+	}}, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := b.Start(t.Context(), backend.Start{ThreadID: "thr_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"hello --model=m thr_1", "hello --model=m --session=s1 thr_1"} {
+		said := ""
+		turn := backend.Turn{Model: "m", Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "hi"}}}}}
+		outcome, err := session.Send(t.Context(), turn, func(c backend.Chunk) error {
+			if text, ok := c.(backend.TextDelta); ok {
+				said += string(text)
+			}
+			return nil
+		})
+		if err != nil || strings.TrimSpace(said) != want {
+			t.Errorf("got %q, %v, want %q", said, err, want)
+		}
+		if estimator, ok := b.(backend.CostEstimator); !ok || estimator.EstimateCost(outcome) != 0.5 {
+			t.Errorf("a turn does not count as what the agent says")
+		}
+	}
+}
