@@ -22,6 +22,7 @@ type machine struct {
 	key      string
 	ill      bool // every call is cut
 	slow     bool // tasks are taken, and the answer never comes
+	deaf     bool // tasks are not taken, and no answer comes
 	tasks    map[string]*played
 	byKey    map[string]string
 	changed  chan struct{} // closed and replaced at every change
@@ -89,6 +90,9 @@ func (m *machine) create(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.deaf {
+		panic(http.ErrAbortHandler)
+	}
 	m.assigned = append(m.assigned, a)
 	id := fmt.Sprintf("task_%d", len(m.tasks)+1)
 	m.tasks[id] = &played{Task: spoke.Task{TaskID: id, SessionID: "s1", Status: spoke.Running, CreatedAt: time.Now()}}

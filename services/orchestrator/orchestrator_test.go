@@ -277,6 +277,35 @@ func TestATaskWhoseAnswerIsLostIsFound(t *testing.T) {
 	}
 }
 
+// S3-34: a task that the agent never took may be given again under its key, and is watched like any other.
+func TestATaskThatWasNeverTakenIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	h, m := memory(t), newMachine(t)
+	h.register(m)
+	m.set(func() { m.deaf = true })
+	a := hub.Assignment{Tenant: "default", AgentID: "vm-1", Task: "again", Key: "call_1"}
+	if _, err := h.door.AssignTask(t.Context(), a); fault.CodeOf(err) != fault.Unavailable {
+		t.Fatalf("got %v, want that it is not known", err)
+	}
+	m.set(func() { m.deaf = false })
+	var task hub.Task
+	eventually(t, func() (err error) {
+		task, err = h.door.AssignTask(t.Context(), a)
+		return err
+	})
+	m.end(task.TaskID, spoke.Completed, "done")
+	eventually(t, func() error {
+		got, err := h.door.GetResult(t.Context(), ref(task.TaskID))
+		if err == nil && (got.Result != "done" || got.CompletedAt.IsZero()) {
+			err = fmt.Errorf("got %+v", got)
+		}
+		return err
+	})
+	if m.prompts() != "again" {
+		t.Errorf("the agent was given %q", m.prompts())
+	}
+}
+
 // S3-38: tasks are bounded by what is left, and stopped when nothing is.
 func TestBudgetsStopWork(t *testing.T) {
 	t.Parallel()

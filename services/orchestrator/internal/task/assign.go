@@ -53,6 +53,10 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 	if t.TaskID != "" {
 		return told(t, agent.Online), nil
 	}
+	if w := d.find(t.Ref); w != nil {
+		w.look()
+		return hub.Task{}, fault.New(fault.Unavailable, "it is not known yet whether agent %s has taken this task; try again", agent.ID)
+	}
 	t, err = d.create(ctx, agent, t, spoke.Assignment{
 		Prompt: a.Task, SystemPrompt: a.SystemPrompt, Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), Model: agent.DefaultModel,
 		MaxTurns: cmp.Or(a.MaxTurns, hub.DefaultMaxTurns), SessionID: a.ResumeSession,
@@ -89,11 +93,9 @@ func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a sp
 	if t = merge(t, notFinished); now.Status == spoke.Queued {
 		t.Status = spoke.Queued
 	}
-	if _, err := d.store.PutTask(ctx, t); err != nil {
-		return t, err
-	}
-	d.begin(ctx, t)
-	return t, nil
+	_, err = d.store.PutTask(ctx, t)
+	d.begin(ctx, t) // also of a row that could not be written: the watch writes it again
+	return t, err
 }
 
 // uncertain tells a task that the agent never heard of from one of which nobody knows.

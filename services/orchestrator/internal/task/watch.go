@@ -81,6 +81,10 @@ func (w *watch) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		before := w.last
 		ended, err := w.try(ctx)
+		if ended && w.task.TaskID == "" {
+			w.desk.forget(w.task.Ref)
+			return
+		}
 		if ended {
 			w.desk.over(w.task.Ref)
 			return
@@ -271,7 +275,12 @@ func (w *watch) returned(ctx context.Context, agent store.Agent) error {
 	return w.put(ctx, t)
 }
 
+// fail ends a task without its agent. One that no agent has taken is forgotten: whoever gave it may give it again.
 func (w *watch) fail(ctx context.Context, why string) (ended bool, err error) {
+	if w.task.TaskID == "" {
+		err = w.desk.store.DropTask(ctx, w.task.Ref)
+		return err == nil, err
+	}
 	err = w.end(ctx, spoke.Task{
 		TaskID: w.task.TaskID, Status: spoke.Failed, Error: why, TurnsCompleted: w.task.Turns, CostUSD: w.task.CostUSD,
 	})
