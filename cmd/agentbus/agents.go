@@ -117,7 +117,8 @@ func (cmd *agentsRotateCommand) Run(ctx context.Context, g globals, group *agent
 	if g.JSON {
 		return line(c.out, rotated)
 	}
-	_, err := fmt.Fprintf(c.out, "%s has a new key; the old one is good until %s\n", rotated.ID, rotated.OldKeyValidUntil.Local().Format(time.DateTime))
+	until := rotated.OldKeyValidUntil.Local().Format(time.DateTime)
+	_, err := fmt.Fprintf(c.out, "%s has a new key; the old one is good until %s\n", rotated.ID, until)
 	return err
 }
 

@@ -187,7 +187,8 @@ func (c checker) gateway(g Gateway) {
 	}
 	if at, err := url.Parse(g.Sessions.Share.Provider); g.Sessions.Share.Provider != "" &&
 		(err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http") {
-		c.report("gateway.sessions.share.provider", "%q is no URL; write one such as https://share.example.com/upload", g.Sessions.Share.Provider)
+		c.report("gateway.sessions.share.provider",
+			"%q is no URL; write one such as https://share.example.com/upload", g.Sessions.Share.Provider)
 	}
 	for tenant := range g.Sessions.Workspaces {
 		if !id.Valid(tenant) {

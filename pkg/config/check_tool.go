@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"regexp"
@@ -110,12 +111,12 @@ func (c checker) newTool(path, name string, t Tool) {
 var toolURL = regexp.MustCompile(`^https?://[^/{}$?#@\s]+(/[^?#\s]*)?$`)
 
 func (c checker) httpTool(path string, h HTTPTool) {
-	c.choice(join(path, "method"), h.Method, "GET", "POST", "PUT", "PATCH", "DELETE")
+	c.choice(join(path, "method"), h.Method, http.MethodGet, "POST", "PUT", "PATCH", "DELETE")
 	if !toolURL.MatchString(h.URL) {
 		c.report(join(path, "url"),
-			"%q must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, and the rest belongs into query", h.URL)
+			"%q must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, the rest belongs into query", h.URL)
 	}
-	if h.Body != nil && (h.Method == "" || h.Method == "GET") {
+	if h.Body != nil && (h.Method == "" || h.Method == http.MethodGet) {
 		c.report(join(path, "body"), "a GET has no body; set method, or use query")
 	}
 	if h.Result != "" && !strings.HasPrefix(h.Result, "/") {

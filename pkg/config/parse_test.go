@@ -261,7 +261,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a host that the model would choose": {
 			"tools:\n  mine: {description: x, http: {url: \"https://{host}/x\"}}\n",
-			`2:33: tools.mine.http.url: "https://{host}/x" must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, and the rest belongs into query`,
+			`2:33: tools.mine.http.url: "https://{host}/x" must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, the rest belongs into query`,
 		},
 		"a number in a schema that JSON does not know": {
 			"tools:\n  mine: {description: x, schema: {type: object, x: .nan}, http: {url: \"https://a.example\"}}\n",

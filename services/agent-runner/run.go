@@ -191,8 +191,8 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 // request is what every end of a request needs.
 func (c *claim) request() loop.Request {
 	return loop.Request{
-		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, UserID: c.accepted.Owner, Epoch: c.writer.Epoch(), State: new(transcript.State),
-		Log: c.writer, Asked: c.look, Logger: c.runner.deps.Log,
+		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, UserID: c.accepted.Owner,
+		Epoch: c.writer.Epoch(), State: new(transcript.State), Log: c.writer, Asked: c.look, Logger: c.runner.deps.Log,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/go-json-experiment/json"
 )
 
@@ -175,7 +174,7 @@ func TestAnAbortReachesTheWholeTree(t *testing.T) {
 	response := call(t.Context(), t, http.MethodPost, "/v1/agents/lead/stream?include=extended", body)
 	tr := readStream(t, response, 60) // the helper speaks
 	abort(t, tr.RequestID)
-	becomes(t, tr.RequestID, query.StatusAborted)
+	endsAborted(t, tr.RequestID)
 	depth := 0
 	for events := tr.Events; ; depth++ {
 		below := inner(t, events)
@@ -183,7 +182,7 @@ func TestAnAbortReachesTheWholeTree(t *testing.T) {
 			break
 		}
 		for requestID, next := range below {
-			becomes(t, requestID, query.StatusAborted)
+			endsAborted(t, requestID)
 			events = next
 		}
 	}
@@ -208,7 +207,7 @@ func TestTheBudgetIsThatOfTheWholeTree(t *testing.T) {
 				t.Errorf("got %s with %+v after %s, want it to end with the budget", d.FinishReason, d.Usage, time.Since(begun))
 			}
 			for requestID := range inner(t, tr.Events) {
-				becomes(t, requestID, query.StatusAborted)
+				endsAborted(t, requestID)
 			}
 		})
 	}

@@ -34,13 +34,13 @@ func status(t *testing.T, requestID string) query.Status {
 	return get[query.Request](t, path("/v1/requests/%s", requestID)).Status
 }
 
-// becomes waits until a request has a status.
-func becomes(t *testing.T, requestID string, want query.Status) {
+// endsAborted waits until a request has been aborted.
+func endsAborted(t *testing.T, requestID string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
-	for got := status(t, requestID); got != want; got = status(t, requestID) {
+	for got := status(t, requestID); got != query.StatusAborted; got = status(t, requestID) {
 		if time.Now().After(deadline) {
-			t.Fatalf("request %s is %s, want %s", requestID, got, want)
+			t.Fatalf("request %s is %s, want %s", requestID, got, query.StatusAborted)
 		}
 		<-time.After(50 * time.Millisecond)
 	}
@@ -94,7 +94,7 @@ func TestARequestThatWaitsMayBeAborted(t *testing.T) {
 	first := started(t, "patient", prompt("/stream 10000 50"), 2)
 	second := background(t, requests, say(first.ThreadID, "/say two"))
 	abort(t, second.RequestID)
-	becomes(t, second.RequestID, query.StatusAborted)
+	endsAborted(t, second.RequestID)
 	if s := status(t, first.RequestID); s != query.StatusRunning {
 		t.Fatalf("the first request is %s", s)
 	}

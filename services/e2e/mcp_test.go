@@ -9,22 +9,22 @@ import (
 )
 
 // called runs a tool of the MCP server. Which tools there are shows only once an executor has been there.
-func called(t *testing.T, line, tool string) (result event.ToolResult, tr transcript) {
+func called(t *testing.T, line, tool string) (result event.ToolResult) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
-		tr = post(t, "connected", prompt(line))
+		tr := post(t, "connected", prompt(line))
 		result = tr.results()[tool]
 		if result.Status != event.ToolSuccess {
 			return fmt.Errorf("got %+v in %s", result, tr.shape())
 		}
 		return nil
 	})
-	return result, tr
+	return result
 }
 
 func TestAgentsUseTheToolsOfAnMCPServer(t *testing.T) {
 	t.Parallel()
-	if result, _ := called(t, `/tool site__add {"a":40,"b":2}`, "site__add"); result.Summary != "42" {
+	if result := called(t, `/tool site__add {"a":40,"b":2}`, "site__add"); result.Summary != "42" {
 		t.Errorf("got %q, want 42", result.Summary)
 	}
 	tr := post(t, "connected", prompt(`/tool site__add {"a":"forty","b":2}`))

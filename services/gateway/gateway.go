@@ -106,7 +106,9 @@ func New(d Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{bus: d.Bus, keys: keys, remotes: remotes, desk: desk, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log}, nil
+	return &Gateway{
+		bus: d.Bus, keys: keys, remotes: remotes, desk: desk, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log,
+	}, nil
 }
 
 // Handler serves everything that the gateway serves.

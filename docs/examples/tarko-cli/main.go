@@ -35,12 +35,14 @@ func main() {
 	}
 	c := client.New(*url, *key)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	events := query(ctx, c, *agent, strings.Join(flag.Args(), " "))
 	if *watched != "" {
 		events = c.FollowThread(ctx, *watched, client.ThreadOptions{Include: []string{client.Extended}, FromStart: true})
 	}
-	if err := show(ctx, events, os.Stdout, os.Stderr); err != nil && ctx.Err() == nil {
+	err := show(ctx, events, os.Stdout, os.Stderr)
+	stopped := ctx.Err() != nil
+	stop()
+	if err != nil && !stopped {
 		fmt.Fprintln(os.Stderr, "tarko-cli:", err)
 		os.Exit(1)
 	}
@@ -57,7 +59,7 @@ func show(ctx context.Context, stream iter.Seq2[event.Event, error], out, side i
 	events := eventstream.New(eventstream.Options{})
 	defer events.Dispose()
 	shown := terminal{out: out, side: side}
-	events.Subscribe(eventstream.Filter{}, shown.handlers().Handle)
+	events.Subscribe(eventstream.Filter{}, shown.handlers().Handle) //nolint:contextcheck // handlers have none
 
 	if err := client.Feed(ctx, events, stream, tarko.Nested); err != nil {
 		return err

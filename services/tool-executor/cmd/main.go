@@ -24,7 +24,8 @@ func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Part
 		return service.Parts{}, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: p.Bus, Config: cfg, Tools: builtin.HubTools(cfg, hub.NewClient(p.Bus)), Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
+		Bus: p.Bus, Config: cfg, Tools: builtin.HubTools(cfg, hub.NewClient(p.Bus)), Secret: env.Secrets(p.Environ.Get),
+		Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
 	})
 	if err != nil {
 		return service.Parts{}, err
