@@ -113,7 +113,7 @@ const lateSync = "late-sync"
 func weakenings() []weakening {
 	return []weakening{
 		{"no-compare-and-set", "no", nil},
-		{"early-ack", "no", []string{"kill", "freeze"}},
+		{"early-ack", "no", []string{"agent-runner"}},
 		{"raw-subject", "no", []string{"freeze agent-runner", "kill agent-runner", "nats"}},
 		{"no-gap-filling", "no", nil},
 		{"discard-old", "no", nil},
