@@ -100,7 +100,8 @@ func OpenCode(o Options) *Backend {
 }
 
 // New runs the program that o names: its arguments are those of o, in which "{model}" and "{prompt}" stand for what they
-// say. A prompt that no argument has comes on its standard input.
+// say. A prompt that no argument has comes on its standard input. What users say is never an option: where an argument
+// begins with it, and it with a dash, a space comes first.
 func New(o Options) *Backend {
 	return newBackend(program{
 		name: o.Command, cure: "install it, or give the agent the command that runs it", tell: tell,
@@ -126,15 +127,24 @@ func tell(o Options, a ask) (args []string, stdin string) {
 			stdin = ""
 		}
 		args[i] = fill.Replace(arg)
+		if strings.HasPrefix(args[i], "-") && !strings.HasPrefix(arg, "-") {
+			args[i] = " " + args[i]
+		}
 	}
 	return args, stdin
 }
 
+// flag adds an option with a value. One that begins with a dash is tied to its name, or some programs would take it for
+// another option: models are named by users.
 func flag(args []string, name, value string) []string {
-	if value == "" {
+	switch {
+	case value == "":
 		return args
+	case strings.HasPrefix(value, "-"):
+		return append(args, name+"="+value)
+	default:
+		return append(args, name, value)
 	}
-	return append(args, name, value)
 }
 
 // usual are the variables that every program gets: where things are, and how to reach the network. Of ours, which hold
