@@ -140,8 +140,8 @@ func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call)
 	return output.result(exit), nil
 }
 
-// fill gives the arguments of a call. What a model says never becomes an option: it may stand behind a "--", or be a part
-// of an item.
+// fill gives the arguments of a call. What a model says never becomes an option: it may stand behind a "--", or behind the
+// beginning of an item.
 func (p *prepared) fill(args template.Args) ([]string, error) {
 	var argv []string
 	size := 0
@@ -153,7 +153,7 @@ func (p *prepared) fill(args template.Args) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name, whole := t.Argument(); whole && i < p.options && strings.HasPrefix(text, "-") {
+		if name, opens := t.Opening(); opens && i < p.options && strings.HasPrefix(text, "-") {
 			return nil, fault.New(fault.ToolError, "the argument %q must not begin with a dash", name)
 		}
 		if strings.ContainsRune(text, 0) {

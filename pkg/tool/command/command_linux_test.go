@@ -101,6 +101,10 @@ func TestArgumentsThatNoProgramGets(t *testing.T) {
 			t.Errorf("%.40s: got %v, want %q", args, err, want)
 		}
 	}
+	begins := newTool(t, command.Program{Argv: []string{"echo", "{text}.txt"}})
+	if got, err := call(t, begins, `{"text":"-rf"}`); fault.CodeOf(err) != fault.ToolError {
+		t.Errorf("an item that begins with what the model says became an option: %+v, %v", got, err)
+	}
 }
 
 func TestWhatItPrintsIsTold(t *testing.T) {

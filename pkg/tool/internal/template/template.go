@@ -121,6 +121,14 @@ func (t Text) Argument() (name string, whole bool) {
 	return t.parts[0].argument, true
 }
 
+// Opening is the argument that the text begins with.
+func (t Text) Opening() (name string, there bool) {
+	if len(t.parts) == 0 || t.parts[0].argument == "" {
+		return "", false
+	}
+	return t.parts[0].argument, true
+}
+
 // Missing lists the arguments that the text has places for and args has not.
 func (t Text) Missing(args Args) []string {
 	return slices.DeleteFunc(t.Arguments(), args.Has)
