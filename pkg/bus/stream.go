@@ -20,7 +20,7 @@ type Storage struct {
 	Replicas int           // 1 (default) or 3
 	Memory   bool          // keep nothing on disk: tests
 	MaxAge   time.Duration // how long events are kept in the stream; default 72h. History keeps them for good
-	MaxBytes int64         // of the events, and of the results of tools; default no limit
+	MaxBytes int64         // of the events, of the results of tools, and of large payloads, each; default no limit
 	MaxQueue int64         // requests, and calls of tools, that may wait or run; default 100,000
 	AckWait  time.Duration // how long a dead worker keeps its message; default 10s
 }
@@ -134,7 +134,7 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 		}
 	}
 	objects := jetstream.ObjectStoreConfig{
-		Bucket: b.objectsBucket(), Storage: storage, Replicas: max(s.Replicas, 1), TTL: s.MaxAge,
+		Bucket: b.objectsBucket(), Storage: storage, Replicas: max(s.Replicas, 1), TTL: s.MaxAge, MaxBytes: s.MaxBytes,
 	}
 	if _, err := b.js.CreateOrUpdateObjectStore(ctx, objects); err != nil {
 		return fmt.Errorf("provision object store %s: %w", objects.Bucket, err)

@@ -1,11 +1,13 @@
 package bus
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/command"
 )
 
@@ -122,5 +124,37 @@ func TestQueuesOfAnOlderBuildAreMended(t *testing.T) {
 	}
 	if held, err := b.StartLate(t.Context(), a); err != nil || held != 1 {
 		t.Errorf("the queue holds %d pointers to one request, %v; want 1", held, err)
+	}
+}
+
+func TestLargePayloadsAreLimitedAsEventsAre(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	b, err := Connect(t.Context(), Options{InProcess: server, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	if err := b.Provision(t.Context(), Storage{Memory: true, MaxBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	small := bytes.Repeat([]byte("a"), 400<<10)
+	ref, err := b.PutObject(t.Context(), "t", "thr", small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.PutObject(t.Context(), "t", "thr", bytes.Repeat([]byte("b"), 900<<10)); err == nil {
+		t.Error("a payload for which there is no room was taken")
+	}
+	// What was refused leaves the room that it began to fill, and what was there stays.
+	if _, err := b.PutObject(t.Context(), "t", "thr", bytes.Repeat([]byte("c"), 400<<10)); err != nil {
+		t.Errorf("a payload for which there is room: %v", err)
+	}
+	if got, err := b.Object(t.Context(), "t", "thr", ref); err != nil || !bytes.Equal(got, small) {
+		t.Errorf("the first payload is %d bytes, %v", len(got), err)
 	}
 }
