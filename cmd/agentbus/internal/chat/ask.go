@@ -145,7 +145,8 @@ func from(action event.ContinuationAction) string {
 
 // toolResult lets the person stand in for the program that would run the tool.
 func (c *conversation) toolResult(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
-	question := fmt.Sprintf("%sThe agent wants you to run %s %s. Its result as JSON (or !what went wrong): ", from(call), call.Tool, call.Args)
+	question := from(call) +
+		fmt.Sprintf("The agent wants you to run %s %s. Its result as JSON (or !what went wrong): ", call.Tool, call.Args)
 	for {
 		text, err := c.ask(ctx, question)
 		if err != nil {
