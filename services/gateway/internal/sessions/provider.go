@@ -23,6 +23,7 @@ import (
 // Provider shows pages of sessions to whoever has their address (Tarko, share.provider).
 type Provider struct {
 	address string
+	shown   string // address, as clients may know it
 	client  *http.Client
 }
 
@@ -38,7 +39,12 @@ func NewProvider(c config.Share) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allow: %w", err)
 	}
-	return &Provider{c.Provider, egress.NewClient(egress.Options{
+	at, err := url.Parse(c.Provider)
+	if err != nil {
+		return nil, fmt.Errorf("provider: %w", err)
+	}
+	at.User, at.RawQuery = nil, "" // where keys stand
+	return &Provider{c.Provider, at.String(), egress.NewClient(egress.Options{
 		PlainHTTP: true, AnyPort: true, Allow: allow, Timeout: uploadTime, MaxBody: 64 << 10, MaxRedirects: -1,
 	})}, nil
 }

@@ -85,3 +85,16 @@ func TestProvidersThatTakeNoPage(t *testing.T) {
 		t.Errorf("one that nobody has allowed: got %v", err)
 	}
 }
+
+func TestClientsAreNotToldTheKeyOfAProvider(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://share.example.com/upload":                      "https://share.example.com/upload",
+		"https://me:secret@share.example.com/upload?key=secret": "https://share.example.com/upload",
+	} {
+		p, err := NewProvider(config.Share{Provider: address})
+		if err != nil || p.shown != want || p.address != address {
+			t.Errorf("%s: got %+v, %v", address, p, err)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (s *Sessions) getShareConfig(c *api.Call) error {
 	if s.Provider == nil {
 		return c.Reply(http.StatusOK, shareConfig{})
 	}
-	return c.Reply(http.StatusOK, shareConfig{true, s.Provider.address})
+	return c.Reply(http.StatusOK, shareConfig{true, s.Provider.shown})
 }
 
 // shared is the answer of postShare.
