@@ -47,7 +47,7 @@ func (r *Registry) Register(ctx context.Context, tenant string, c Candidate) (st
 	if err != nil {
 		return store.Agent{}, err
 	}
-	return a, r.add(ctx, a)
+	return a, r.added(ctx, a, r.Store.AddAgent(ctx, a))
 }
 
 // RegisterByToken is Register for an agent that brings a set-up token itself. One that its tenant has already is
@@ -70,13 +70,10 @@ func (r *Registry) RegisterByToken(ctx context.Context, in spoke.Registration) (
 	} else if err != nil {
 		return store.Agent{}, err
 	}
-	if before, err := r.Store.Agent(ctx, a.ID); err == nil && before.Tenant == tenant {
-		a.DefaultCwd, a.BudgetUSD = before.DefaultCwd, before.BudgetUSD
-		if err := r.Store.RemoveAgent(ctx, a.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return store.Agent{}, err
-		}
+	if err := r.added(ctx, a, r.Store.PutAgent(ctx, a)); err != nil {
+		return store.Agent{}, err
 	}
-	return a, r.add(ctx, a)
+	return r.Get(ctx, tenant, a.ID)
 }
 
 // Token makes a set-up token: whoever has it may register one agent for the tenant.
@@ -102,8 +99,8 @@ func (r *Registry) Remove(ctx context.Context, a store.Agent) error {
 	return r.Publisher.PutAgent(ctx, bus.AgentRecord{ID: a.ID, Tenant: a.Tenant, Removed: true})
 }
 
-func (r *Registry) add(ctx context.Context, a store.Agent) error {
-	err := r.Store.AddAgent(ctx, a)
+// added tells everybody of an agent that was stored, unless err says that it was not.
+func (r *Registry) added(ctx context.Context, a store.Agent, err error) error {
 	if errors.Is(err, store.ErrExists) {
 		return fault.New(fault.InvalidMessageFormat, "an agent %q is registered already; remove it first, or give this one another id", a.ID)
 	}

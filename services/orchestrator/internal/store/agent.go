@@ -44,12 +44,23 @@ func scanAgent(row scanner) (a Agent, err error) {
 
 // AddAgent adds an agent, or fails with ErrExists.
 func (s *Store) AddAgent(ctx context.Context, a Agent) error {
+	return s.insertAgent(ctx, a, `DO NOTHING`)
+}
+
+// PutAgent is AddAgent for an agent that its tenant may have already: what the tenant has set stays as it is.
+func (s *Store) PutAgent(ctx context.Context, a Agent) error {
+	return s.insertAgent(ctx, a, `DO UPDATE SET name = excluded.name, url = excluded.url, sealed_key = excluded.sealed_key,
+		sealed_old_key = excluded.sealed_old_key, old_key_until = excluded.old_key_until, capabilities = excluded.capabilities,
+		online = excluded.online, last_heartbeat = excluded.last_heartbeat WHERE hub_agents.tenant = excluded.tenant`)
+}
+
+func (s *Store) insertAgent(ctx context.Context, a Agent, known string) error {
 	capabilities, err := json.Marshal(a.Capabilities)
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.ID, err)
 	}
 	n, err := s.count(ctx, "add agent "+a.ID, `INSERT INTO hub_agents (`+agentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) `+known,
 		a.ID, a.Tenant, a.Name, a.URL, a.SealedKey, a.SealedOldKey, millis(a.OldKeyUntil), string(capabilities),
 		a.DefaultCwd, a.DefaultModel, a.BudgetUSD, flag(a.Online), millis(a.LastHeartbeat), millis(a.CreatedAt))
 	if err == nil && n == 0 {

@@ -44,6 +44,7 @@ func TestStore(t *testing.T) {
 		run  func(*testing.T, *store.Store)
 	}{
 		{"an agent is kept as it was given", keepsAgents},
+		{"an agent that comes again keeps what its tenant has set", replacesAgents},
 		{"a key is replaced once for each one that was seen", rotates},
 		{"a task under the same name is one task", keepsTasks},
 		{"a task that has ended stays as it is", keepsEnds},
@@ -62,6 +63,25 @@ func TestStore(t *testing.T) {
 				tt.run(t, open(t, address(t)))
 			})
 		}
+	}
+}
+
+func replacesAgents(t *testing.T, s *store.Store) {
+	want, later := agent(), agent()
+	if err := s.AddAgent(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	later.URL, later.SealedKey, later.DefaultCwd, later.DefaultModel, later.BudgetUSD = "http://other:4001", "two", "", "", 0
+	if err := s.PutAgent(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	want.URL, want.SealedKey = later.URL, later.SealedKey
+	if got, err := s.Agent(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	later.Tenant = "others"
+	if err := s.PutAgent(t.Context(), later); !errors.Is(err, store.ErrExists) {
+		t.Errorf("from another tenant: got %v, want ErrExists", err)
 	}
 }
 
