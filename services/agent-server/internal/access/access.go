@@ -131,13 +131,13 @@ func (k *Keyring) Rotate(ctx context.Context, r spoke.Rotation) (spoke.Rotated, 
 	if err := Check(r.Key); err != nil {
 		return spoke.Rotated{}, spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, "key: %v", err)
 	}
+	if r.OverlapSeconds < 0 || r.OverlapSeconds > int(maxOverlap/time.Second) {
+		return spoke.Rotated{}, spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat,
+			"overlapSeconds is from 1 to %d", int(maxOverlap/time.Second))
+	}
 	overlap := time.Duration(r.OverlapSeconds) * time.Second
 	if r.OverlapSeconds == 0 {
 		overlap = defaultOverlap
-	}
-	if overlap < 0 || overlap > maxOverlap {
-		return spoke.Rotated{}, spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat,
-			"overlapSeconds is from 1 to %d", int(maxOverlap/time.Second))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

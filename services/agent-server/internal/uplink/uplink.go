@@ -172,10 +172,11 @@ func (u *Uplink) agentID() string {
 // report tells of tasks that have ended, each until the hub knows, until ctx is done.
 func (u *Uplink) report(ctx context.Context) {
 	for {
-		entries, err := u.deps.Store.Untold(ctx, pageSize)
-		if err != nil && ctx.Err() == nil {
-			u.deps.Log.WarnContext(ctx, "tasks that the hub does not know of could not be read", "error", err)
-		}
+		var entries []store.Entry
+		u.until(ctx, "read which tasks the hub does not know of", func(ctx context.Context) (err error) {
+			entries, err = u.deps.Store.Untold(ctx, pageSize)
+			return err
+		})
 		for _, e := range entries {
 			if !u.tell(ctx, e.Task) {
 				return
@@ -204,10 +205,9 @@ func (u *Uplink) tell(ctx context.Context, task spoke.Task) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if err := u.deps.Store.Told(ctx, task.TaskID); err != nil {
-		u.deps.Log.WarnContext(ctx, "that the hub knows of a task could not be stored", "task", task.TaskID, "error", err)
-	}
-	return ctx.Err() == nil
+	return u.until(ctx, "note that the hub knows of a task", func(ctx context.Context) error {
+		return u.deps.Store.Told(ctx, task.TaskID)
+	})
 }
 
 // patient posts, and takes a hub that does not know the key for one that does not know it yet.
