@@ -59,6 +59,7 @@ func (l *lab) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = w.Write(frame)
 		if cut && e.ID == after+2 {
+			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}
 	}
