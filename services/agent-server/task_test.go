@@ -114,6 +114,20 @@ func TestAFailedTaskKeepsItsSession(t *testing.T) {
 	}
 }
 
+// S3, Concurrent Task Limits: who has seen the end of a task may give the next one at once.
+func TestAPlaceIsFreeWhenItsTaskHasEnded(t *testing.T) {
+	t.Parallel()
+	s := open(t, setup{})
+	for range 50 {
+		task := s.say("/say x")
+		for _, err := range s.Stream(t.Context(), task.TaskID, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // S3-2, S3-5.
 func TestSessionsResume(t *testing.T) {
 	t.Parallel()

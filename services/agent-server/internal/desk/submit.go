@@ -15,9 +15,40 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
+// leaveWait is how long a new task waits for the place of one that has ended, and whose agent still cleans up.
+const leaveWait = 5 * time.Second
+
 // Submit takes a task in, and reports whether it is a new one: an idempotency key that has brought a task before brings
 // that one again.
 func (d *Desk) Submit(ctx context.Context, a spoke.Assignment, key string) (task spoke.Task, fresh bool, err error) {
+	patience, done := context.WithTimeout(ctx, leaveWait)
+	defer done()
+	for {
+		task, fresh, err = d.submit(ctx, a, key)
+		leaving, ok := errors.AsType[*leavingError](err)
+		if !ok {
+			return task, fresh, err
+		}
+		select {
+		case <-leaving.done:
+		case <-patience.Done():
+			return spoke.Task{}, false, unavailable("%s; try again", leaving.Error())
+		}
+	}
+}
+
+// leavingError says that a task is in the way whose end clients know of already.
+type leavingError struct {
+	taskID string
+	done   <-chan struct{} // closed when its place is free
+}
+
+// Error names the task.
+func (e *leavingError) Error() string {
+	return "the agent still cleans up behind task " + e.taskID
+}
+
+func (d *Desk) submit(ctx context.Context, a spoke.Assignment, key string) (task spoke.Task, fresh bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock() // over the writes: of two tasks that come at once the second one finds the first
 	known, err := d.known(ctx, key)
@@ -144,6 +175,9 @@ func (d *Desk) busy(ctx context.Context, blocker *job) error {
 	current, err := d.Task(ctx, blocker.TaskID)
 	if err != nil {
 		return err
+	}
+	if current.Status.Finished() {
+		return &leavingError{current.TaskID, blocker.done}
 	}
 	return spoke.RefuseBusy(current)
 }
