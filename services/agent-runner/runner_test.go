@@ -38,6 +38,7 @@ type stack struct {
 	grace   time.Duration
 	leave   time.Duration // Deps.HandOver
 	sweep   time.Duration
+	slots   int
 	backend backend.Model
 	agents  map[string]config.Agent
 	newest  bus.ThreadRecord
@@ -53,7 +54,7 @@ func newStackOn(t *testing.T, b *bus.Bus) *stack {
 	redis := &actions{open: map[string]state.Action{}}
 	return &stack{
 		t: t, bus: b, history: &history{bus: b}, actions: redis, redis: redis,
-		grace: 10 * time.Second, sweep: time.Hour, backend: scripted.New(),
+		grace: 10 * time.Second, sweep: time.Hour, slots: 4, backend: scripted.New(),
 		agents: map[string]config.Agent{"demo": {
 			Backend: "scripted", Model: "scripted", Tools: []string{"calculator", "slow", "delete_file"}, AskUser: true,
 			ClientTools: []config.ClientTool{{Name: "pick_file"}},
@@ -80,7 +81,7 @@ func (s *stack) runner(name string) (stop func()) {
 		Bus: link, History: s.history, Actions: s.redis, Specs: specs,
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
 		Backends: map[string]backend.Backend{"demo": backend.Stateless(s.backend)},
-		Log:      slog.New(slog.DiscardHandler), Slots: 4, Name: name, Build: "test", Grace: s.grace,
+		Log:      slog.New(slog.DiscardHandler), Slots: s.slots, Name: name, Build: "test", Grace: s.grace,
 		HandOver: s.leave, Sweep: s.sweep,
 	})
 	if err != nil {
@@ -115,6 +116,8 @@ func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c command.
 	case "slow":
 		<-stopped
 		return bus.ErrLeave
+	case "agent__helper": // which nobody runs
+		result.Content = command.ChildRequest(c.RequestID, c.ToolCallID)
 	case "delete_file":
 		result.Content, result.Summary = "deleted, allowed by "+c.Approved, "deleted"
 	}

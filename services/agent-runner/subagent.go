@@ -52,11 +52,11 @@ func (a agents) Call(ctx context.Context, call backend.Call, approval string, re
 		return loop.Output{}, fmt.Errorf("call %s of an agent names no request", call.ID)
 	}
 	back, ok := a.claim.runner.slots.lend(ctx)
-	if !ok {
+	if !ok { // nobody would hear the end of what it does
 		return loop.Output{
 			Status:  event.ToolFailed,
 			Content: "too many agents wait for others at this moment; try again later, or do the task yourself",
-		}, nil
+		}, a.claim.abandon(ctx, asked.Content, "too many agents wait for others")
 	}
 	defer back()
 	output, err := a.follow(ctx, call, asked.Content, relay)
