@@ -260,6 +260,35 @@ func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
 	}
 }
 
+// S3-2: the runner dies in the middle of a task; another one takes the task up where it stands, and nothing comes twice.
+func TestTheRunnerOfARemoteAgentDies(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 1)
+	works, waits := o.alone(t, "agent-runner")
+	w := o.run(t, "vm-1", "/say before\n/tool echo {\"text\":\"one\",\"delay\":\"4s\"}\n/say after")
+	sees(t, w, "the call", isCalled)
+	start(t, waits)
+	works.Kill()
+	tr := w.end(t, time.Minute)
+	checkStream(t, tr)
+	if done := tr.done(t); done.FinishReason != event.FinishStop || len(tr.results()) != 1 {
+		t.Errorf("got %+v after %s", done, tr.shape())
+	}
+	text := ""
+	for _, e := range tr.Events {
+		if b, ok := e.Body.(event.Text); ok && b.Stage == event.Stop && !b.Discarded {
+			text += b.Text
+		}
+	}
+	if strings.Count(text, "before") != 1 || strings.Count(text, "after") != 1 {
+		t.Errorf("got %q, want each once", text)
+	}
+	tasks, err := spoke.NewClient(o.agents[0].URL, agentKey).List(t.Context(), spoke.Query{})
+	if err != nil || len(tasks) != 1 || tasks[0].Status != spoke.Completed {
+		t.Errorf("the agent has the tasks %+v, %v, want one that is completed", tasks, err)
+	}
+}
+
 // The hub is killed in the middle of tasks: requests go on, and what ended meanwhile is known when it is back.
 func TestAHubIsKilledAndComesBack(t *testing.T) {
 	t.Parallel()
