@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -57,14 +58,12 @@ func TestOfALongConversationTheNewestPartIsTold(t *testing.T) {
 	for range 50 {
 		long = append(long, user(strings.Repeat("x", maxPart)), answer)
 	}
-	parts := make([]backend.Part, 20)
-	for i := range parts {
-		parts[i] = backend.Text{Text: strings.Repeat("é", maxPart/2)}
-	}
+	parts := slices.Repeat([]backend.Part{backend.Text{Text: strings.Repeat("é", maxPart/2)}}, 20)
+	parts = append(parts, backend.Text{Text: "last"})
 	for name, messages := range map[string][]backend.Message{
 		"many contributions": append(long, user("last")),
-		"one that is longer": {answer, {Role: backend.User, Parts: append(parts, backend.Text{Text: "last"})}},
-		"nothing behind it":  {answer, {Role: backend.User, Parts: append(parts, backend.Text{Text: "last"})}, {Role: backend.Tool}},
+		"one that is longer": {answer, {Role: backend.User, Parts: parts}},
+		"nothing behind it":  {answer, {Role: backend.User, Parts: parts}, {Role: backend.Tool}},
 	} {
 		got := Of(messages, limit)
 		if len(got) < limit/2 || len(got) > limit+1000 || !utf8.ValidString(got) || !strings.Contains(got, "last") || !strings.Contains(got, leftOut) {

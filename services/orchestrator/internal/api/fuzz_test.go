@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -25,7 +26,7 @@ func FuzzBodies(f *testing.F) {
 			new(assignment), new(registry.Candidate), new(spoke.Registration), new(spoke.Heartbeat), new(spoke.Completion),
 		} {
 			for _, options := range [][]json.Options{nil, {json.RejectUnknownMembers(true)}} {
-				err := read(httptest.NewRequest("POST", "/", bytes.NewReader(body)), into, options...)
+				err := read(httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)), into, options...)
 				if err != nil && (fault.CodeOf(err) != fault.InvalidMessageFormat || fault.From(err).Message == "") {
 					t.Errorf("%q into %T: got %v, want a fault of the sender", body, into, err)
 				}
