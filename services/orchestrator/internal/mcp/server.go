@@ -46,7 +46,7 @@ func New(o Options) http.Handler {
 	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Title: "agentbus hub", Version: o.Version}, options(o))
 	box := hub.NewToolbox(o.Door)
 	for _, spec := range hub.Specs() {
-		server.AddTool(describe(spec), call(box, spec))
+		server.AddTool(describe(spec), call(box, spec, o.Principal == nil))
 	}
 	if o.Conformance {
 		addFixtures(server)
@@ -103,13 +103,16 @@ func verifier(principal func(*http.Request) (auth.Principal, error)) sdkauth.Tok
 	}
 }
 
-// caller is who makes a call.
-func caller(r *sdk.CallToolRequest) auth.Principal {
-	if r.Extra == nil || r.Extra.TokenInfo == nil {
-		return auth.Dev()
+// caller is who makes a call; false = nobody knows. Where everybody is let in it is auth.Dev.
+func caller(r *sdk.CallToolRequest, open bool) (p auth.Principal, known bool) {
+	if open {
+		return auth.Dev(), true
 	}
-	p, _ := r.Extra.TokenInfo.Extra[principalKey].(auth.Principal)
-	return p
+	if r.Extra == nil || r.Extra.TokenInfo == nil {
+		return auth.Principal{}, false
+	}
+	p, known = r.Extra.TokenInfo.Extra[principalKey].(auth.Principal)
+	return p, known
 }
 
 // describe tells clients of a tool of the hub.
@@ -125,13 +128,16 @@ func describe(spec tool.Spec) *sdk.Tool {
 
 // call runs a tool of the hub for whoever the key belongs to. What goes wrong is the tool's result, so that a model can do
 // something about it.
-func call(box hub.Toolbox, spec tool.Spec) sdk.ToolHandler {
+func call(box hub.Toolbox, spec tool.Spec, open bool) sdk.ToolHandler {
 	scope := auth.ScopeRun
 	if spec.Effect == tool.EffectNone {
 		scope = auth.ScopeRead
 	}
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		p := caller(r)
+		p, known := caller(r, open)
+		if !known {
+			return refuse(fault.New(fault.AuthFailed, "an API key is missing; send it as a bearer")), nil
+		}
 		if !p.May(scope) {
 			return refuse(fault.New(fault.AuthFailed, "the API key %s lacks the scope %q that %s needs", p.KeyID, scope, spec.Name)), nil
 		}
