@@ -237,24 +237,27 @@ func (d *Desk) ListAgents(ctx context.Context, q hub.AgentsQuery) (hub.AgentList
 	for i, a := range agents {
 		list.Agents[i] = Public(a, costs[a.ID])
 		if q.Live && a.Online {
-			group.Go(func() error { return d.ask(ctx, a, &list.Agents[i]) })
+			group.Go(func() error {
+				d.ask(ctx, a, &list.Agents[i])
+				return nil
+			})
 		}
 	}
 	return list, group.Wait()
 }
 
 // ask adds what the agent says of itself; one that does not answer says nothing.
-func (d *Desk) ask(ctx context.Context, a store.Agent, into *hub.Agent) error {
-	client, err := d.registry.Client(a)
-	if err != nil {
-		return err
-	}
+func (d *Desk) ask(ctx context.Context, a store.Agent, into *hub.Agent) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
-	info, err := client.Info(ctx)
+	var info spoke.Info
+	client, err := d.registry.Client(a)
+	if err == nil {
+		info, err = client.Info(ctx)
+	}
 	if err != nil {
 		d.log.InfoContext(ctx, "an agent does not say what it does", "agent", a.ID, "error", err)
-		return nil
+		return
 	}
 	into.Status = string(info.Status)
 	if info.CurrentTask != nil {
@@ -263,7 +266,6 @@ func (d *Desk) ask(ctx context.Context, a store.Agent, into *hub.Agent) error {
 			into.CurrentTask += ", " + info.CurrentTask.LastActivity
 		}
 	}
-	return nil
 }
 
 // Public is what anyone of its tenant may know of an agent.
