@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"mime"
 	"net/http"
@@ -182,7 +181,7 @@ func (s *session) connection(ctx context.Context, yield func(event.Event, error)
 	s.note(response)
 	watchdog := time.AfterFunc(s.client.Idle, cancel) // ends the reads below
 	defer watchdog.Stop()
-	events := sse.NewReader(alive{response.Body, func() { watchdog.Reset(s.client.Idle) }})
+	events := sse.NewReader(sse.Alive(response.Body, func() { watchdog.Reset(s.client.Idle) }))
 	for {
 		told, err := events.Next()
 		if retry := events.Retry(); retry > 0 {
@@ -294,18 +293,4 @@ func (s *session) query() url.Values {
 		values.Set("from", "start")
 	}
 	return values
-}
-
-// alive tells of every read that brought something.
-type alive struct {
-	io.Reader
-	sign func()
-}
-
-func (a alive) Read(p []byte) (int, error) {
-	n, err := a.Reader.Read(p)
-	if n > 0 {
-		a.sign()
-	}
-	return n, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"mime"
 	"net/http"
@@ -99,7 +98,7 @@ func (s *stream) connection(ctx context.Context, yield func(Event, error) bool) 
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != sse.ContentType {
 		return fmt.Errorf("the answer is %q and no stream of events; is %s an agent server?", kind, s.client.base)
 	}
-	frames := sse.NewReader(alive{response.Body, func() { watchdog.Reset(s.client.Idle) }})
+	frames := sse.NewReader(sse.Alive(response.Body, func() { watchdog.Reset(s.client.Idle) }))
 	for !s.over {
 		frame, err := frames.Next()
 		if err != nil {
@@ -127,18 +126,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// alive tells of every read that brought something.
-type alive struct {
-	io.Reader
-	sign func()
-}
-
-func (a alive) Read(p []byte) (int, error) {
-	n, err := a.Reader.Read(p)
-	if n > 0 {
-		a.sign()
-	}
-	return n, err
 }
