@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"slices"
 
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
@@ -135,9 +134,6 @@ func decode(name string, args jsontext.Value, into any) error {
 func Names() []string {
 	return []string{VerbAssignTask, VerbCheckStatus, VerbGetResult, VerbCancelTask, VerbListAgents}
 }
-
-// IsTool reports whether name is one of the five.
-func IsTool(name string) bool { return slices.Contains(Names(), name) }
 
 // Specs describes the five tools, in the order of [Names] (S3, Tool Definitions).
 func Specs() []tool.Spec {

@@ -129,14 +129,6 @@ func keyring(d Deps) (*auth.Keyring, error) {
 	return auth.NewKeyring(issuer), nil
 }
 
-// Door is the five operations, for others in this process.
-func (o *Orchestrator) Door() hub.Door { return o.desk }
-
-// Principal is who calls over HTTP, if the key is good for scope: for others that serve HTTP beside the orchestrator.
-func (o *Orchestrator) Principal(r *http.Request, scope auth.Scope) (auth.Principal, error) {
-	return o.api.Principal(r, scope)
-}
-
 // Handler serves /api/agents and /mcp. Web pages of other origins are refused: nothing here is meant for them.
 func (o *Orchestrator) Handler() http.Handler {
 	mux := http.NewServeMux()

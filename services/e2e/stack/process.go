@@ -97,16 +97,6 @@ func (p *Process) spawn() (ended <-chan struct{}, err error) {
 	return done, nil
 }
 
-// PID is the number of the process.
-func (p *Process) PID() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return 0
-	}
-	return p.cmd.Process.Pid
-}
-
 // Log returns what the process has printed.
 func (p *Process) Log() string {
 	text, err := os.ReadFile(p.log)
