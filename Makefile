@@ -116,9 +116,13 @@ verify: ## check formatting, vet, generated files and lint
 up: build ## start the services in the background (NATS_URL, REDIS_URL and DATABASE_URL say where the servers are)
 	@mkdir -p .tmp/run
 	@port=9100; for service in $(SERVICES); do \
-		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; \
+		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; http=$$HTTP_ADDR; \
+		if [ $$service = orchestrator ]; then \
+			http=$${HUB_ADDR:-127.0.0.1:8081}; \
+			[ -n "$$HUB_SECRET$$HUB_SECRET_FILE" ] || { echo "orchestrator: not started, HUB_SECRET is not set"; continue; }; \
+		fi; \
 		if [ -f $$pidfile ] && kill -0 $$(cat $$pidfile) 2>/dev/null; then echo "$$service runs already"; continue; fi; \
-		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=create nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \
+		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=create HTTP_ADDR=$${http:-127.0.0.1:8080} nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \
 		echo $$! >$$pidfile; \
 		echo "$$service: pid $$(cat $$pidfile), log .tmp/run/$$service.log, health http://127.0.0.1:$$port/readyz"; \
 	done
