@@ -107,7 +107,7 @@ func open(ctx context.Context, name string, vars env.Environ, common env.Process
 	}
 	if common.Provision == env.ProvisionCreate {
 		err = b.Provision(ctx, bus.Storage{
-			Replicas: common.Streams.Replicas, MaxBytes: common.Streams.MaxBytes,
+			Replicas: common.Streams.Replicas, MaxAge: common.Streams.MaxAge, MaxBytes: common.Streams.MaxBytes,
 			MaxQueue: common.Streams.MaxQueue, AckWait: common.Streams.AckWait,
 		})
 	} else {

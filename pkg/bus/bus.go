@@ -59,6 +59,7 @@ type Bus struct {
 	mu          sync.Mutex
 	incarnation string
 	replicas    int
+	maxAge      time.Duration                 // of the EVENTS stream; 0 = no limit
 	buckets     map[string]jetstream.KeyValue // by the kind of their shelf
 	objects     jetstream.ObjectStore
 }
@@ -142,6 +143,13 @@ func (b *Bus) Incarnation() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.incarnation
+}
+
+// MaxAge is how long the EVENTS stream keeps what it holds, as Provision or Verify has seen it; 0 = no limit.
+func (b *Bus) MaxAge() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.maxAge
 }
 
 func (b *Bus) replicated() bool {

@@ -16,10 +16,20 @@ import (
 const (
 	// replicaPatience is how long an object that cannot be read is tried again.
 	replicaPatience = time.Second
-	// objectFresh is how long an object counts as just stored. One that is older is stored anew, so that it lasts as long
-	// as the event that names it now.
+	// objectFresh is how long an object counts as just stored, at most. One that is older is stored anew, so that it lasts
+	// as long as the event that names it now.
 	objectFresh = time.Hour
+	// freshShare is the part of the stream's age that this may be.
+	freshShare = 50
 )
+
+// objectFreshness is how long an object counts as just stored: an hour, less where the stream keeps events for a short time.
+func (b *Bus) objectFreshness() time.Duration {
+	if age := b.MaxAge(); age > 0 {
+		return min(objectFresh, age/freshShare)
+	}
+	return objectFresh
+}
 
 // PutObject stores a payload that is too large for an event of the thread. It is kept as long as the stream keeps events.
 // The same data on the same thread is one object, however often it is stored.
@@ -36,7 +46,7 @@ func (b *Bus) PutObject(ctx context.Context, tenant, threadID string, data []byt
 		return event.ObjectRef{}, err
 	}
 	info, err := objects.GetInfo(ctx, name)
-	if err == nil && time.Since(info.ModTime) < objectFresh {
+	if err == nil && time.Since(info.ModTime) < b.objectFreshness() {
 		return ref, nil
 	}
 	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(data)); err != nil {

@@ -19,14 +19,30 @@ import (
 type Storage struct {
 	Replicas int           // 1 (default) or 3
 	Memory   bool          // keep nothing on disk: tests
-	MaxAge   time.Duration // how long events are kept in the stream; default 72h. History keeps them for good
+	MaxAge   time.Duration // how long events, results of tools and large payloads are kept; default DefaultMaxAge
 	MaxBytes int64         // of the events, of the results of tools, and of large payloads, each; default no limit
 	MaxQueue int64         // requests, and calls of tools, that may wait or run; default 100,000
 	AckWait  time.Duration // how long a dead worker keeps its message; default 10s
 }
 
+const (
+	// DefaultMaxAge is how long the streams keep what they hold unless Storage says otherwise.
+	DefaultMaxAge = 72 * time.Hour
+	// minMaxAge is the shortest time that Provision accepts.
+	minMaxAge = time.Second
+)
+
 // duplicates is the time in which a repeated Nats-Msg-Id is recognised: longer than anything retries.
 const duplicates = 10 * time.Minute
+
+// duplicateWindow is duplicates, or less on a stream that keeps messages for less: the server accepts no window that is
+// longer than the age.
+func duplicateWindow(maxAge time.Duration) time.Duration {
+	if maxAge <= 0 {
+		return duplicates // no limit of age
+	}
+	return min(duplicates, maxAge)
+}
 
 // defaultAckWait is how long a fetched message may go without a sign of life before it is given to somebody else. The
 // signs come four times as often. Shorter, and a broker that elects a leader has live work done twice; longer, and whoever
@@ -63,7 +79,7 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 		c := jetstream.StreamConfig{
 			Name: name, Storage: storage, Replicas: max(s.Replicas, 1),
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, AllowDirect: true,
-			MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Duplicates: duplicates,
+			MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Duplicates: duplicateWindow(s.MaxAge),
 			RePublish: &jetstream.RePublish{Source: b.prefix + ".>", Destination: b.prefix + "." + kindLive + ".>"},
 		}
 		for _, kind := range kinds {
@@ -107,7 +123,10 @@ func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 // Provision creates what the bus needs, or changes it to what this build needs, and then verifies it. It is for
 // development and for a deployment's own job: services in production only [Bus.Verify].
 func (b *Bus) Provision(ctx context.Context, s Storage) error {
-	s.MaxAge = cmp.Or(s.MaxAge, 72*time.Hour)
+	s.MaxAge = cmp.Or(s.MaxAge, DefaultMaxAge)
+	if s.MaxAge < minMaxAge {
+		return fmt.Errorf("provision streams: the maximum age is %s, must be at least %s", s.MaxAge, minMaxAge)
+	}
 	s.AckWait = cmp.Or(s.AckWait, defaultAckWait)
 	s.MaxQueue = cmp.Or(s.MaxQueue, defaultMaxQueue)
 	for _, c := range b.streams(s) {
@@ -195,8 +214,8 @@ func checkStream(have, want jetstream.StreamConfig) error {
 			want.MaxMsgsPerSubject)
 	case !have.AllowDirect:
 		return errors.New("allow_direct is off, must be on")
-	case have.Duplicates < want.Duplicates:
-		return fmt.Errorf("duplicate window is %s, must be at least %s", have.Duplicates, want.Duplicates)
+	case have.Duplicates < duplicateWindow(have.MaxAge):
+		return fmt.Errorf("duplicate window is %s, must be at least %s", have.Duplicates, duplicateWindow(have.MaxAge))
 	case want.RePublish != nil && (have.RePublish == nil || *have.RePublish != *want.RePublish):
 		return fmt.Errorf("republish must be %s -> %s", want.RePublish.Source, want.RePublish.Destination)
 	}
@@ -218,6 +237,7 @@ func (b *Bus) remember(info *jetstream.StreamInfo) error {
 	defer b.mu.Unlock()
 	b.incarnation = incarnation
 	b.replicas = info.Config.Replicas
+	b.maxAge = info.Config.MaxAge
 	return nil
 }
 

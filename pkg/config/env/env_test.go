@@ -23,7 +23,7 @@ func TestDefaults(t *testing.T) {
 	want := env.Gateway{
 		Process: env.Process{
 			NATSURL: "nats://127.0.0.1:4222", Prefix: "agentbus", Provision: env.ProvisionVerify,
-			Streams:   env.Streams{Replicas: 1, MaxQueue: 100_000, AckWait: 10 * time.Second},
+			Streams:   env.Streams{Replicas: 1, MaxAge: 72 * time.Hour, MaxQueue: 100_000, AckWait: 10 * time.Second},
 			AdminAddr: "127.0.0.1:9090", LogFormat: env.FormatJSON, Grace: 25 * time.Second,
 		},
 		HTTPAddr: "127.0.0.1:8080", RedisURL: "redis://127.0.0.1:6379/0", Auth: env.AuthRequired,
@@ -38,7 +38,7 @@ func TestLoadReadsTheEnvironment(t *testing.T) {
 	vars, err := env.Read([]string{
 		"NATS_URL=nats://user:pass@nats:4222", "NATS_PROVISION=create", "ADMIN_ADDR=:9000", "LOG_LEVEL=debug",
 		"LOG_FORMAT=text", "SLOTS=4", "REDIS_URL=", "UNRELATED=x",
-		"NATS_REPLICAS=3", "NATS_MAX_BYTES=1000000", "NATS_MAX_QUEUE=50", "NATS_ACK_WAIT=3s",
+		"NATS_REPLICAS=3", "NATS_MAX_AGE=48h", "NATS_MAX_BYTES=1000000", "NATS_MAX_QUEUE=50", "NATS_ACK_WAIT=3s",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestLoadReadsTheEnvironment(t *testing.T) {
 	want := env.AgentRunner{
 		Process: env.Process{
 			NATSURL: "nats://user:pass@nats:4222", Prefix: "agentbus", Provision: env.ProvisionCreate,
-			Streams:   env.Streams{Replicas: 3, MaxBytes: 1_000_000, MaxQueue: 50, AckWait: 3 * time.Second},
+			Streams:   env.Streams{Replicas: 3, MaxAge: 48 * time.Hour, MaxBytes: 1_000_000, MaxQueue: 50, AckWait: 3 * time.Second},
 			AdminAddr: ":9000", LogLevel: slog.LevelDebug, LogFormat: env.FormatText, Grace: 25 * time.Second,
 		},
 		RedisURL: "redis://127.0.0.1:6379/0", Slots: 4, // a variable set to nothing counts as unset
