@@ -117,6 +117,20 @@ func TestDevKeepsItsData(t *testing.T) {
 	}
 }
 
+func TestDevRefusesADataFolderInUse(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	first := own(t, "--data="+data)
+	second := begin(t, nil, "dev", "--data="+data, "--addr=127.0.0.1:0", "--nats-addr=127.0.0.1:0")
+	_, side := second.wait(t, exitFailed)
+	for _, want := range []string{data + " is used by agentbus dev at ", "(pid "} {
+		if !strings.Contains(side, want) {
+			t.Errorf("got %q, want %q", side, want)
+		}
+	}
+	execute(t, 0, first.at("chat", "-m", "/say the first one still works")...)
+}
+
 func TestDevReadsAConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")

@@ -31,6 +31,7 @@ func layers() []layer {
 		{"pkg/tarko", []string{"pkg/event", "pkg/eventstream", "pkg/fault", "pkg/media"}, nil,
 			"a projection knows what it is of and what it becomes"},
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
+		{"pkg/datadir", nil, nil, "a folder for any process"},
 		{"pkg/sandbox", nil, nil, "a box that anything may run in"},
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},

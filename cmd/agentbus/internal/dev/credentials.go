@@ -3,11 +3,6 @@ package dev
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
@@ -65,25 +60,13 @@ func (s *stack) openCredentials(ctx context.Context, b *bus.Bus) (credentials, e
 
 func (s *stack) pepper() ([]byte, error) { return s.secret(s.options.Pepper, PepperFile) }
 
-// secret is the one given, else the one in the data folder, else a new one, which the data folder keeps.
+// secret is the one given, else the one in the data folder, else a new one.
 func (s *stack) secret(given, file string) ([]byte, error) {
 	if given != "" {
 		return []byte(given), nil
 	}
-	fresh := []byte(rand.Text())
-	if s.options.Data == "" {
-		return fresh, nil
+	if s.data == nil {
+		return []byte(rand.Text()), nil
 	}
-	path := filepath.Join(s.options.Data, file)
-	kept, err := os.ReadFile(path)
-	if err == nil {
-		return kept, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the secret in %s: %w", path, err)
-	}
-	if err := os.WriteFile(path, fresh, 0o600); err != nil {
-		return nil, fmt.Errorf("keep a secret in %s: %w", path, err)
-	}
-	return fresh, nil
+	return s.data.Secret(file)
 }

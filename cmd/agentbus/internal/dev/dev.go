@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/datadir"
 	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/service"
@@ -101,7 +102,8 @@ type stack struct {
 	options Options
 	config  config.Config
 	servers servers
-	keys    credentials // where keys are asked for
+	data    *datadir.Dir // nil = nothing is kept
+	keys    credentials  // where keys are asked for
 	hub     http.Handler
 	closers []func()
 }

@@ -3,7 +3,6 @@ package dev
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/config"
@@ -59,7 +58,7 @@ func (s *stack) hubDatabase() string {
 		return s.options.Database
 	}
 	if s.options.Data != "" {
-		return "sqlite:" + filepath.Join(s.options.Data, "hub.db")
+		return "sqlite:" + s.data.File("hub.db")
 	}
 	return sqldb.Memory
 }

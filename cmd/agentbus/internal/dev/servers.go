@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
+	"github.com/agentbus/agentbus/pkg/datadir"
 	"github.com/alicebob/miniredis/v2"
 )
 
@@ -23,9 +22,11 @@ type servers struct {
 func (s *stack) openServers(ctx context.Context) error {
 	o := s.options
 	if o.Data != "" {
-		if err := os.MkdirAll(o.Data, 0o700); err != nil {
-			return fmt.Errorf("folder for the data: %w", err)
+		var err error
+		if s.data, err = datadir.Open(o.Data, "agentbus dev at "+o.Addr); err != nil {
+			return fmt.Errorf("--data: %w", err)
 		}
+		s.closing(s.release)
 	}
 	if err := s.openNATS(ctx); err != nil {
 		return err
@@ -43,10 +44,17 @@ func (s *stack) openServers(ctx context.Context) error {
 	if o.Database == "" {
 		s.servers.database = "sqlite::memory:"
 		if o.Data != "" {
-			s.servers.database = "sqlite:" + filepath.Join(o.Data, "history.db")
+			s.servers.database = "sqlite:" + s.data.File("history.db")
 		}
 	}
 	return nil
+}
+
+// release lets another process use the data folder.
+func (s *stack) release() {
+	if err := s.data.Close(); err != nil {
+		s.options.Log.Error("release the data folder", "error", err)
+	}
 }
 
 func (s *stack) openNATS(ctx context.Context) error {
@@ -55,7 +63,7 @@ func (s *stack) openNATS(ctx context.Context) error {
 	}
 	o := embedded.Options{Addr: s.options.NATSAddr}
 	if s.options.Data != "" {
-		o.Dir = filepath.Join(s.options.Data, "nats")
+		o.Dir = s.data.File("nats")
 	}
 	if !isFree(ctx, o.Addr) {
 		o.Addr = "127.0.0.1:0"
