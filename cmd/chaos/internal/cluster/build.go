@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/skew"
 )
 
 // Programs are the paths of what a cluster consists of, by name.
@@ -14,8 +17,13 @@ type Programs map[string]string
 // rare paths, and the switches that take safeguards away. Without it none of these exists.
 const Tag = "chaos"
 
-// Build compiles the services, and the NATS server that go.mod names, into dir.
+// Build compiles the services, and the NATS server that go.mod names, into dir. The wall clock of each of them follows
+// [skew.Env], where a node's environment has it (see [Node.Skew]).
 func Build(ctx context.Context, dir string) (Programs, error) {
+	flags, err := skew.Flags(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
 	programs := Programs{}
 	packages := map[string]string{string(NATS): "github.com/nats-io/nats-server/v2"}
 	for _, kind := range Services() {
@@ -23,8 +31,8 @@ func Build(ctx context.Context, dir string) (Programs, error) {
 	}
 	for name, pkg := range packages {
 		programs[name] = filepath.Join(dir, name)
-		//nolint:gosec // the packages are those above
-		out, err := exec.CommandContext(ctx, "go", "build", "-tags", Tag, "-o", programs[name], pkg).CombinedOutput()
+		args := slices.Concat([]string{"build", "-tags", Tag}, flags, []string{"-o", programs[name], pkg})
+		out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput() //nolint:gosec // the packages are those above
 		if err != nil {
 			return nil, fmt.Errorf("build %s: %w: %s", pkg, err, out)
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/skew"
 )
 
 // Kind says what a node is.
@@ -61,8 +63,9 @@ type Node struct {
 	wake   chan struct{}
 	gone   chan struct{} // closed when the supervisor has ended
 	starts int
-	lost   int   // ends that nobody asked for
-	err    error // of the newest attempt to start
+	ahead  time.Duration // of the wall clock, from the next start on
+	lost   int           // ends that nobody asked for
+	err    error         // of the newest attempt to start
 }
 
 // restartPause is what an orchestrator waits before it starts a process again.
@@ -146,7 +149,7 @@ func (n *Node) start() error {
 	defer func() { _ = output.Close() }()  // the child has its own handle
 	cmd := exec.Command(n.path, n.args...) //nolint:gosec,noctx // a server of ours; the supervisor ends it
 	cmd.Dir = n.dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir}, n.env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, skew.Env + "=" + n.ahead.String()}, n.env...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: n.as}
 	if err := cmd.Start(); err != nil {
@@ -160,6 +163,14 @@ func (n *Node) start() error {
 		close(done)
 	}()
 	return nil
+}
+
+// Skew has the process' wall clock run ahead by so much, or behind where it is negative, from its next start on. Only
+// programs of [Build] obey.
+func (n *Node) Skew(ahead time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ahead = ahead
 }
 
 // LogFile is where the node's output goes.
