@@ -1,6 +1,6 @@
 // Package cluster runs agentbus as it runs in production, each part a process of its own on loopback, so that each can
-// be killed, frozen and cut off: NATS (one node or three), Redis, PostgreSQL, and two of each service. Between every
-// service and NATS stands a proxy.
+// be killed, frozen and cut off: NATS (one node or three), Redis, PostgreSQL, and two of each service. Every connection
+// of a service to a server goes through a proxy.
 package cluster
 
 import (
@@ -155,8 +155,7 @@ func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) 
 		return nil, err
 	}
 	common := []string{
-		"CONFIG_FILE=" + file, "REDIS_URL=redis://" + c.Find(Redis)[0].Addr + "/0", "DATABASE_URL=" + c.Database,
-		"KEY_PEPPER=" + pepper, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
+		"CONFIG_FILE=" + file, "KEY_PEPPER=" + pepper, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
 	}
 	if c.options.Weaken != "" { // it may be the streams that are weak
 		common = append(common, "NATS_PROVISION=create", "NATS_ACK_WAIT="+c.options.AckWait.String(),
@@ -177,20 +176,25 @@ func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) 
 
 func (c *Cluster) service(ctx context.Context, kind Kind, name string, common []string) (*Node, error) {
 	admin, addr := c.ports.next(ctx), c.ports.next(ctx)
-	var proxies []Spoilt
-	var urls []string
-	for _, nats := range c.Find(NATS) {
-		p, err := proxy.New(ctx, nats.Addr)
-		if err != nil {
-			return nil, err
+	proxies := map[Kind][]Spoilt{}
+	for _, server := range []Kind{NATS, Redis, Postgres} {
+		for _, target := range c.Find(server) {
+			p, err := proxy.New(ctx, target.Addr)
+			if err != nil {
+				return nil, err
+			}
+			proxies[server] = append(proxies[server], p)
 		}
-		proxies = append(proxies, p)
+	}
+	var urls []string
+	for _, p := range proxies[NATS] {
 		urls = append(urls, "nats://"+p.Addr())
 	}
 	n := newNode(program{
 		name: name, kind: kind, path: c.options.Programs[string(kind)], dir: c.options.Dir,
 		env: append([]string{
 			"ADMIN_ADDR=" + admin, "HTTP_ADDR=" + addr, "NATS_URL=" + strings.Join(urls, ","),
+			"REDIS_URL=redis://" + proxies[Redis][0].Addr() + "/0", "DATABASE_URL=" + database(proxies[Postgres][0].Addr()),
 			"AGENTBUS_JOURNAL=" + filepath.Join(c.options.Dir, name+".journal"),
 			"AGENTBUS_MARKS=" + filepath.Join(c.options.Dir, name+".marks"),
 		}, common...),
@@ -241,7 +245,7 @@ func (c *Cluster) Heal(ctx context.Context) error {
 	defer cancel()
 	for _, n := range c.nodes {
 		n.Resume()
-		for _, p := range n.proxies {
+		for _, p := range n.all() {
 			p.Set(proxy.Mode{})
 		}
 		n.Up()
@@ -259,7 +263,7 @@ func (c *Cluster) Stop() error {
 	for _, n := range slices.Backward(c.nodes) {
 		n.Resume()
 		n.close()
-		for _, p := range n.proxies {
+		for _, p := range n.all() {
 			p.Close()
 		}
 	}
@@ -284,5 +288,23 @@ agents:
     backend: scripted
     tools: [journal_none, journal_idempotent, journal_unsafe]
     onBusy: interrupt
+    limits: {time: 5m}
+  lead:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe]
+    agents: [deputy, helper]
+    limits: {time: 5m}
+  deputy:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe, journal_approved]
+    agents: [helper, clerk]
+    limits: {time: 5m}
+  helper:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe, journal_approved]
+    limits: {time: 5m}
+  clerk:
+    backend: scripted
+    tools: [journal_none, journal_idempotent, journal_unsafe]
     limits: {time: 5m}
 `

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -50,9 +52,9 @@ type program struct {
 // is safe for concurrent use.
 type Node struct {
 	program
-	Addr    string   // where clients reach it
-	Admin   string   // URL of its metrics; "" = none
-	proxies []Spoilt // between it and NATS
+	Addr    string            // where clients reach it
+	Admin   string            // URL of its metrics; "" = none
+	proxies map[Kind][]Spoilt // between it and the servers of each kind
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // nil while it is down
@@ -87,8 +89,11 @@ func (n *Node) Name() string { return n.name }
 // Kind is what it is.
 func (n *Node) Kind() Kind { return n.kind }
 
-// Proxies are what stands between the node and NATS.
-func (n *Node) Proxies() []Spoilt { return n.proxies }
+// Proxies are those between the node and the servers of a kind.
+func (n *Node) Proxies(to Kind) []Spoilt { return n.proxies[to] }
+
+// all are the proxies of the node.
+func (n *Node) all() []Spoilt { return slices.Concat(slices.Collect(maps.Values(n.proxies))...) }
 
 func (n *Node) supervise() {
 	defer close(n.gone)

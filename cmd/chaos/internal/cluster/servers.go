@@ -135,7 +135,7 @@ func (c *Cluster) postgres(ctx context.Context) (*Node, error) {
 	}
 	addr := c.ports.next(ctx)
 	_, port, _ := net.SplitHostPort(addr) // next made it
-	c.Database = "postgres://agentbus@" + addr + "/postgres?sslmode=disable"
+	c.Database = database(addr)
 	n := newNode(program{
 		name: "postgres", kind: Postgres, path: filepath.Join(programs, "postgres"), dir: c.options.Dir, as: who,
 		args: []string{"-D", data, "-h", "127.0.0.1", "-p", port, "-k", "", "-c", "fsync=off", "-c", "max_connections=100"},
@@ -151,6 +151,9 @@ func (c *Cluster) postgres(ctx context.Context) (*Node, error) {
 	n.Addr = addr
 	return n, nil
 }
+
+// database is the URL of the database that PostgreSQL serves at addr.
+func database(addr string) string { return "postgres://agentbus@" + addr + "/postgres?sslmode=disable" }
 
 // postgresPrograms returns the folder of initdb and postgres.
 func postgresPrograms() (string, error) {

@@ -42,6 +42,9 @@ func Kinds(shape cluster.Shape) []string {
 	return names
 }
 
+// longPartition is more than twice as long as a worker may be silent before another one takes its work over.
+const longPartition = 10 * time.Second
+
 func kinds(shape cluster.Shape) []kind {
 	var all []kind
 	killed, stopped, powerless := down((*cluster.Node).Kill), down((*cluster.Node).Terminate), down((*cluster.Node).LosePower)
@@ -52,6 +55,7 @@ func kinds(shape cluster.Shape) []kind {
 			kind{"freeze " + string(service), one, false, 8 * time.Second, freeze},
 			kind{"stop " + string(service), one, false, 500 * time.Millisecond, stopped},
 			kind{"lose answers to " + string(service), one, false, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
+			kind{"partition " + string(service) + " from nats", one, false, longPartition, partition(cluster.NATS)},
 		)
 	}
 	services := cluster.Services()
@@ -66,6 +70,8 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"slow network", services, false, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
 		kind{"reset network", services, false, 0, spoil(proxy.Mode{}, true)},
 		kind{"hang network", services, false, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
+		kind{"partition from redis", services, false, longPartition, partition(cluster.Redis)},
+		kind{"partition history from postgres", []cluster.Kind{cluster.History}, false, longPartition, partition(cluster.Postgres)},
 		kind{"deploy", services, true, 0, deploy},
 	)
 	if shape.Nodes > 1 {
@@ -250,7 +256,7 @@ func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.D
 	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 		var proxies []cluster.Spoilt
 		for _, n := range nodes {
-			proxies = append(proxies, n.Proxies()...)
+			proxies = append(proxies, n.Proxies(cluster.NATS)...)
 		}
 		for _, p := range proxies {
 			p.Set(m)
@@ -260,6 +266,24 @@ func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.D
 			p.Set(proxy.Mode{})
 			if cut {
 				p.Reset()
+			}
+		}
+	}
+}
+
+// partition lets nothing pass between nodes and the servers of a kind, in neither direction. Afterwards the connections go
+// on where they were, as TCP sends again what was lost, except those that one side has closed meanwhile.
+func partition(from cluster.Kind) func(context.Context, []*cluster.Node, time.Duration) {
+	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
+		for _, n := range nodes {
+			for _, p := range n.Proxies(from) {
+				p.Set(proxy.Mode{Hang: true})
+			}
+		}
+		wait(ctx, while)
+		for _, n := range nodes {
+			for _, p := range n.Proxies(from) {
+				p.Set(proxy.Mode{})
 			}
 		}
 	}

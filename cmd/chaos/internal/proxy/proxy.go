@@ -14,7 +14,7 @@ import (
 // Mode is what a proxy does to its connections.
 type Mode struct {
 	Latency time.Duration // of each piece in each direction
-	Hang    bool          // nothing moves in either direction, and nothing is closed
+	Hang    bool          // nothing moves in either direction, not even the end of a connection, as in a network partition
 	Deaf    bool          // what the server says is lost; what the client says arrives
 }
 
@@ -139,6 +139,7 @@ func (p *Proxy) move(to io.Writer, from io.Reader, fromServer bool) {
 	for {
 		n, err := from.Read(piece)
 		if err != nil {
+			p.ready() // a partition hides the end of a connection too
 			return
 		}
 		mode := p.ready()
