@@ -114,7 +114,7 @@ func (r *Run) posts() []Violation {
 		}
 		requests[key] = e.Request
 	}
-	found = append(found, r.steers()...)
+	found = append(append(found, r.steers()...), r.retries()...)
 	for _, e := range r.of(record.Read) {
 		if e.Status == 404 {
 			found = append(found, violation(ID{e.Tenant, e.Request}, "it was taken, and over %s it is not found", e.Gateway))

@@ -35,7 +35,7 @@ const (
 func Paths() []string {
 	return []string{
 		PathTakeover, PathAborted, PathConflict, PathReplayed, PathResumed, PathDiscarded,
-		PathSteered, PathWaited, PathNeverRan, PathHandedOver, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
+		PathSteered, PathWaited, PathNeverRan, PathHandedOver, PathCalled, PathNested, PathAskedBelow, PathCutBelow, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
 	}
 }
 
@@ -61,6 +61,8 @@ func (r *Run) Sometimes() map[string]int {
 			taken[PathHandedOver] += strings.Count(string(f.Lines), `"released":true`)
 		}
 	}
+	r.countTrees(taken)
+	r.countRetries(taken)
 	for _, records := range r.Threads {
 		for _, t := range records {
 			if t.Behind > 0 {

@@ -130,6 +130,7 @@ func Invariants() []Invariant {
 		{"I10", "an abort that was taken ends the request, unless it had ended", (*Run).aborts},
 		{"I11", "no tenant sees anything of another, and no log a secret", (*Run).borders},
 		{"I12", "everything is given back, and no process breaks down", (*Run).resources},
+		{"I15", "what an agent does that was called shows once where it was called, and it ends with its caller", (*Run).trees},
 		{"I13", "open streams show life, and none is cut within an event by an orderly stop", (*Run).life},
 	}
 }

@@ -45,6 +45,7 @@ type Entry struct {
 	// Of a post.
 	Key     string   `json:"key,omitempty"`     // the Idempotency-Key
 	Body    string   `json:"body,omitempty"`    // what the key stands for
+	Stream  bool     `json:"stream,omitzero"`   // sent to the route that answers with the events
 	Actions []string `json:"actions,omitempty"` // that it brings results for
 	Allow   bool     `json:"allow,omitzero"`    // whether these results say yes
 

@@ -19,6 +19,7 @@ type order struct {
 	follows string // the request that it is a follow-up of; its agent and thread are meant
 	body    event.AgentRequest
 	key     string // "" = none, so that an attempt without an answer is not repeated
+	gateway string // that it goes to; "" = any
 	stream  bool   // read its events in the same response
 	reader  reader // with stream
 	allow   bool   // what the action results say
@@ -63,11 +64,11 @@ func (u *user) post(ctx context.Context, o order) (outcome, *transcript) {
 
 // attempt sends the request once.
 func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
-	log, gateway := u.crew.Log, u.gateway()
+	log, gateway := u.crew.Log, cmp.Or(o.gateway, u.gateway())
 	body, err := json.Marshal(o.body)
 	entry := record.Entry{
 		At: log.Now(), Actor: u.name, Op: record.Post, Tenant: u.tenant, Gateway: gateway, Key: o.key,
-		Body: string(body), Thread: o.body.ThreadID, Allow: o.allow,
+		Body: string(body), Thread: o.body.ThreadID, Allow: o.allow, Stream: o.stream,
 	}
 	for _, result := range o.body.Context.ActionResults {
 		entry.Actions = append(entry.Actions, result.ActionID)

@@ -16,7 +16,7 @@ import (
 
 // tell tells one story.
 func (u *user) tell(ctx context.Context) {
-	switch n := u.rng.IntN(100); {
+	switch n := u.rng.IntN(115); {
 	case n < 30:
 		u.streamed(ctx)
 	case n < 50:
@@ -29,6 +29,8 @@ func (u *user) tell(ctx context.Context) {
 		u.acting(ctx)
 	case n < 95:
 		u.waiting(ctx)
+	case n < 110:
+		u.delegating(ctx)
 	default:
 		u.spy(ctx)
 	}
@@ -197,22 +199,9 @@ func (u *user) acting(ctx context.Context) {
 	}
 	seen := &transcript{}
 	u.follow(ctx, u.newReader(), got.request, seen)
-	if !seen.ended || len(seen.actions) == 0 {
-		return
+	if seen.ended && len(seen.actions) > 0 {
+		u.resolveTwice(ctx, "demo", got.thread, seen.actions[0].ActionID)
 	}
-	var both sync.WaitGroup
-	for i, status := range []event.ActionStatus{event.ActionSuccess, event.ActionDenied} {
-		one := u.fork()
-		body := event.AgentRequest{ThreadID: got.thread, Messages: []event.InputMessage{}}
-		body.Context.ActionResults = []event.ActionResult{{ActionID: seen.actions[0].ActionID, Status: status, Result: []byte(`"this"`)}}
-		both.Go(func() {
-			won, _ := one.post(ctx, order{body: body, key: one.label("key"), allow: i == 0})
-			if won.taken() {
-				one.follow(ctx, one.newReader(), won.request, &transcript{})
-			}
-		})
-	}
-	both.Wait()
 }
 
 // waiting reads a stream in which nothing happens for a while, or one that takes many steps.
