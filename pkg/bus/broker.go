@@ -42,12 +42,21 @@ type pubAck struct {
 const publishWait = 2 * time.Second
 
 // server is the broker behind a connection. storage.go has its reads.
-type server struct{ nc *nats.Conn }
+type server struct {
+	nc   *nats.Conn
+	link *link
+}
 
-func (s server) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, publishWait)
+// request sends msg and waits for the answer: for so long at most, and no longer than the connection lasts.
+func (s server) request(ctx context.Context, msg *nats.Msg, wait time.Duration) (*nats.Msg, error) {
+	ctx, cancel := s.link.within(ctx, wait)
 	defer cancel()
 	answer, err := s.nc.RequestMsgWithContext(ctx, msg)
+	return answer, lostDuring(ctx, err)
+}
+
+func (s server) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
+	answer, err := s.request(ctx, msg, publishWait)
 	if err != nil {
 		return pubAck{}, err
 	}
@@ -67,7 +76,7 @@ func (s server) subscribe(subject string, messages chan *nats.Msg) (stop func(),
 }
 
 func (s server) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := s.link.within(ctx, answerWait)
 	defer cancel()
-	return s.nc.FlushWithContext(ctx)
+	return lostDuring(ctx, s.nc.FlushWithContext(ctx))
 }

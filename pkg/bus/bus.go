@@ -54,6 +54,7 @@ type Bus struct {
 	js     jetstream.JetStream
 	prefix string
 	feeds  feeds
+	link   *link
 	weak   weakness // nothing, but in builds for tests
 
 	mu          sync.Mutex
@@ -73,7 +74,8 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 	if err := checkToken(o.Prefix); err != nil {
 		return nil, fmt.Errorf("subject prefix: %w", err)
 	}
-	nc, err := dial(ctx, o)
+	connection := &link{}
+	nc, err := dial(ctx, o, connection)
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +85,10 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	weak := newWeakness()
-	return &Bus{broker: weak.broker(server{nc}), nc: nc, js: js, prefix: o.Prefix, weak: weak}, nil
+	return &Bus{broker: weak.broker(server{nc, connection}), nc: nc, js: js, prefix: o.Prefix, link: connection, weak: weak}, nil
 }
 
-func dial(ctx context.Context, o Options) (*nats.Conn, error) {
+func dial(ctx context.Context, o Options, connection *link) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name(o.Name),
 		nats.MaxReconnects(-1),
@@ -97,6 +99,8 @@ func dial(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.Timeout(2 * time.Second),
 		// A subscription that is read message by message reserves this many places, for every question.
 		nats.SyncQueueLen(1000),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { connection.lost() }),
+		nats.ReconnectHandler(func(*nats.Conn) { connection.restored() }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrSlowConsumer) {
 				return // its reader sees the gap and reads storage

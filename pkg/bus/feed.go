@@ -76,8 +76,9 @@ func (fs *feeds) leave(f *feed) {
 	f.stop()
 }
 
-// wait returns when the ring has grown, when a reader's place has become free, when ctx is done, or at due.
-func (f *feed) wait(ctx context.Context, changed <-chan struct{}, due <-chan time.Time) {
+// wait returns when the ring has grown, when a reader's place has become free, when the connection is back after a loss,
+// when ctx is done, or at due.
+func (f *feed) wait(ctx context.Context, changed, back <-chan struct{}, due <-chan time.Time) {
 	var messages <-chan *nats.Msg
 	f.mu.Lock()
 	if !f.taken {
@@ -88,6 +89,7 @@ func (f *feed) wait(ctx context.Context, changed <-chan struct{}, due <-chan tim
 	select {
 	case msg = <-messages:
 	case <-changed:
+	case <-back:
 	case <-due:
 	case <-ctx.Done():
 	}

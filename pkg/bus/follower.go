@@ -10,12 +10,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// A lost last message cannot be noticed by a gap, so an idle follower looks into storage: soon at first, then less often.
-const (
-	firstLook  = time.Second
-	rarestLook = 15 * time.Second
-	refill     = 200 * time.Millisecond // between attempts when the broker does not answer
-)
+// refill is the pause between attempts to read when the broker does not answer.
+const refill = 200 * time.Millisecond
 
 // Follower reads a log from some event on, first what is stored and then what comes, in order and without gaps.
 //
@@ -31,8 +27,7 @@ type Follower struct {
 	doubt  bool          // storage may hold more, though nothing came
 	behind bool          // storage does hold more, though perhaps not every replica
 	timer  *time.Timer   // of the wait; nil before the first
-	look   time.Duration // between looks into storage while nothing comes
-	lookAt time.Time     // the next one
+	looks  looks
 	ended  bool
 	closed bool
 }
@@ -48,8 +43,7 @@ func (b *Bus) Resume(ctx context.Context, log LogID, from uint64, known Known) (
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{bus: b, log: storedLog{bus: b, subject: subject, n: from, known: known}}
-	f.relax(firstLook)
+	f := &Follower{bus: b, log: storedLog{bus: b, subject: subject, n: from, known: known}, looks: newLooks(b.link)}
 	f.stale = known.Newest.Next() > from
 	f.doubt = !f.stale
 	if known.Newest.Terminal() {
@@ -153,23 +147,21 @@ func (f *Follower) gave(frame event.Frame) {
 	if f.feed != nil {
 		f.feed.took(frame.Next())
 	}
-	f.relax(firstLook)
+	f.looks.soon()
 	f.ended = frame.Terminal()
 }
 
-// relax sets when to look into storage if nothing comes until then.
-func (f *Follower) relax(look time.Duration) {
-	f.look = look
-	f.lookAt = time.Now().Add(look)
-}
-
-// check asks for the newest frame, which costs less than to read a page. Without an answer the next look asks again.
+// check asks for the newest frame, which costs less than to read a page. Without an answer the next look asks again, soon.
 func (f *Follower) check(ctx context.Context) {
 	f.doubt = false
 	newest, err := f.log.frame(f.bus.lastDirect(ctx, f.bus.eventsStream(), f.log.subject))
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		f.looks.soon()
+		return
+	}
 	if err == nil && newest.Next() > f.log.n {
 		f.stale, f.log.known.Newest = true, newest
-		if f.look > firstLook {
+		if f.looks.pause > firstLook {
 			f.bus.weak.reached("tail")
 		}
 	}
@@ -210,19 +202,16 @@ func (f *Follower) wait(ctx context.Context, changed <-chan struct{}, deadline t
 	if !now.Before(deadline) {
 		return ErrIdle
 	}
-	pause := min(deadline.Sub(now), f.lookAt.Sub(now))
+	if f.looks.due() {
+		f.doubt = true
+		return nil
+	}
+	pause := min(deadline.Sub(now), f.looks.at.Sub(now))
 	if f.timer == nil {
 		f.timer = time.NewTimer(pause)
 	} else {
 		f.timer.Reset(pause)
 	}
-	f.feed.wait(ctx, changed, f.timer.C)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if !time.Now().Before(f.lookAt) {
-		f.doubt = true
-		f.relax(min(2*f.look, rarestLook))
-	}
-	return nil
+	f.feed.wait(ctx, changed, f.looks.back, f.timer.C)
+	return ctx.Err()
 }

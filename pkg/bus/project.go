@@ -88,9 +88,6 @@ func (b *Bus) Projected(ctx context.Context) (Projected, error) {
 	return Projected{Through: info.AckFloor.Stream, Again: info.NumRedelivered}, nil
 }
 
-// errDown says that nothing was asked, because there is no connection.
-var errDown = errors.New("the connection to the broker is down")
-
 // mayPull is errDown while the connection is down: a pull that cannot be sent leaves its subscription behind.
 func (b *Bus) mayPull() error {
 	if !b.nc.IsConnected() {
@@ -121,7 +118,7 @@ func (b *Bus) fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstre
 	if len(batch) > 0 || err != nil {
 		return batch, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, projectWait)
+	ctx, cancel := b.link.within(ctx, projectWait)
 	defer cancel()
 	msg, err := consumer.Next(jetstream.FetchContext(ctx))
 	if err != nil && ctx.Err() == nil && !errors.Is(err, nats.ErrTimeout) {

@@ -78,35 +78,43 @@ func await[T any](ctx context.Context, b *Bus, stream, subject, beside string, h
 		defer stop()
 	}
 	_ = b.flush(ctx) // fails while the connection is down; the looks below repair what is missed
-	for look := firstLook; ; look = min(2*look, rarestLook) {
+	looks := newLooks(b.link)
+	for {
 		value, _, err := get[T](ctx, b, stream, subject)
 		if err == nil {
 			drain(messages, beside, hear)
 			return value, nil
 		}
-		if err := listen(ctx, look, messages, beside, hear); err != nil {
+		if !errors.Is(err, ErrNotFound) {
+			looks.soon()
+		}
+		if err := listen(ctx, &looks, messages, beside, hear); err != nil {
 			return value, err
 		}
 	}
 }
 
 // listen hears messages until one that is not beside comes, or a look into storage is due.
-func listen(
-	ctx context.Context, look time.Duration, messages <-chan *nats.Msg, beside string, hear func(*nats.Msg),
-) error {
-	due, cancel := context.WithTimeout(ctx, look)
-	defer cancel()
-	for {
+func listen(ctx context.Context, looks *looks, messages <-chan *nats.Msg, beside string, hear func(*nats.Msg)) error {
+	for !looks.due() {
+		timer := time.NewTimer(time.Until(looks.at))
 		select {
 		case msg := <-messages:
 			if msg.Subject != beside {
+				timer.Stop()
 				return nil
 			}
 			hear(msg)
-		case <-due.Done():
+		case <-looks.back:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // drain hears what has arrived already.

@@ -49,7 +49,7 @@ type simProcess struct {
 func newSimProcess(ctx context.Context, c *simCluster, name string, harms []moment) *simProcess {
 	p := &simProcess{name: name, cluster: c, harms: harms, counts: map[string]int{}}
 	p.ctx, p.die = context.WithCancel(ctx)
-	p.bus = &Bus{broker: p, prefix: DefaultPrefix, incarnation: "sim", replicas: c.replicas}
+	p.bus = &Bus{broker: p, prefix: DefaultPrefix, link: &link{}, incarnation: "sim", replicas: c.replicas}
 	return p
 }
 

@@ -43,13 +43,11 @@ func (b *Bus) last(ctx context.Context, stream, subject string) (stored, error) 
 }
 
 func (s server) lastOfLeader(ctx context.Context, stream, subject string) (stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
 	body, err := json.Marshal(getRequest{LastFor: subject})
 	if err != nil {
 		return stored{}, err
 	}
-	msg, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, body)
+	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, answerWait)
 	if err != nil {
 		return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, err)
 	}
@@ -93,9 +91,7 @@ func leaderAnswer(subject string, body []byte) (stored, error) {
 }
 
 func (s server) lastDirect(ctx context.Context, stream, subject string) (stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	msg, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream+"."+subject, nil)
+	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream + "." + subject}, answerWait)
 	if err != nil {
 		return stored{}, fmt.Errorf("read last of %s: %w", subject, err)
 	}
@@ -103,13 +99,11 @@ func (s server) lastDirect(ctx context.Context, stream, subject string) (stored,
 }
 
 func (s server) nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
 	body, err := json.Marshal(getRequest{Seq: from, NextFor: subject})
 	if err != nil {
 		return stored{}, err
 	}
-	msg, err := s.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
+	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: body}, answerWait)
 	if err != nil {
 		return stored{}, fmt.Errorf("read %s from %d: %w", subject, from, err)
 	}
@@ -127,7 +121,7 @@ const (
 
 // page makes no consumer, so nothing is left behind on the server.
 func (s server) page(ctx context.Context, stream, subject string, from uint64) (messages []stored, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := s.link.within(ctx, answerWait)
 	defer cancel()
 	body, err := json.Marshal(getRequest{Seq: max(from, 1), NextFor: subject, Batch: pageMessages, MaxBytes: pageBytes})
 	if err != nil {
@@ -148,7 +142,7 @@ func (s server) page(ctx context.Context, stream, subject string, from uint64) (
 		select {
 		case msg = <-answers:
 		case <-ctx.Done():
-			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, ctx.Err())
+			return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, lostDuring(ctx, ctx.Err()))
 		}
 		switch msg.Header.Get("Status") {
 		case "":

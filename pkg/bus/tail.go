@@ -22,6 +22,7 @@ type tail struct {
 	known    uint64         // sequence of the newest message that there is
 	ahead    []stored
 	stale    bool
+	looks    looks
 }
 
 // tail starts to read behind the message with sequence after. What is stored on subject is republished on live. Close it.
@@ -43,13 +44,14 @@ func (b *Bus) tail(ctx context.Context, stream, subject, live string, after uint
 	return &tail{
 		bus: b, stream: stream, subject: subject, stop: stop, messages: messages, after: after, stale: true,
 		known: newest.Sequence, // a replica may not have it yet
+		looks: newLooks(b.link),
 	}, nil
 }
 
-// next returns the next message; ErrIdle when there is none and none came for wait; ctx's error when that is done.
+// next returns the next message; ErrIdle when there is none and none came for wait; ctx's error when that is done. While
+// storage cannot be read it tries again for wait, and then returns why.
 func (t *tail) next(ctx context.Context, wait time.Duration) (stored, error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	deadline := time.Now().Add(wait)
 	for {
 		if len(t.ahead) > 0 {
 			next := t.ahead[0]
@@ -57,22 +59,41 @@ func (t *tail) next(ctx context.Context, wait time.Duration) (stored, error) {
 			return next, nil
 		}
 		if t.stale {
-			if err := t.fill(ctx); err != nil {
+			err := t.fill(ctx)
+			if err != nil && (!time.Now().Before(deadline) || pause(ctx, refill) != nil) {
 				return stored{}, err
 			}
 			continue
 		}
-		select {
-		case msg := <-t.messages:
-			t.stale = true
-			t.known, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64) // 0 would only mean to look less long
-		case <-ctx.Done():
-			return stored{}, ctx.Err()
-		case <-timer.C:
-			t.stale = true // the one live message may have been lost: the next call looks into storage first
+		if !time.Now().Before(deadline) {
 			return stored{}, ErrIdle
 		}
+		if t.looks.due() {
+			t.stale = true // the one live message may have been lost
+			continue
+		}
+		if err := t.wait(ctx, deadline); err != nil {
+			return stored{}, err
+		}
 	}
+}
+
+// wait returns when a message comes, when the connection is back after a loss, when it is time to look into storage, or at
+// the deadline.
+func (t *tail) wait(ctx context.Context, deadline time.Time) error {
+	timer := time.NewTimer(min(time.Until(deadline), time.Until(t.looks.at)))
+	defer timer.Stop()
+	select {
+	case msg := <-t.messages:
+		t.stale = true
+		t.known, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64) // 0 would only mean to look less long
+		t.looks.soon()
+	case <-t.looks.back:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 func (t *tail) fill(ctx context.Context) error {

@@ -76,13 +76,18 @@ func (b *Bus) FollowThread(ctx context.Context, tenant, threadID string, after u
 	return &ThreadFollower{records}, nil
 }
 
-// Next returns the next record; ErrIdle when none came for wait, ctx's error when that is done.
+// Next returns the next record; ErrIdle when none came for wait, also because the broker does not answer; ctx's error when
+// that is done.
 func (f *ThreadFollower) Next(ctx context.Context, wait time.Duration) (ThreadRecord, error) {
 	m, err := f.tail.next(ctx, wait)
-	if err != nil {
-		return ThreadRecord{}, err
+	switch {
+	case err == nil:
+		return m.thread()
+	case ctx.Err() != nil:
+		return ThreadRecord{}, ctx.Err()
+	default:
+		return ThreadRecord{}, ErrIdle
 	}
-	return m.thread()
 }
 
 // Close ends the subscription. It may be called twice.
