@@ -115,7 +115,7 @@ verify: ## check formatting, vet, generated files and lint
 .PHONY: up
 up: build ## start the services in the background (NATS_URL, REDIS_URL and DATABASE_URL say where the servers are)
 	@mkdir -p .tmp/run
-	@port=9100; for service in $(SERVICES); do \
+	@export CONFIG_FILE=$${CONFIG_FILE:-deploy/demo.yaml}; port=9100; for service in $(SERVICES); do \
 		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; http=$$HTTP_ADDR; \
 		if [ $$service = orchestrator ]; then \
 			http=$${HUB_ADDR:-127.0.0.1:8081}; \

@@ -23,7 +23,7 @@ import (
 
 func TestAServiceRunsOnItsPlatform(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("agents: {mine: {backend: scripted}}"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("demo: true\nagents: {mine: {backend: scripted}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

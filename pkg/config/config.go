@@ -13,6 +13,7 @@ import (
 
 // Config is the whole file.
 type Config struct {
+	Demo    bool                 `yaml:"demo"` // adds the agent [Demo], under DefaultAgent
 	Agents  map[string]Agent     `yaml:"agents"`
 	Models  map[string]Model     `yaml:"models"`
 	Tools   map[string]Tool      `yaml:"tools"`

@@ -6,20 +6,26 @@ const (
 	DefaultAnthropicModel = "claude-sonnet-4-5"
 )
 
-// Default is the configuration without a file: the agent demo, which needs no network, and the agents openai and
-// anthropic where getenv (usually os.Getenv) gives a key or the address of a provider.
-func Default(getenv func(string) string) Config {
-	tools := []string{"clock", "calculator", "http_get", "echo"}
-	c := Config{
-		Agents: map[string]Agent{"demo": {
-			Description: "an offline stand-in that runs the script in its prompt; no model",
-			Backend:     "scripted",
-			Tools:       tools,
-			Planning:    true,
-			FinalAnswer: true,
-		}},
-		Models: wellKnownModels(),
+// builtinTools are what the agents may call that need no configuration.
+func builtinTools() []string { return []string{"clock", "calculator", "http_get", "echo"} }
+
+// Demo is the agent demo, which needs no network. Whoever may use it decides how long a run lasts and how much it
+// stores, so only `agentbus dev` and a file that says `demo: true` have it.
+func Demo() Agent {
+	return Agent{
+		Description: "an offline stand-in that runs the script in its prompt; no model",
+		Backend:     "scripted",
+		Tools:       builtinTools(),
+		Planning:    true,
+		FinalAnswer: true,
 	}
+}
+
+// Default is the configuration without a file: the agents openai and anthropic where getenv (usually os.Getenv) gives a
+// key or the address of a provider.
+func Default(getenv func(string) string) Config {
+	tools := builtinTools()
+	c := Config{Agents: map[string]Agent{}, Models: wellKnownModels()}
 	if getenv("OPENAI_API_KEY") != "" || getenv("OPENAI_BASE_URL") != "" {
 		c.Agents["openai"] = Agent{
 			Description: "a model behind the OpenAI chat completions API",

@@ -24,13 +24,13 @@ func TestDefault(t *testing.T) {
 		agents []string
 		model  map[string]string
 	}{
-		"nothing set":          {nil, []string{"demo"}, nil},
-		"a model alone":        {map[string]string{"OPENAI_MODEL": "x"}, []string{"demo"}, nil},
-		"an OpenAI key":        {map[string]string{"OPENAI_API_KEY": "k"}, []string{"demo", "openai"}, map[string]string{"openai": config.DefaultOpenAIModel}},
-		"an OpenAI server":     {map[string]string{"OPENAI_BASE_URL": "http://x", "OPENAI_MODEL": "qwen"}, []string{"demo", "openai"}, map[string]string{"openai": "qwen"}},
-		"an Anthropic key":     {map[string]string{"ANTHROPIC_API_KEY": "k"}, []string{"anthropic", "demo"}, map[string]string{"anthropic": config.DefaultAnthropicModel}},
-		"an Anthropic server":  {map[string]string{"ANTHROPIC_BASE_URL": "http://x", "ANTHROPIC_MODEL": "m"}, []string{"anthropic", "demo"}, map[string]string{"anthropic": "m"}},
-		"keys of both at once": {map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, []string{"anthropic", "demo", "openai"}, nil},
+		"nothing set":          {nil, nil, nil},
+		"a model alone":        {map[string]string{"OPENAI_MODEL": "x"}, nil, nil},
+		"an OpenAI key":        {map[string]string{"OPENAI_API_KEY": "k"}, []string{"openai"}, map[string]string{"openai": config.DefaultOpenAIModel}},
+		"an OpenAI server":     {map[string]string{"OPENAI_BASE_URL": "http://x", "OPENAI_MODEL": "qwen"}, []string{"openai"}, map[string]string{"openai": "qwen"}},
+		"an Anthropic key":     {map[string]string{"ANTHROPIC_API_KEY": "k"}, []string{"anthropic"}, map[string]string{"anthropic": config.DefaultAnthropicModel}},
+		"an Anthropic server":  {map[string]string{"ANTHROPIC_BASE_URL": "http://x", "ANTHROPIC_MODEL": "m"}, []string{"anthropic"}, map[string]string{"anthropic": "m"}},
+		"keys of both at once": {map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, []string{"anthropic", "openai"}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,8 +47,41 @@ func TestDefault(t *testing.T) {
 					t.Errorf("the default model %q has no price", c.Agents[agent].Model)
 				}
 			}
-			if got := c.Agents["demo"]; got.Backend != "scripted" || len(got.Tools) != 4 {
-				t.Errorf("demo: got %+v", got)
+		})
+	}
+}
+
+// TestTheDemoAgentIsOffUnlessItIsConfigured covers what `dev` does (a base with Demo) and what services do (a file).
+func TestTheDemoAgentIsOffUnlessItIsConfigured(t *testing.T) {
+	t.Parallel()
+	base := config.Default(environ(nil))
+	dev := base.With(config.Config{Demo: true})
+	tests := map[string]struct {
+		base config.Config
+		file string
+		want string // description of the agent; "" = there is none
+	}{
+		"a service":                {base, "models: {}", ""},
+		"a service, configured":    {base, "demo: true", config.Demo().Description},
+		"a service, switched off":  {base, "demo: false", ""},
+		"a service, its own":       {base, "demo: true\nagents: {demo: {backend: scripted, description: own}}", "own"},
+		"a service, without demo":  {base, "agents: {demo: {backend: scripted, description: own}}", "own"},
+		"development":              {dev, "models: {}", config.Demo().Description},
+		"development, its own":     {dev, "agents: {demo: {backend: scripted, description: own}}", "own"},
+		"called by another, alone": {base, "demo: true\nagents: {a: {backend: scripted, agents: [demo]}}", config.Demo().Description},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "config.yaml")
+			write(t, path, test.file)
+			got, err := config.Load(path, test.base, config.Known{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			demo, ok := got.Agents["demo"]
+			if ok != (test.want != "") || demo.Description != test.want || ok && demo.Backend != "scripted" {
+				t.Errorf("got %+v, want description %q", demo, test.want)
 			}
 		})
 	}
@@ -58,7 +91,7 @@ func TestLoadAddsToItsBase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, path, "agents:\n  demo: {backend: scripted, description: mine}\n  other: {backend: scripted}\n")
-	base := config.Default(environ(map[string]string{"OPENAI_API_KEY": "k"}))
+	base := config.Default(environ(map[string]string{"OPENAI_API_KEY": "k"})).With(config.Config{Demo: true})
 	base.Gateway.MaxBody = 7
 	got, err := config.Load(path, base, known)
 	if err != nil {

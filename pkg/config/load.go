@@ -82,9 +82,12 @@ func Parse(data []byte, known Known) (Config, error) {
 	return c, nil
 }
 
-// With returns c with everything that file says: an agent, model, tool or event of the same name replaces that of c whole,
+// With returns c with everything that file says, the agent of `demo: true` included: an agent, model, tool or event of the same name replaces that of c whole,
 // and the sections files, gateway and hub, if the file has them, replace those of c.
 func (c Config) With(file Config) Config {
+	if c.Demo = c.Demo || file.Demo; file.Demo {
+		c.Agents = merged(c.Agents, map[string]Agent{DefaultAgent: Demo()})
+	}
 	c.Agents = merged(c.Agents, file.Agents)
 	c.Models = merged(c.Models, file.Models)
 	c.Tools = merged(c.Tools, file.Tools)

@@ -136,6 +136,9 @@ func choose(e env.AgentServer, cfg config.Config) (name string, agent config.Age
 			return name, cfg.Agents[name], nil
 		}
 	}
+	if demo := config.Demo(); demo.Backend == e.Backend { // the operator asks for it by its backend
+		return config.DefaultAgent, demo, nil
+	}
 	return e.Backend, config.Agent{Backend: e.Backend}, nil
 }
 

@@ -25,6 +25,7 @@ import (
 
 // faultConfig is the configuration of the stacks whose processes are killed.
 const faultConfig = `
+demo: true
 gateway:
   rateLimit: {requests: 1000000, per: 1m, burst: 100000}
   heartbeat: 1s

@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	base := config.Default(o.Getenv)
-	base.Hub = nearby()
+	base = base.With(config.Config{Demo: true, Hub: nearby()})
 	cfg := base
 	if o.ConfigFile != "" {
 		known := config.Known{Backends: agentrunner.BackendNames(), Tools: append(builtin.Names(), builtin.HubNames()...)}
