@@ -42,6 +42,18 @@ type Step struct {
 // Plan is what the agent means to do, as a whole.
 type Plan struct{ Steps []event.PlanStep }
 
+// Settled is chunks together with the place of the agent's session that they lead to. They are stored as a whole: whoever
+// takes the request over resumes the session at the newest State that was stored, with everything up to it, and the agent
+// must not repeat any of that. It is for agents that go on while nobody follows them.
+type Settled struct {
+	Chunks []Chunk // ToolStarted, ToolProgress, ToolEnded, Step or Plan
+	State  State
+}
+
+// RunningTool is a tool that an agent has started and not ended.
+type RunningTool struct{ ID, Name string }
+
+func (Settled) chunk()      {}
 func (ToolStarted) chunk()  {}
 func (ToolProgress) chunk() {}
 func (ToolEnded) chunk()    {}

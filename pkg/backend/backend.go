@@ -154,6 +154,7 @@ type Outcome struct {
 	Turns  int                // of the model, beside the Steps; 0 = 1
 	Model  string             // the model that answered, as the provider names it
 	ID     string             // the provider's id of the answer
+	State  State              // of the session from here on; it is stored with the end of the turn. Zero = what was emitted last
 }
 
 // Emit hands a chunk to the runner. It may block, which slows the model down. After an error the backend returns that

@@ -21,6 +21,10 @@ type Start struct {
 	AgentID   string
 	UserID    string // who asks
 	Workspace string // folder that the agent works in; "" = the backend's own
+
+	// Running are the tools that ran at the State, which a [Settled] brought. The session ends them like those that it
+	// starts.
+	Running []RunningTool
 }
 
 // Session is a conversation with an agent. Its methods are not safe for concurrent use.

@@ -131,9 +131,10 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-// Emit gives body the next place in the log and queues it. It blocks while the backlog is large. The error is final:
-// ErrFenced, or what made appending impossible; ErrTooLarge concerns this event alone.
-func (w *Writer) Emit(body event.Body) error {
+// Emit gives each body the next place in the log and queues it. Bodies of one call come in one frame as long as they are
+// no larger than the largest event. It blocks while the backlog is large. The error is final: ErrFenced, or what made
+// appending impossible; after ErrTooLarge, which concerns these events alone, none of them is queued.
+func (w *Writer) Emit(bodies ...event.Body) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.backlog > maxBacklogBytes && w.err == nil {
@@ -145,38 +146,54 @@ func (w *Writer) Emit(body event.Body) error {
 	if w.closing {
 		return ErrEnded
 	}
-	size, err := w.enqueue(body)
-	if err != nil {
+	if err := w.enqueue(bodies...); err != nil {
 		return err
 	}
-	w.next++
-	w.backlog += size
 	w.poke()
 	return nil
 }
 
-// enqueue puts the event into the newest batch, or into another one where that would grow too large. It returns the
-// event's size. It must be called with mu held.
-func (w *Writer) enqueue(body event.Body) (size int, err error) {
+// enqueue puts the events into the newest batch, or into another one where that would grow too large. After an error none
+// of them is queued. It must be called with mu held.
+func (w *Writer) enqueue(bodies ...event.Body) error {
 	last := len(w.queue) - 1
-	if last < 0 || len(w.queue[last].names) == frameEvents || len(w.queue[last].lines) >= frameBytes {
+	if last < 0 || len(w.queue[last].names)+len(bodies) > frameEvents || len(w.queue[last].lines) >= frameBytes {
 		w.queue = append(w.queue, batch{lines: w.spare})
 		w.spare = nil
 		last++
 	}
 	newest := &w.queue[last]
-	before := len(newest.lines)
-	lines, err := w.append(newest.lines, body, w.next)
-	if err != nil {
-		return 0, err
+	before, had := len(newest.lines), len(newest.names)
+	lines, names := newest.lines, newest.names
+	for i, body := range bodies {
+		longer, err := w.append(lines, body, w.next+uint64(i))
+		if err != nil {
+			return err
+		}
+		lines, names = longer, append(names, body.Name())
 	}
-	size = len(lines) - before
+	size := len(lines) - before
+	if size > maxEventBytes+len(bodies) && len(bodies) > 1 {
+		return w.each(bodies)
+	}
+	w.next += uint64(len(bodies))
+	w.backlog += size
 	if before > 0 && len(lines) > frameBytes {
-		w.queue = append(w.queue, batch{names: []event.Name{body.Name()}, lines: bytes.Clone(lines[before:])})
-		return size, nil
+		w.queue = append(w.queue, batch{names: slices.Clone(names[had:]), lines: bytes.Clone(lines[before:])})
+		return nil
 	}
-	newest.names, newest.lines = append(newest.names, body.Name()), lines
-	return size, nil
+	newest.names, newest.lines = names, lines
+	return nil
+}
+
+// each queues events one by one that no frame can hold together.
+func (w *Writer) each(bodies []event.Body) error {
+	for _, body := range bodies {
+		if err := w.enqueue(body); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // append appends event n to lines. After an error lines is as it was.

@@ -109,9 +109,19 @@ type Summary struct {
 // AgentSession is what it takes to resume the session that the request's agent keeps by itself (S1, session_id): the
 // newest one on the thread counts.
 type AgentSession struct {
-	SessionID string         `json:"sessionId"` // as the agent names it
-	Used      Usage          `json:"used"`      // what the agent has counted in all of the session until now
-	Extra     jsontext.Value `json:",embed"`
+	SessionID string `json:"sessionId"` // as the agent names it
+	Used      Usage  `json:"used"`      // what the agent has counted in all of the session until now
+	// Settled says that the events before this one are complete up to the session's place: a runner that takes the
+	// request over keeps them, and the agent does not repeat them.
+	Settled bool           `json:"settled,omitzero"`
+	Running []AgentTool    `json:"running,omitempty"` // with Settled: tools that the agent goes on with, whoever follows it
+	Extra   jsontext.Value `json:",embed"`
+}
+
+// AgentTool is a tool that an agent runs by itself.
+type AgentTool struct {
+	ID         string `json:"id"` // as the agent names the call
+	ToolCallID string `json:"toolCallId"`
 }
 
 // Subagent is an event of an agent that this one has called: what happens in the request that the call has made shows in

@@ -32,6 +32,7 @@ type agentTool struct {
 	name    string
 	blockID string // of the result
 	deltas  int
+	repeats int // deltas to come that the log has already: of a runner that died
 	started time.Time
 }
 
@@ -50,6 +51,8 @@ func (s *speech) agent(c backend.Chunk) error {
 		return s.step(c)
 	case backend.Plan:
 		return s.plan(c)
+	case backend.Settled:
+		return s.settled(c)
 	default:
 		return fmt.Errorf("the backend emitted a chunk of unknown type %T", c)
 	}
@@ -61,6 +64,44 @@ func (s *speech) keep(state backend.State) error {
 		return nil
 	}
 	return s.run.journal.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used})
+}
+
+// settled writes chunks and the state that covers them as a whole: a log that had one without the other would say the
+// chunks twice, or lose what comes behind them. The text before them need not be among them: text that comes again is not
+// written twice.
+func (s *speech) settled(c backend.Settled) error {
+	if err := s.endProse(); err != nil {
+		return err
+	}
+	if err := s.discard(); err != nil {
+		return err
+	}
+	j := &s.run.journal
+	return j.whole(func() error {
+		var err error
+		for _, chunk := range c.Chunks {
+			if err = s.agent(chunk); err != nil {
+				break
+			}
+		}
+		if err != nil && !errors.Is(err, errSpent) {
+			return err
+		}
+		session := event.AgentSession{SessionID: clean(c.State.ID), Used: c.State.Used, Settled: true}
+		for _, t := range s.tools {
+			session.Running = append(session.Running, event.AgentTool{ID: t.id, ToolCallID: t.callID})
+		}
+		return errors.Join(err, j.emit(session))
+	})
+}
+
+// adopt takes up the tools that the agent has gone on with since the runner before this one died.
+func (s *speech) adopt() {
+	for _, b := range s.run.State.Running() {
+		s.tools = append(s.tools, &agentTool{
+			id: b.AgentID, callID: b.CallID, name: b.Tool, blockID: b.ID, deltas: b.Deltas, repeats: b.Unsettled, started: time.Now(),
+		})
+	}
 }
 
 // toolStarted writes a call and the start of its result. What a dead runner's turn has left is not repeated behind it.
@@ -86,12 +127,15 @@ func (s *speech) toolStarted(c backend.ToolStarted) error {
 		id: c.ID, name: head(clean(c.Name), id.MaxLength), started: time.Now(),
 		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(s.number), strconv.FormatUint(r.Epoch, 10), c.ID),
 	}
-	if err := s.callOf(t, shown(c.Args)); err != nil {
+	// As a whole: a call without a result block would stay without a result when the runner dies.
+	err := r.journal.whole(func() (err error) {
+		if err := s.callOf(t, shown(c.Args)); err != nil {
+			return err
+		}
+		t.blockID, err = r.journal.open(func(b event.Block) event.Body {
+			return event.ToolResult{Block: b, ToolCallID: t.callID, Tool: t.name}
+		})
 		return err
-	}
-	var err error
-	t.blockID, err = r.journal.open(func(b event.Block) event.Body {
-		return event.ToolResult{Block: b, ToolCallID: t.callID, Tool: t.name}
 	})
 	s.tools = append(s.tools, t)
 	return err
@@ -138,6 +182,10 @@ func (s *speech) toolProgress(c backend.ToolProgress) error {
 	t, err := s.tool(c.ID)
 	if err != nil || c.Delta == "" {
 		return err
+	}
+	if t.repeats > 0 {
+		t.repeats--
+		return nil
 	}
 	at := s.run.journal.delta(t.blockID, t.deltas)
 	t.deltas++

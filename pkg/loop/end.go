@@ -53,7 +53,7 @@ func (r *run) end(ctx context.Context, finish event.FinishReason, err error) err
 	if err := r.journal.closeOpen(reason); err != nil {
 		return err
 	}
-	if err := r.journal.emit(terminal()); err != nil {
+	if err := r.journal.endTurn(r.kept, terminal()); err != nil {
 		return err
 	}
 	return r.Log.Flush(context.WithoutCancel(ctx))

@@ -164,20 +164,24 @@ type memoryLog struct {
 
 	mu     sync.Mutex
 	events []event.Event
+	ends   []int // numbers of events after which a runner may have died: what is emitted together is stored together
 	lost   error // what Emit returns from now on
 }
 
 func (l *memoryLog) id() string { return "req_" + string(rune('0'+l.request)) }
 
-func (l *memoryLog) Emit(body event.Body) error {
+func (l *memoryLog) Emit(bodies ...event.Body) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost != nil {
 		return l.lost
 	}
-	l.events = append(l.events, event.Event{
-		ID: event.NewCursor("t", uint64(len(l.events))), RequestID: l.id(), Time: time.Now(), Body: body,
-	})
+	for _, body := range bodies {
+		l.events = append(l.events, event.Event{
+			ID: event.NewCursor("t", uint64(len(l.events))), RequestID: l.id(), Time: time.Now(), Body: body,
+		})
+	}
+	l.ends = append(l.ends, len(l.events))
 	return nil
 }
 

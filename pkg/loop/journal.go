@@ -1,11 +1,13 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
@@ -19,9 +21,11 @@ type journal struct {
 	epoch     uint64
 	suits     func(event.Custom) error // see Request
 
-	mu    sync.Mutex
-	state *transcript.State
-	lost  error // of the log: nothing can be written any more
+	mu       sync.Mutex
+	state    *transcript.State
+	lost     error // of the log: nothing can be written any more
+	together bool  // events wait in group to be written as a whole
+	group    []event.Body
 }
 
 func (j *journal) emit(body event.Body) error {
@@ -35,12 +39,51 @@ func (j *journal) write(body event.Body) error {
 	if j.lost != nil {
 		return j.lost
 	}
-	if err := j.log.Emit(body); err != nil {
+	if j.together {
+		j.group = append(j.group, body)
+	} else if err := j.log.Emit(body); err != nil {
 		j.lost = fmt.Errorf("write %s event: %w", body.Name(), err)
 		return j.lost
 	}
 	j.state.Fold(event.Event{RequestID: j.requestID, Time: time.Now(), Body: body})
 	return nil
+}
+
+// whole has the log store the events that do emits as one. They are written also where do fails: they are folded already.
+func (j *journal) whole(do func() error) error {
+	j.mu.Lock()
+	inside := j.together
+	j.together = true
+	j.mu.Unlock()
+	err := do()
+	if inside {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	bodies := j.group
+	j.together, j.group = false, nil
+	if j.lost != nil || len(bodies) == 0 {
+		return errors.Join(err, j.lost)
+	}
+	if lost := j.log.Emit(bodies...); lost != nil {
+		j.lost = fmt.Errorf("write %s event: %w", bodies[0].Name(), lost)
+		return j.lost
+	}
+	return err
+}
+
+// endTurn writes the end of a turn or of the request, and with it the state in which it leaves the agent's session.
+func (j *journal) endTurn(state backend.State, end event.Body) error {
+	if state == (backend.State{}) || state == j.state.Session() {
+		return j.emit(end)
+	}
+	return j.whole(func() error {
+		if err := j.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used}); err != nil {
+			return err
+		}
+		return j.emit(end)
+	})
 }
 
 // open writes the start of the next block, as body makes it, and returns the block's id.

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -112,23 +113,40 @@ const (
 	reasonUnknown    = "unknown"
 )
 
-// discardOpen gives up the blocks that a dead runner left open, except that a call's result which is stored counts.
+// discardOpen ends the blocks that a dead runner left open, except the results of tools that the agent goes on with.
 func (j *journal) discardOpen() error {
+	running := j.state.Running()
 	for _, b := range j.state.Open() {
-		if output, ok := j.state.Output(b.CallID); ok && b.Kind == event.NameToolResult {
-			err := j.emit(event.ToolResult{
-				Block: j.stop(b.ID), ToolCallID: b.CallID, Tool: b.Tool, Status: output.Status, Media: output.Media,
-			})
-			if err != nil {
-				return err
-			}
+		if slices.ContainsFunc(running, func(r transcript.Running) bool { return r.ID == b.ID }) {
 			continue
 		}
-		if err := j.discard(b, reasonSuperseded); err != nil {
+		if err := j.endLeft(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// endLeft ends one of them: a call's result that is stored counts, a tool that the agent ran by itself ended with the
+// runner, and anything else is given up.
+func (j *journal) endLeft(b transcript.Block) error {
+	output, ok := j.state.Output(b.CallID)
+	switch {
+	case b.Kind != event.NameToolResult:
+	case ok:
+		return j.emit(event.ToolResult{
+			Block: j.stop(b.ID), ToolCallID: b.CallID, Tool: b.Tool, Status: output.Status, Media: output.Media,
+		})
+	case j.state.ByAgent(b.CallID):
+		return j.result(b.CallID, b.Tool, b.ID, interruptedTool(), nil)
+	}
+	return j.discard(b, reasonSuperseded)
+}
+
+// interruptedTool is the end of a tool of the agent's own that was cut off with the runner.
+func interruptedTool() Output {
+	text := "the agent was interrupted before the tool ended; it may have had an effect"
+	return Output{Status: event.ToolUnknown, Content: text, Summary: text}
 }
 
 // discard says that a block does not count.

@@ -29,6 +29,7 @@ type run struct {
 	journal    journal
 	messageID  string
 	unfinished event.Usage     // of a turn or a summary that failed, and no event counts yet
+	kept       backend.State   // of the session, after a turn that failed
 	looked     bool            // for what users ask, and nothing has happened since
 	whole      bool            // the conversation could not be compressed
 	session    backend.Session // nil until the first turn
@@ -217,7 +218,7 @@ func (r *run) turn(ctx context.Context) error {
 	s.cut()
 	usage := before.Add(r.estimated(outcome))
 	if err != nil {
-		r.unfinished = usage.Sub(r.State.Usage())
+		r.unfinished, r.kept = usage.Sub(r.State.Usage()), outcome.State
 		return err
 	}
 	if spent {
@@ -227,7 +228,7 @@ func (r *run) turn(ctx context.Context) error {
 	if end.FinishReason == event.FinishToolCalls && s.answers() {
 		end.FinishReason = event.FinishStop
 	}
-	if err := r.journal.emit(end); err != nil {
+	if err := r.journal.endTurn(outcome.State, end); err != nil {
 		return err
 	}
 	r.unfinished = event.Usage{}
@@ -306,7 +307,7 @@ func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (b
 	if r.session == nil {
 		session, err := r.Backend.Start(ctx, backend.Start{
 			State: r.State.Session(), RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name,
-			UserID: r.UserID, Workspace: r.Workspace,
+			UserID: r.UserID, Workspace: r.Workspace, Running: r.running(),
 		})
 		if err != nil {
 			return backend.Outcome{}, err
@@ -314,6 +315,14 @@ func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (b
 		r.session = session
 	}
 	return r.session.Send(ctx, turn, emit)
+}
+
+// running lists the tools that the agent has gone on with since the runner before this one died.
+func (r *run) running() (tools []backend.RunningTool) {
+	for _, b := range r.State.Running() {
+		tools = append(tools, backend.RunningTool{ID: b.AgentID, Name: b.Tool})
+	}
+	return tools
 }
 
 // stop ends the session.

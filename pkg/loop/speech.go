@@ -69,9 +69,11 @@ type draft struct {
 }
 
 func newSpeech(r *run) *speech {
-	return &speech{
+	s := &speech{
 		run: r, repeat: r.State.Unfinished(), customs: r.State.Emitted(), number: r.State.Turns() + 1, started: time.Now(),
 	}
+	s.adopt()
+	return s
 }
 
 // chunk is the backend.Emit of the turn.

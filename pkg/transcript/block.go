@@ -36,7 +36,9 @@ type Block struct {
 	Summary string
 	Media   []event.InputPart
 
-	partial []byte // deltas of an open block
+	partial   []byte // deltas of an open block
+	deltas    int    // of an open result
+	unsettled int    // of these, those since the newest settled session
 }
 
 // block folds one event of a block. b holds what the event says about it, delta what it adds to the text.
@@ -55,6 +57,10 @@ func (s *State) block(at event.Block, b Block, delta string) {
 	case event.Delta:
 		if i >= 0 {
 			r.open[i].partial = append(r.open[i].partial, delta...)
+			if b.Kind == event.NameToolResult {
+				r.open[i].deltas++
+				r.open[i].unsettled++
+			}
 		}
 	case event.Stop:
 		b.Index = r.nextBlock

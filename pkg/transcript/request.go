@@ -13,7 +13,8 @@ import (
 type request struct {
 	id        string
 	agent     string
-	session   bool      // the agent has said what session it keeps
+	session   bool // the agent has said what session it keeps
+	running   []event.AgentTool
 	started   time.Time // of its first event
 	spoken    bool      // the user said something, beside action results
 	stalls    int       // claims since the last finished step that ended without a release

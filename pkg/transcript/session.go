@@ -1,6 +1,8 @@
 package transcript
 
 import (
+	"slices"
+
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -40,6 +42,44 @@ func (s *State) session(b event.AgentSession) {
 	}
 	kept.state = backend.State{ID: b.SessionID, Used: b.Used}
 	s.request.session = true
+	s.request.running = b.Running
+	if !b.Settled {
+		return
+	}
+	s.endTurn() // what the agent has said so far is not said again
+	for i := range s.request.open {
+		s.request.open[i].unsettled = 0
+	}
+}
+
+// Running is a tool that the request's agent has gone on with since the runner died that followed it.
+type Running struct {
+	Block            // the open result
+	AgentID   string // of the call, as the agent names it
+	Deltas    int    // that the result has
+	Unsettled int    // of these, those that the agent will repeat
+}
+
+// Running lists the tools that the request's agent goes on with whoever follows it, as the newest settled session says.
+func (s *State) Running() (running []Running) {
+	for _, t := range s.request.running {
+		i := slices.IndexFunc(s.request.open, func(b Block) bool {
+			return b.Kind == event.NameToolResult && b.CallID == t.ToolCallID
+		})
+		if i < 0 {
+			continue
+		}
+		b := s.request.open[i]
+		running = append(running, Running{Block: b, AgentID: t.ID, Deltas: b.deltas, Unsettled: b.unsettled})
+	}
+	return running
+}
+
+// ByAgent reports whether a call of the request is one that the agent ran by itself.
+func (s *State) ByAgent(callID string) bool {
+	return slices.ContainsFunc(s.request.blocks, func(b Block) bool {
+		return b.Kind == event.NameToolCall && b.CallID == callID && b.Inside
+	})
 }
 
 // told says that the agent's session has heard, or said, all that there is.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -260,28 +261,56 @@ func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
 	}
 }
 
-// S3-2: the runner dies in the middle of a task; another one takes the task up where it stands, and nothing comes twice.
+// S3-2: the runner dies in the middle of a task; another one takes the task up behind what the log has: texts and calls are
+// not repeated, and every call has its result, whatever the tool prints meanwhile.
 func TestTheRunnerOfARemoteAgentDies(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, 1)
-	works, waits := o.alone(t, "agent-runner")
-	w := o.run(t, "vm-1", "/say before\n/tool echo {\"text\":\"one\",\"delay\":\"4s\"}\n/say after")
-	sees(t, w, "the call", isCalled)
-	start(t, waits)
-	works.Kill()
-	tr := w.end(t, time.Minute)
-	checkStream(t, tr)
-	if done := tr.done(t); done.FinishReason != event.FinishStop || len(tr.results()) != 1 {
-		t.Errorf("got %+v after %s", done, tr.shape())
+	tests := map[string]string{
+		"while a tool says nothing": `/tool echo {"text":"one","delay":"4s"}`,
+		"after a tool has printed":  `/tool echo {"text":"one two three four","delay":"6s"}`,
 	}
-	text := ""
+	for name, call := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, 1)
+			works, waits := o.alone(t, "agent-runner")
+			w := o.run(t, "vm-1", "/say before\n"+call+"\n/say after")
+			sees(t, w, "the call", isCalled)
+			start(t, waits)
+			works.Kill()
+			tr := w.end(t, time.Minute)
+			checkStream(t, tr)
+			o.checkOnce(t, tr)
+		})
+	}
+}
+
+// checkOnce checks that a request to the first agent is one task of it, of which the log has everything once.
+func (o office) checkOnce(t *testing.T, tr transcript) {
+	t.Helper()
+	var answer []string
+	done := tr.done(t)
+	for _, c := range done.Content {
+		answer = append(answer, strings.TrimSpace(fmt.Sprintf("%s %s%s%s", c.Type, c.Text, c.Name, c.Status)))
+	}
+	want := []string{"text before", "tool_use echo", "tool_result echosuccess", "text after"}
+	if done.FinishReason != event.FinishStop || !slices.Equal(answer, want) {
+		t.Errorf("the answer is %q (%s), want %q, after %s", answer, done.FinishReason, want, tr.shape())
+	}
 	for _, e := range tr.Events {
-		if b, ok := e.Body.(event.Text); ok && b.Stage == event.Stop && !b.Discarded {
-			text += b.Text
+		switch b := e.Body.(type) {
+		case event.ToolCall:
+			if b.Discarded {
+				t.Errorf("a call was discarded: %s", tr.shape())
+			}
+		case event.ToolResult:
+			if b.Discarded {
+				t.Errorf("a result was discarded: %s", tr.shape())
+			}
 		}
 	}
-	if strings.Count(text, "before") != 1 || strings.Count(text, "after") != 1 {
-		t.Errorf("got %q, want each once", text)
+	if r := tr.results()["echo"]; r.Status != event.ToolSuccess || r.Discarded {
+		t.Errorf("the result is %+v", r)
 	}
 	tasks, err := spoke.NewClient(o.agents[0].URL, agentKey).List(t.Context(), spoke.Query{})
 	if err != nil || len(tasks) != 1 || tasks[0].Status != spoke.Completed {

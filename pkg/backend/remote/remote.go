@@ -11,13 +11,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
-	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/id"
@@ -54,36 +51,12 @@ func (*Backend) Transport() backend.Transport { return backend.Remote }
 
 // Start implements [backend.Backend].
 func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session, error) {
-	return &session{Options: b.options, start: start, place: parsePlace(start.State)}, nil
-}
-
-// place is where a session stands: between two tasks, or within one.
-type place struct {
-	session string // the agent's
-	task    string // "" = between two
-	after   uint64 // number of the last event of the task that counts
-	used    event.Usage
-}
-
-// parsePlace reads what state gave.
-func parsePlace(s backend.State) place {
-	task, session, within := strings.Cut(s.ID, "#")
-	if !within {
-		return place{session: s.ID}
+	p := parsePlace(start.State)
+	if p.request != "" && p.request != start.RequestID {
+		p = place{session: p.session} // another request gave the task, and ended before the task did
 	}
-	taskID, after, _ := strings.Cut(task, "@")
-	n, err := strconv.ParseUint(after, 10, 64)
-	if err != nil {
-		return place{session: session}
-	}
-	return place{session: session, task: taskID, after: n, used: s.Used}
-}
-
-func (p place) state() backend.State {
-	if p.task == "" {
-		return backend.State{ID: p.session}
-	}
-	return backend.State{ID: p.task + "@" + strconv.FormatUint(p.after, 10) + "#" + p.session, Used: p.used}
+	p.request = start.RequestID
+	return &session{Options: b.options, start: start, place: p}, nil
 }
 
 // session implements [backend.Session].
@@ -113,7 +86,8 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 			return backend.Outcome{}, s.left(ctx, err)
 		}
 	}
-	t := newTurn(s.place, emit)
+	t := newTurn(s.place, s.start.Running, emit)
+	s.start.Running = nil // of the first turn
 	outcome, err := s.follow(ctx, t)
 	s.place = t.place
 	return outcome, s.left(ctx, err)
@@ -147,7 +121,7 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 	if err != nil {
 		return err
 	}
-	s.place = place{session: cmp.Or(t.SessionID, s.place.session), task: t.TaskID}
+	s.place = place{session: cmp.Or(t.SessionID, s.place.session), task: t.TaskID, request: s.start.RequestID}
 	return emit(s.place.state())
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -94,10 +95,15 @@ var errAbort = errors.New("aborted")
 
 func (l *lab) session(t *testing.T, state backend.State) backend.Session {
 	t.Helper()
+	return l.start(t, backend.Start{State: state, RequestID: "req_1", AgentID: "home-pc-01"})
+}
+
+func (l *lab) start(t *testing.T, start backend.Start) backend.Session {
+	t.Helper()
 	b := remote.New(remote.Options{
 		Hub: l, HTTP: http.DefaultClient, Tenant: "acme", Ends: func(cause error) bool { return errors.Is(cause, errAbort) },
 	})
-	s, err := b.Start(t.Context(), backend.Start{State: state, RequestID: "req_1", AgentID: "home-pc-01"})
+	s, err := b.Start(t.Context(), start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +138,21 @@ func hear(t *testing.T, s backend.Session, text string) (string, backend.Outcome
 	t.Helper()
 	var lines []string
 	outcome, err := s.Send(t.Context(), turn(text), func(c backend.Chunk) error {
-		lines = append(lines, strings.TrimPrefix(fmt.Sprintf("%T %+v", c, c), "backend."))
+		lines = append(lines, line(c))
 		return nil
 	})
 	return strings.Join(lines, "\n"), outcome, err
+}
+
+func line(c backend.Chunk) string {
+	switch c := c.(type) {
+	case backend.State:
+		return fmt.Sprintf("State %s $%v", c.ID, c.Used.CostUSD)
+	case backend.Settled:
+		return fmt.Sprintf("%s > %s $%v", line(c.Chunks[0]), c.State.ID, c.State.Used.CostUSD)
+	default:
+		return strings.TrimPrefix(fmt.Sprintf("%T %+v", c, c), "backend.")
+	}
 }
 
 func TestATaskIsATurn(t *testing.T) {
@@ -146,22 +163,20 @@ func TestATaskIsATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
-		"State {ID:task_1@0# Used:{InputTokens:0 OutputTokens:0 CachedInputTokens:0 ReasoningTokens:0 CostUSD:0}}",
+		"State task_1@0@req_1# $0",
 		"TextDelta I look. ",
-		`ToolStarted {ID:c1 Name:Edit Args:{"file":"a.go"}}`,
+		`ToolStarted {ID:c1 Name:Edit Args:{"file":"a.go"}} > task_1@3+@req_1# $0`,
 		"ToolProgress {ID:c1 Delta:…}",
-		"ToolEnded {ID:c1 Status:success Content:edited Summary:edited Elapsed:0s}",
-		"Step {Usage:{InputTokens:10 OutputTokens:5 CachedInputTokens:0 ReasoningTokens:0 CostUSD:0.25} Model:}",
-		"State {ID:task_1@6# Used:{InputTokens:10 OutputTokens:5 CachedInputTokens:0 ReasoningTokens:0 CostUSD:0.25}}",
-		"ToolStarted {ID:tool-6-1 Name:Bash Args:null}",
-		"ToolEnded {ID:tool-6-1 Status:error Content: Summary: Elapsed:0s}",
+		"ToolEnded {ID:c1 Status:success Content:edited Summary:edited Elapsed:0s} > task_1@5+@req_1# $0",
+		"Step {Usage:{InputTokens:10 OutputTokens:5 CachedInputTokens:0 ReasoningTokens:0 CostUSD:0.25} Model:} > task_1@6+@req_1# $0.25",
+		"ToolStarted {ID:tool-7 Name:Bash Args:null} > task_1@7+@req_1# $0.25",
+		"ToolEnded {ID:tool-7 Status:error Content: Summary: Elapsed:0s} > task_1@8+@req_1# $0.25",
 		"TextDelta Done.",
-		"State {ID:s1 Used:{InputTokens:0 OutputTokens:0 CachedInputTokens:0 ReasoningTokens:0 CostUSD:0}}",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if outcome.Finish != event.FinishStop || outcome.Usage.CostUSD != 1.25 || outcome.Usage.InputTokens != 30 {
+	if outcome.Finish != event.FinishStop || outcome.Usage.CostUSD != 1.25 || outcome.Usage.InputTokens != 30 || outcome.State.ID != "s1" {
 		t.Errorf("got %+v", outcome)
 	}
 	for _, a := range l.tasks {
@@ -171,19 +186,70 @@ func TestATaskIsATurn(t *testing.T) {
 	}
 }
 
-func TestAnotherRunnerGoesOnBehindTheLastStep(t *testing.T) {
+// A runner may die behind whatever was stored: the next one begins behind the place that was stored with it.
+func TestTakeoverBehindEveryPlace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, work()...)
-	state := backend.State{ID: "task_1@6#", Used: event.Usage{InputTokens: 10, OutputTokens: 5, CostUSD: 0.25}}
-	got, outcome, err := hear(t, l.session(t, state), "build it")
-	if err != nil || len(l.tasks) != 0 {
-		t.Fatalf("got %v and %d new tasks", err, len(l.tasks))
+	type stored struct {
+		state   backend.State
+		running []backend.RunningTool
+		lines   []string // up to the place
 	}
-	if !strings.HasPrefix(got, "ToolStarted {ID:tool-6-1 Name:Bash") || strings.Contains(got, "I look.") {
-		t.Errorf("got\n%s", got)
+	var all []string
+	var places []stored
+	var running []backend.RunningTool
+	whole, err := l.session(t, backend.State{}).Send(t.Context(), turn("build it"), func(c backend.Chunk) error {
+		all = append(all, line(c))
+		settled, ok := c.(backend.Settled)
+		if !ok {
+			return nil
+		}
+		switch c := settled.Chunks[0].(type) {
+		case backend.ToolStarted:
+			running = append(running, backend.RunningTool{ID: c.ID, Name: c.Name})
+		case backend.ToolEnded:
+			running = nil
+		}
+		places = append(places, stored{settled.State, running, slices.Clone(all)})
+		return nil
+	})
+	if err != nil || len(places) < 5 {
+		t.Fatalf("got %v and %d places", err, len(places))
 	}
-	if outcome.Usage.CostUSD != 1 || outcome.Usage.InputTokens != 20 {
-		t.Errorf("got usage %+v, want what came behind the step", outcome.Usage)
+	for _, p := range places {
+		s := l.start(t, backend.Start{State: p.state, RequestID: "req_1", AgentID: "home-pc-01", Running: p.running})
+		got, outcome, err := hear(t, s, "build it")
+		if err != nil || len(l.tasks) != 1 {
+			t.Fatalf("from %s: got %v and %d tasks, want the same one", p.state.ID, err, len(l.tasks))
+		}
+		if behind := strings.Join(all[len(p.lines):], "\n"); got != behind {
+			t.Errorf("from %s: got\n%s\nwant\n%s", p.state.ID, got, behind)
+		}
+		if outcome.State != whole.State || p.state.Used.Add(outcome.Usage) != whole.Usage {
+			t.Errorf("from %s: got %+v, want what is left of %+v", p.state.ID, outcome, whole)
+		}
+	}
+}
+
+// A request that ends before its task leaves a state within the task behind: the thread's next request must not follow it.
+func TestTheNextRequestLeavesTheTaskOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, spoke.Result{Status: spoke.Completed, Result: "new", SessionID: "s1"})
+	state := backend.State{ID: "task_9@4+@req_0#s1", Used: event.Usage{CostUSD: 3}}
+	got, _, err := hear(t, l.session(t, state), "go on")
+	if err != nil || len(l.tasks) != 1 || !strings.Contains(got, "TextDelta new") {
+		t.Fatalf("got %v, %d new tasks and\n%s", err, len(l.tasks), got)
+	}
+	for _, a := range l.tasks {
+		if a.ResumeSession != "s1" {
+			t.Errorf("got session %q, want that of the request before", a.ResumeSession)
+		}
+	}
+	if task := remote.Task(state, "req_0"); task != "task_9" {
+		t.Errorf("the task of req_0 is %q, want task_9", task)
+	}
+	if task := remote.Task(state, "req_1"); task != "" {
+		t.Errorf("the task of req_1 is %q, want none", task)
 	}
 }
 

@@ -1,8 +1,10 @@
 package remote
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -13,26 +15,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// turn turns the events of one task into chunks.
+// turn turns the events of one task into chunks. The chunks of a tool or of a step come with the place behind them, and
+// are stored with it. Text has no place of its own: it is heard again from the place before it, and what the log has of it
+// already is not written twice.
 type turn struct {
 	emit    backend.Emit
-	place   place  // behind the last step
+	place   place  // behind what is emitted as settled
 	heard   uint64 // number of the newest event
 	base    event.Usage
 	turns   int
 	said    bool
-	open    []started
-	next    int             // number of the next tool that has no id of its own
+	open    []backend.RunningTool
 	step    *spoke.Progress // the agent has ended a turn, and may go on
+	stepped uint64          // number of the event that said so
 	outcome backend.Outcome
 	refused bool // emit has failed: the request goes no further
 }
 
-// started is a tool that runs.
-type started struct{ id, name string }
-
-func newTurn(p place, emit backend.Emit) *turn {
-	return &turn{emit: emit, place: p, heard: p.after, base: p.used, said: p.after > 0}
+func newTurn(p place, running []backend.RunningTool, emit backend.Emit) *turn {
+	return &turn{emit: emit, place: p, heard: p.after, base: p.used, said: p.said, open: running}
 }
 
 func (t *turn) say(c backend.Chunk) error {
@@ -41,6 +42,12 @@ func (t *turn) say(c backend.Chunk) error {
 		return err
 	}
 	return nil
+}
+
+// settle emits a chunk together with the place behind event number, which it stands for.
+func (t *turn) settle(number uint64, c backend.Chunk) error {
+	t.place.after, t.place.said = number, t.said
+	return t.say(backend.Settled{Chunks: []backend.Chunk{c}, State: t.place.state()})
 }
 
 func (t *turn) warn(text string) error { return t.say(backend.Warning(text)) }
@@ -68,7 +75,7 @@ func (t *turn) take(e spoke.Event) (ended bool, err error) {
 	case spoke.Unknown:
 	default:
 		if err = t.goesOn(); err == nil {
-			err = t.content(body)
+			err = t.content(e.ID, body)
 		}
 	}
 	if err == nil {
@@ -77,29 +84,25 @@ func (t *turn) take(e spoke.Event) (ended bool, err error) {
 	return false, err
 }
 
-func (t *turn) content(body spoke.Body) error {
+func (t *turn) content(number uint64, body spoke.Body) error {
 	switch e := body.(type) {
 	case spoke.TextDelta:
 		t.said = true
 		return t.say(backend.TextDelta(e.Text))
 	case spoke.ToolStart:
-		return t.start(e)
+		return t.start(number, e)
 	case spoke.ToolOutput:
-		if s, ok := t.running(e.ToolCallID, e.Tool); ok {
-			return t.say(backend.ToolProgress{ID: s.id, Delta: e.Text})
+		if tool, ok := t.running(e.ToolCallID, e.Tool); ok {
+			return t.say(backend.ToolProgress{ID: tool.ID, Delta: e.Text})
 		}
 	case spoke.ToolEnd:
-		return t.end(e)
+		return t.end(number, e)
 	}
 	return nil
 }
 
-func (t *turn) start(e spoke.ToolStart) error {
-	s := started{id: e.ToolCallID, name: e.Tool}
-	if s.id == "" {
-		t.next++
-		s.id = "tool-" + strconv.FormatUint(t.heard, 10) + "-" + strconv.Itoa(t.next)
-	}
+func (t *turn) start(number uint64, e spoke.ToolStart) error {
+	tool := backend.RunningTool{ID: cmp.Or(e.ToolCallID, "tool-"+strconv.FormatUint(number, 10)), Name: e.Tool}
 	args := e.Input
 	if args == nil && e.File != "" {
 		text, err := json.Marshal(map[string]string{"file": e.File})
@@ -108,36 +111,31 @@ func (t *turn) start(e spoke.ToolStart) error {
 		}
 		args = jsontext.Value(text)
 	}
-	t.open = append(t.open, s)
-	return t.say(backend.ToolStarted{ID: s.id, Name: e.Tool, Args: args})
+	t.open = append(t.open, tool)
+	return t.settle(number, backend.ToolStarted{ID: tool.ID, Name: e.Tool, Args: args})
 }
 
-func (t *turn) end(e spoke.ToolEnd) error {
-	s, ok := t.running(e.ToolCallID, e.Tool)
+func (t *turn) end(number uint64, e spoke.ToolEnd) error {
+	tool, ok := t.running(e.ToolCallID, e.Tool)
 	if !ok {
 		return nil
 	}
-	for i := range t.open {
-		if t.open[i] == s {
-			t.open = append(t.open[:i], t.open[i+1:]...)
-			break
-		}
-	}
-	ended := backend.ToolEnded{ID: s.id, Content: e.Summary, Summary: e.Summary, Status: event.ToolSuccess}
+	t.open = slices.DeleteFunc(t.open, func(o backend.RunningTool) bool { return o.ID == tool.ID })
+	ended := backend.ToolEnded{ID: tool.ID, Content: e.Summary, Summary: e.Summary, Status: event.ToolSuccess}
 	if !e.Success {
 		ended.Status = event.ToolFailed
 	}
-	return t.say(ended)
+	return t.settle(number, ended)
 }
 
 // running finds a tool by the agent's id for the call or, where it gives none, by name.
-func (t *turn) running(callID, name string) (started, bool) {
-	for _, s := range t.open {
-		if s.id == callID || callID == "" && s.name == name {
-			return s, true
+func (t *turn) running(callID, name string) (backend.RunningTool, bool) {
+	for _, tool := range t.open {
+		if tool.ID == callID || callID == "" && tool.Name == name {
+			return tool, true
 		}
 	}
-	return started{}, false
+	return backend.RunningTool{}, false
 }
 
 // progress notes that a turn of the agent has ended. Whether it was the last one shows what comes next.
@@ -150,22 +148,20 @@ func (t *turn) progress(p spoke.Progress, number uint64) error {
 			return err
 		}
 	}
-	t.turns, t.step, t.heard = p.TurnsCompleted, &p, number
+	t.turns, t.step, t.stepped = p.TurnsCompleted, &p, number
 	return nil
 }
 
-// goesOn tells of the turn that has ended, and then how far the task was heard: whoever takes over begins there.
+// goesOn emits the step that has ended, now that another event shows that it was not the last.
 func (t *turn) goesOn() error {
 	if t.step == nil {
 		return nil
 	}
 	used := spent(t.step.Usage, t.step.CostUSD)
 	t.step = nil
-	if err := t.say(backend.Step{Usage: used.Sub(t.place.used)}); err != nil {
-		return err
-	}
-	t.place.after, t.place.used = t.heard, used
-	return t.say(t.place.state())
+	step := backend.Step{Usage: used.Sub(t.place.used)}
+	t.place.used = used
+	return t.settle(t.stepped, step)
 }
 
 func spent(u *event.Usage, costUSD float64) event.Usage {
@@ -178,14 +174,11 @@ func spent(u *event.Usage, costUSD float64) event.Usage {
 }
 
 func (t *turn) result(r spoke.Result) error {
-	t.settle(spent(r.Usage, r.CostUSD), r.SessionID)
+	t.leave(spent(r.Usage, r.CostUSD), r.SessionID)
 	if !t.said && r.Result != "" && r.Status == spoke.Completed {
 		if err := t.say(backend.TextDelta(r.Result)); err != nil {
 			return err
 		}
-	}
-	if err := t.say(t.place.state()); err != nil {
-		return err
 	}
 	switch r.Status {
 	case spoke.Completed:
@@ -201,20 +194,16 @@ func (t *turn) result(r spoke.Result) error {
 }
 
 func (t *turn) failure(f spoke.Failure) error {
-	t.settle(spent(f.Usage, f.CostUSD), f.SessionID)
-	if err := t.say(t.place.state()); err != nil {
-		return err
-	}
+	t.leave(spent(f.Usage, f.CostUSD), f.SessionID)
 	failed := fault.New(fault.AgentError, "the remote agent failed: %s", f.Message)
 	failed.Retryable = f.Recoverable
 	return failed
 }
 
-// settle counts what the task has used since this session took it up, and leaves the task.
-func (t *turn) settle(used event.Usage, sessionID string) {
+// leave counts what the task has used since this session took it up, and leaves it: the end of the turn, or of the
+// request, is stored with the state that says so.
+func (t *turn) leave(used event.Usage, sessionID string) {
 	t.outcome.Usage = used.Sub(t.base)
-	if sessionID != "" {
-		t.place.session = sessionID
-	}
-	t.place = place{session: t.place.session}
+	t.place = place{session: cmp.Or(sessionID, t.place.session)}
+	t.outcome.State = t.place.state()
 }

@@ -56,20 +56,39 @@ func newRecorder(w *Worker, e store.Entry, teller *story.Teller, events uint64, 
 }
 
 // Emit implements loop.Log.
-func (r *recorder) Emit(body event.Body) error {
-	_, err := r.emit(body)
-	return err
+func (r *recorder) Emit(bodies ...event.Body) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.await(); err != nil {
+		return err
+	}
+	for _, body := range bodies {
+		if _, err := r.add(body); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *recorder) emit(body event.Body) (event.Event, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.await(); err != nil {
+		return event.Event{}, err
+	}
+	return r.add(body)
+}
+
+// await waits for room, and returns why nothing can be recorded any more. It must be called with mu held.
+func (r *recorder) await() error {
 	for r.lost == nil && len(r.pending.Events)+len(r.pending.Lines) >= maxPending {
 		r.changed.Wait()
 	}
-	if r.lost != nil {
-		return event.Event{}, r.lost
-	}
+	return r.lost
+}
+
+// add must be called with mu held.
+func (r *recorder) add(body event.Body) (event.Event, error) {
 	e := event.Event{RequestID: r.requestID, Time: time.Now().UTC().Truncate(time.Millisecond), Body: body}
 	if !isDelta(body) { // the fold of a log does not need them
 		text, err := event.Encode(e)

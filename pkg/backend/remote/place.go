@@ -1,0 +1,56 @@
+package remote
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// place is the position of a session: between two tasks, or within one.
+type place struct {
+	session string // the agent's
+	task    string // "" = between two
+	request string // that gave the task
+	after   uint64 // number of the task's newest event that is in the request's log, with all before it
+	said    bool   // the log has text of the task
+	used    event.Usage
+}
+
+// parsePlace reads what state wrote: "session", or "task@after@request#session" within a task. "after" ends with "+" once
+// the log has text of the task.
+func parsePlace(s backend.State) place {
+	task, session, within := strings.Cut(s.ID, "#")
+	if !within {
+		return place{session: s.ID}
+	}
+	taskID, rest, _ := strings.Cut(task, "@")
+	after, request, named := strings.Cut(rest, "@") // states of earlier versions name no request
+	number, said := strings.CutSuffix(after, "+")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return place{session: session}
+	}
+	return place{session: session, task: taskID, request: request, after: n, said: said || !named && n > 0, used: s.Used}
+}
+
+func (p place) state() backend.State {
+	if p.task == "" {
+		return backend.State{ID: p.session}
+	}
+	after := strconv.FormatUint(p.after, 10)
+	if p.said {
+		after += "+"
+	}
+	return backend.State{ID: p.task + "@" + after + "@" + p.request + "#" + p.session, Used: p.used}
+}
+
+// Task returns the task that a request has given to a remote agent and whose end is not in the request's log, as the
+// newest state of the session says; "" when there is none.
+func Task(s backend.State, requestID string) (taskID string) {
+	if p := parsePlace(s); p.request == requestID {
+		return p.task
+	}
+	return ""
+}
