@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -123,7 +124,7 @@ func dial(ctx context.Context, o Options, connection *link) (*nats.Conn, error) 
 			return nc, nil
 		}
 		if errors.Is(err, nats.ErrAuthorization) || pause(ctx, 200*time.Millisecond) != nil {
-			return nil, fmt.Errorf("connect to NATS at %q: %w", o.URL, err)
+			return nil, fmt.Errorf("connect to NATS at %s: %w", redact.URL(o.URL), redact.Error(err))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/redact"
 )
 
 // The values of Agent.OnDisconnect.
@@ -188,7 +189,7 @@ func (c checker) gateway(g Gateway) {
 	if at, err := url.Parse(g.Sessions.Share.Provider); g.Sessions.Share.Provider != "" &&
 		(err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http") {
 		c.report("gateway.sessions.share.provider",
-			"%q is no URL; write one such as https://share.example.com/upload", g.Sessions.Share.Provider)
+			"%q is no URL; write one such as https://share.example.com/upload", redact.URL(g.Sessions.Share.Provider))
 	}
 	for tenant := range g.Sessions.Workspaces {
 		if !id.Valid(tenant) {
@@ -230,7 +231,7 @@ func (c checker) httpURL(path, value string) {
 	}
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		c.report(path, "%q is no URL; write one such as https://api.example.com/v1", value)
+		c.report(path, "%q is no URL; write one such as https://api.example.com/v1", redact.URL(value))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
@@ -114,7 +115,8 @@ func (c checker) httpTool(path string, h HTTPTool) {
 	c.choice(join(path, "method"), h.Method, http.MethodGet, "POST", "PUT", "PATCH", "DELETE")
 	if !toolURL.MatchString(h.URL) {
 		c.report(join(path, "url"),
-			"%q must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, the rest belongs into query", h.URL)
+			"%q must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, the rest belongs into query",
+			redact.URL(h.URL))
 	}
 	if h.Body != nil && (h.Method == "" || h.Method == http.MethodGet) {
 		c.report(join(path, "body"), "a GET has no body; set method, or use query")

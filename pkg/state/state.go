@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
@@ -37,7 +38,7 @@ type Store struct {
 func Open(url string) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("redis url (redis://host:port is the form): %w", err)
+		return nil, fmt.Errorf("redis url (redis://host:port is the form): %w", redact.Error(err))
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 	o.MaxRetries = -1 // the breaker is there for that

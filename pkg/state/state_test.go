@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -254,4 +255,13 @@ func openURL(t *testing.T, url string) *state.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+func TestOpenShowsNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://:S3CRETPW@host:99x9/0", "redis://u:%zzS3CRETPW@host", "http://u:S3CRETPW@host", "u:S3CRETPW@host"} {
+		if _, err := state.Open(url); err == nil || strings.Contains(err.Error(), "S3CRETPW") {
+			t.Errorf("%q: got %v, want an error without the password", url, err)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/redact"
 )
 
 // maxBody bounds one response: an answer, or what a stream of notifications brings until it is opened anew.
@@ -22,7 +23,7 @@ func (o Options) client(forget func()) (*http.Client, error) {
 	client := egress.NewClient(egress.Options{PlainHTTP: true, Allow: allow, Timeout: egress.NoTimeout, MaxBody: maxBody})
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, err
+		return nil, redact.Error(err)
 	}
 	client.Transport = &door{next: client.Transport, home: u, headers: o.Headers, forget: forget}
 	return client, nil
@@ -32,7 +33,7 @@ func (o Options) client(forget func()) (*http.Client, error) {
 func (o Options) allowed() (egress.AllowList, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return egress.AllowList{}, fmt.Errorf("%.200q is no URL of a server; write one such as https://mcp.example.com/mcp", o.URL)
+		return egress.AllowList{}, fmt.Errorf("%.200q is no URL of a server; write one such as https://mcp.example.com/mcp", redact.URL(o.URL))
 	}
 	port := u.Port()
 	if port == "" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/go-json-experiment/json"
 )
 
@@ -41,7 +42,7 @@ func NewProvider(c config.Share) (*Provider, error) {
 	}
 	at, err := url.Parse(c.Provider)
 	if err != nil {
-		return nil, fmt.Errorf("provider: %w", err)
+		return nil, fmt.Errorf("provider: %w", redact.Error(err))
 	}
 	at.User, at.RawQuery = nil, "" // where keys stand
 	return &Provider{c.Provider, at.String(), egress.NewClient(egress.Options{
