@@ -204,6 +204,8 @@ func (c checker) gateway(g Gateway) {
 	atLeastZero(c, "gateway.limits.bodyTime", g.Limits.BodyTime)
 	atLeastZero(c, "gateway.limits.sendTime", g.Limits.SendTime)
 	atLeastZero(c, "gateway.limits.idleTime", g.Limits.IdleTime)
+	atLeastZero(c, "gateway.quotas.tenantRequests", g.Quotas.TenantRequests)
+	atLeastZero(c, "gateway.quotas.keyRequests", g.Quotas.KeyRequests)
 	atLeastZero(c, "gateway.rateLimit.requests", g.RateLimit.Requests)
 	atLeastZero(c, "gateway.rateLimit.per", g.RateLimit.Per)
 	atLeastZero(c, "gateway.rateLimit.burst", g.RateLimit.Burst)

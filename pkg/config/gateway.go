@@ -10,6 +10,7 @@ type Gateway struct {
 	Heartbeat     Duration `yaml:"heartbeat"`     // default 15s
 	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
 	Limits        Crowd    `yaml:"limits"`
+	Quotas        Quotas   `yaml:"quotas"`
 	Sessions      Sessions `yaml:"sessions"`
 }
 
@@ -40,6 +41,12 @@ type Rate struct {
 	Requests int      `yaml:"requests"`
 	Per      Duration `yaml:"per"`
 	Burst    int      `yaml:"burst"`
+}
+
+// Quotas bound how many requests are open, all gateways together: those that wait for a runner and those that run.
+type Quotas struct {
+	TenantRequests int `yaml:"tenantRequests"` // of a tenant; default 10000, and without keys any number
+	KeyRequests    int `yaml:"keyRequests"`    // of an API key; default any number
 }
 
 // Crowd bounds what one gateway does at once, and how long it waits.

@@ -123,7 +123,7 @@ func (c Config) Callable() error {
 
 func (g Gateway) isZero() bool {
 	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 &&
-		g.Limits == Crowd{} && g.Sessions.isZero()
+		g.Limits == Crowd{} && g.Quotas == Quotas{} && g.Sessions.isZero()
 }
 
 func merged[V any](base, over map[string]V) map[string]V {

@@ -31,6 +31,7 @@ type Store struct {
 	rate    *redis_rate.Limiter
 	local   *localLimits
 	breaker breaker
+	open    localOpen
 }
 
 // Open returns a store on the Redis at url ("redis://[user:password@]host:port[/db]"; rediss for TLS, unix for a

@@ -184,10 +184,21 @@ func (a *API) call(p auth.Principal, route, agentID string, in received) accept.
 
 // take has a call accepted, and sets the headers that name the request.
 func (a *API) take(c *gin.Context, call accept.Call) (accept.Ticket, error) {
-	ticket, err := a.Desk.Accept(c.Request.Context(), call)
+	ticket, err := a.admitted(c.Request.Context(), call)
 	if err == nil {
 		name(c, ticket)
 	}
+	return ticket, err
+}
+
+// admitted has a call accepted that is within the quotas of its principal.
+func (a *API) admitted(ctx context.Context, call accept.Call) (accept.Ticket, error) {
+	done, err := a.quotas.Enter(ctx, call.Principal)
+	if err != nil {
+		return accept.Ticket{}, err
+	}
+	ticket, err := a.Desk.Accept(ctx, call)
+	done(ticket.RequestID)
 	return ticket, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/quota"
 	"github.com/agentbus/agentbus/services/gateway/internal/remote"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -55,6 +56,7 @@ type API struct {
 	Deps
 	origins *origins
 	limits  limits
+	quotas  *quota.Quotas // of tenants and keys
 	streams *crowd.Quota  // of a principal
 	replays chan struct{} // see paced
 	engine  *gin.Engine
@@ -69,6 +71,7 @@ func New(d Deps) (*API, error) {
 	}
 	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil)}
 	a.streams, a.replays = crowd.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
+	a.quotas = quota.New(a.limits.open, d.Bus, d.State)
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.RedirectTrailingSlash = false

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
+	"github.com/agentbus/agentbus/services/gateway/internal/quota"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
@@ -25,6 +26,7 @@ type limits struct {
 	bodyTime time.Duration // for a client to send it
 	sendTime time.Duration // for a client to take a message of a WebSocket
 	streams  int           // open at once, of a principal; 0 = no limit
+	open     quota.Limits  // requests that wait or run
 	replays  int           // streams that read storage at one time
 }
 
@@ -32,6 +34,7 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 	l := limits{
 		body: 512 << 10, bodyTime: g.Limits.BodyTime.Or(30 * time.Second), sendTime: g.Limits.SendTime.Or(15 * time.Second),
 		streams: g.Limits.Streams, replays: 64,
+		open:    quota.Limits{Tenant: g.Quotas.TenantRequests, Key: g.Quotas.KeyRequests},
 		guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60},
 	}
 	if g.MaxBody > 0 {
@@ -44,6 +47,7 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 	if authenticated { // without keys nothing tells clients apart, so only a configured limit counts
 		requests = orDefault(requests, 600)
 		l.streams = orDefault(l.streams, 1000)
+		l.open.Tenant = orDefault(l.open.Tenant, 10_000) // of the 100,000 that the queue has room for
 	}
 	if requests > 0 {
 		l.each = state.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: orDefault(g.RateLimit.Burst, requests)}

@@ -266,7 +266,7 @@ func (s *Socket) Accept(ctx context.Context, agentID string, r event.AgentReques
 		return accept.Ticket{}, fault.New(fault.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
 	}
 	in := received{r, key, accept.Hash(agentID, body)}
-	return s.api.Desk.Accept(ctx, s.api.call(s.principal, s.route, agentID, in))
+	return s.api.admitted(ctx, s.api.call(s.principal, s.route, agentID, in))
 }
 
 // Fault is what the client may know of an error. What it may not know is logged.

@@ -1,0 +1,59 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/command"
+)
+
+func TestOpenCountsTheRequestsOfATenantThatWaitOrRun(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	counts := func(tenant string, want int) {
+		t.Helper()
+		if got, err := b.Open(t.Context(), tenant); err != nil || got != want {
+			t.Fatalf("%d requests of %s are open, %v; want %d", got, tenant, err, want)
+		}
+	}
+	counts("a", 0)
+	for i := range 5 {
+		for _, tenant := range []string{"a", "b"} {
+			a := command.Accepted{Tenant: tenant, AgentID: fmt.Sprint("agent", i%2), RequestID: fmt.Sprint(tenant, i)}
+			if err := b.Start(t.Context(), a, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	counts("a", 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	taken, end := make(chan struct{}), make(chan struct{})
+	var queue sync.WaitGroup
+	queue.Go(func() {
+		err := b.Starts(ctx, 2, func(context.Context, command.Start) error {
+			taken <- struct{}{}
+			<-end
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-taken
+	<-taken
+	counts("a", 5) // those that run count
+	counts("b", 5)
+	cancel()
+	close(end)
+	queue.Wait()
+	a, err := b.Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tenant, want := range map[string]int{"a": a, "b": 8 - a} { // two have ended
+		counts(tenant, want)
+	}
+	counts("nobody", 0)
+}
