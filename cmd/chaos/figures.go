@@ -101,7 +101,7 @@ func (f *figures) addEntries(entries []record.Entry) {
 			f.answers = append(f.answers, e.Took)
 		case record.Fault:
 			f.faults[e.Fault]++
-		case record.Post, record.Abort, record.Steer, record.Spy: // they have no figure
+		case record.Post, record.Abort, record.Steer, record.Watch, record.Task, record.Late, record.Spy: // they have no figure
 		}
 	}
 	for _, e := range entries {
@@ -228,6 +228,9 @@ func (o options) command() string {
 	text := fmt.Sprintf("-seed %d -seeds %d -duration %v -nodes %s -users %d -gap %v", o.first, o.seeds, o.duration, o.nodes, o.users, o.gap)
 	if o.power != "both" && o.weaken == "" {
 		text += " -power " + o.power
+	}
+	if o.expire != "no" && o.weaken == "" {
+		text += " -expire " + o.expire
 	}
 	if len(o.faults) > 0 {
 		text += ` -faults "` + strings.Join(o.faults, ",") + `"`

@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,6 +41,7 @@ type options struct {
 	require  bool
 	report   string
 	keep     string
+	programs string
 }
 
 func main() {
@@ -72,6 +74,7 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.require, "require", false, "every kind of fault and every rare path must have come")
 	flags.StringVar(&o.report, "report", "", "file to write the figures to, as Markdown")
 	flags.StringVar(&o.keep, "keep", "", "folder to keep everything in; default a temporary one, kept after a violation")
+	flags.StringVar(&o.programs, "programs", "", "folder of the programs: those that it holds are run, the others are built there")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -172,7 +175,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "building")
-	programs, err := cluster.Build(ctx, dir)
+	programs, err := cluster.Build(ctx, cmp.Or(o.programs, dir))
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,11 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.options.expireOf(s.seed) {
+		if err := late(ctx, w, s.crew(c, log), evidence); err != nil {
+			return err
+		}
+	}
 	s.judge(evidence, f, outcome{shape: c.Shape(), stories: stories, wall: log.Now(), lost: lost(c)})
 	return log.Err()
 }
@@ -114,9 +119,7 @@ func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, 
 	defer done()
 	tell, cancel := context.WithCancel(ctx)
 	defer cancel()
-	crew := workload.Crew{
-		Gateways: c.Gateways, Keys: c.Keys, Tenants: cluster.Tenants(), Users: s.options.users, Seed: s.seed, Log: log,
-	}
+	crew := s.crew(c, log)
 	ended := make(chan int, 1)
 	go func() { ended <- crew.Run(tell, load) }() // is waited for below
 	n := &nemesis.Nemesis{Cluster: c, Log: log}
@@ -130,6 +133,14 @@ func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, 
 	timer := time.AfterFunc(s.patience(), cancel)
 	defer timer.Stop()
 	return <-ended, ctx.Err()
+}
+
+// crew is the clients of the seed.
+func (s session) crew(c *cluster.Cluster, log *record.Log) workload.Crew {
+	return workload.Crew{
+		Gateways: c.Gateways, Hub: c.Hub, Remote: cluster.RemoteAgent, Keys: c.Keys, Tenants: cluster.Tenants(),
+		Users: s.options.users, Seed: s.seed, Log: log,
+	}
 }
 
 func lost(c *cluster.Cluster) int {

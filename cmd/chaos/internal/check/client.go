@@ -208,7 +208,7 @@ func during(faults []record.Entry, e record.Entry) (frozen time.Duration, killed
 		switch verb, _, _ := strings.Cut(f.Fault, " "); verb {
 		case "freeze":
 			frozen += f.Took
-		case "kill":
+		case "kill", "skew":
 			killed = true
 		case "stop", "deploy":
 			stopped = true

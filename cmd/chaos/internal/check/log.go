@@ -238,7 +238,7 @@ func (r *Run) aborts() []Violation {
 		if err != nil || len(events) == 0 {
 			return nil // I2 tells of it
 		}
-		if late := events[len(events)-1].Time.Sub(l.AbortAt); late > r.Limits.Decision {
+		if late := steady(events[len(events)-1].Time, l.Last().Time).Sub(l.AbortAt); late > r.Limits.Decision {
 			return []Violation{violation(id, "it ended with %s, %v after the record of its abort", terminal, late.Round(time.Millisecond))}
 		}
 		return nil

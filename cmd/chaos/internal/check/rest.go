@@ -35,7 +35,8 @@ const (
 func Paths() []string {
 	return []string{
 		PathTakeover, PathAborted, PathConflict, PathReplayed, PathResumed, PathDiscarded,
-		PathSteered, PathWaited, PathNeverRan, PathHandedOver, PathCalled, PathNested, PathAskedBelow, PathCutBelow, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
+		PathSteered, PathWaited, PathNeverRan, PathHandedOver, PathCalled, PathNested, PathAskedBelow, PathCutBelow, PathRejoined,
+		PathRemote, PathRemoteTaken, PathTask, PathTaskAgain, PathCancelled, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
 	}
 }
 
@@ -63,6 +64,9 @@ func (r *Run) Sometimes() map[string]int {
 	}
 	r.countTrees(taken)
 	r.countRetries(taken)
+	r.countWatches(taken)
+	r.countRemotes(taken)
+	r.countLate(taken)
 	for _, records := range r.Threads {
 		for _, t := range records {
 			if t.Behind > 0 {

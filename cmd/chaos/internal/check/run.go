@@ -27,6 +27,7 @@ type Run struct {
 	Resources  []Resource
 	Panics     []string // what processes said before they broke down
 	Told       []string // where a secret stands in a log
+	Later      *Run     // the streams and executions after late posts, when the streams had forgotten this run; nil = none
 	Limits     Limits
 }
 
@@ -130,7 +131,10 @@ func Invariants() []Invariant {
 		{"I10", "an abort that was taken ends the request, unless it had ended", (*Run).aborts},
 		{"I11", "no tenant sees anything of another, and no log a secret", (*Run).borders},
 		{"I12", "everything is given back, and no process breaks down", (*Run).resources},
-		{"I15", "what an agent does that was called shows once where it was called, and it ends with its caller", (*Run).trees},
+		{"I18", "what an agent does that was called shows once where it was called, and it ends with its caller", (*Run).trees},
+		{"I19", "whoever watches a thread or session, by whatever route, sees the same events in the same order", (*Run).watches},
+		{"I20", "what a remote agent does shows once in its request; a task of the hub is given once, and ends", (*Run).remotes},
+		{"I21", "what the streams have forgotten stays known: no key makes it run again, and its thread goes on", (*Run).late},
 		{"I13", "open streams show life, and none is cut within an event by an orderly stop", (*Run).life},
 	}
 }

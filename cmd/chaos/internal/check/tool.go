@@ -65,6 +65,7 @@ func (r *Run) executions() []Violation {
 			c.id = id
 		}
 		l := r.Logs[c.id]
+		x.At = steady(x.At, c.at)
 		if x.At.Before(c.at.Add(-skew)) {
 			found = append(found, violation(c.id, "call %s ran %v before it was stored", x.Call, c.at.Sub(x.At)))
 		}

@@ -19,7 +19,7 @@ type copied struct {
 	sum record.Sum
 }
 
-// trees is I15. That every request of a tree ends, and ends once, is I1.
+// trees is I18. That every request of a tree ends, and ends once, is I1.
 func (r *Run) trees() []Violation {
 	calls, copies := r.asked(), r.copies()
 	byCall := map[[2]string]ID{}

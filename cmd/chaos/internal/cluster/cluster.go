@@ -33,6 +33,7 @@ type Options struct {
 // Cluster is one that runs.
 type Cluster struct {
 	Gateways []string // URLs
+	Hub      string   // URL of the orchestrator
 	NATSURL  string   // direct, past the proxies
 	Database string
 	Keys     map[string]string // API keys by tenant
@@ -104,7 +105,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.register(ctx)
 }
 
 // provision makes the streams, and a key for each tenant.
@@ -144,7 +145,7 @@ func (c *Cluster) provision(ctx context.Context) (pepper string, err error) {
 		c.Keys[tenant] = key
 		c.Secrets = append(c.Secrets, key)
 	}
-	c.Secrets = append(c.Secrets, pepper)
+	c.Secrets = append(c.Secrets, pepper, hubSecret)
 	return pepper, nil
 }
 
@@ -155,7 +156,7 @@ func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) 
 		return nil, err
 	}
 	common := []string{
-		"CONFIG_FILE=" + file, "KEY_PEPPER=" + pepper, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
+		"CONFIG_FILE=" + file, "KEY_PEPPER=" + pepper, "HUB_SECRET=" + hubSecret, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
 	}
 	if c.options.Weaken != "" { // it may be the streams that are weak
 		common = append(common, "NATS_PROVISION=create", "NATS_ACK_WAIT="+c.options.AckWait.String(),
@@ -163,8 +164,12 @@ func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) 
 	}
 	var made []*Node
 	for _, kind := range Services() {
-		for i := range 2 {
-			n, err := c.service(ctx, kind, fmt.Sprintf("%s-%d", kind, i), common)
+		for i := range kind.count() {
+			build, name := c.service, fmt.Sprintf("%s-%d", kind, i)
+			if kind == Agent {
+				build = c.agent(Tenants()[i])
+			}
+			n, err := build(ctx, kind, name, common)
 			if err != nil {
 				return nil, err
 			}
@@ -202,8 +207,11 @@ func (c *Cluster) service(ctx context.Context, kind Kind, name string, common []
 	})
 	n.Admin, n.Addr, n.proxies = "http://"+admin, addr, proxies
 	c.nodes = append(c.nodes, n)
-	if kind == Gateway {
+	switch kind {
+	case Gateway:
 		c.Gateways = append(c.Gateways, "http://"+addr)
+	case Hub:
+		c.Hub = "http://" + addr
 	}
 	return n, nil
 }
@@ -274,6 +282,7 @@ func (c *Cluster) Stop() error {
 const configuration = `gateway:
   rateLimit: {requests: 1000000, per: 1s, burst: 1000000}
   heartbeat: 2s
+hub: {plainHTTP: true, allow: [127.0.0.0/8], offlineAfter: 5s}
 agents:
   demo:
     backend: scripted

@@ -29,10 +29,23 @@ const (
 	Runner   Kind = "agent-runner"
 	Executor Kind = "tool-executor"
 	History  Kind = "history"
+	Hub      Kind = "orchestrator"
+	Agent    Kind = "agent-server"
 )
 
 // Services lists the kinds that are ours.
-func Services() []Kind { return []Kind{Gateway, Runner, Executor, History} }
+func Services() []Kind { return []Kind{Gateway, Runner, Executor, History, Hub, Agent} }
+
+// count is how many of a service there are. There is one hub, and an agent-server for each tenant.
+func (k Kind) count() int {
+	switch k {
+	case Hub:
+		return 1
+	case Agent:
+		return len(Tenants())
+	}
+	return 2
+}
 
 // program is what a node runs.
 type program struct {
@@ -91,6 +104,14 @@ func (n *Node) Kind() Kind { return n.kind }
 
 // Proxies are those between the node and the servers of a kind.
 func (n *Node) Proxies(to Kind) []Spoilt { return n.proxies[to] }
+
+// Links are the proxies that join the node to the others: those to NATS, or those in front of it where it has none.
+func (n *Node) Links() []Spoilt {
+	if n.kind == Agent {
+		return n.proxies[Agent]
+	}
+	return n.proxies[NATS]
+}
 
 // all are the proxies of the node.
 func (n *Node) all() []Spoilt { return slices.Concat(slices.Collect(maps.Values(n.proxies))...) }

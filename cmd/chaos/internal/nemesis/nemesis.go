@@ -45,6 +45,21 @@ func Kinds(shape cluster.Shape) []string {
 // longPartition is more than twice as long as a worker may be silent before another one takes its work over.
 const longPartition = 10 * time.Second
 
+// joined is what joins a service to the others: NATS, or its own address, where they call it.
+func joined(service cluster.Kind) cluster.Kind {
+	if service == cluster.Agent {
+		return cluster.Agent
+	}
+	return cluster.NATS
+}
+
+func partitionName(service cluster.Kind) string {
+	if service == cluster.Agent {
+		return "partition agent-server from its callers"
+	}
+	return "partition " + string(service) + " from nats"
+}
+
 func kinds(shape cluster.Shape) []kind {
 	var all []kind
 	killed, stopped, powerless := down((*cluster.Node).Kill), down((*cluster.Node).Terminate), down((*cluster.Node).LosePower)
@@ -55,10 +70,11 @@ func kinds(shape cluster.Shape) []kind {
 			kind{"freeze " + string(service), one, false, 8 * time.Second, freeze},
 			kind{"stop " + string(service), one, false, 500 * time.Millisecond, stopped},
 			kind{"lose answers to " + string(service), one, false, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
-			kind{"partition " + string(service) + " from nats", one, false, longPartition, partition(cluster.NATS)},
+			kind{partitionName(service), one, false, longPartition, partition(joined(service))},
+			kind{"skew the clock of " + string(service), one, false, 20 * time.Second, skew},
 		)
 	}
-	services := cluster.Services()
+	services := slices.DeleteFunc(cluster.Services(), func(k cluster.Kind) bool { return k == cluster.Agent })
 	nats, redis, postgres := []cluster.Kind{cluster.NATS}, []cluster.Kind{cluster.Redis}, []cluster.Kind{cluster.Postgres}
 	all = append(all,
 		kind{"kill nats", nats, false, 2 * time.Second, killed},
@@ -70,9 +86,10 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"slow network", services, false, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
 		kind{"reset network", services, false, 0, spoil(proxy.Mode{}, true)},
 		kind{"hang network", services, false, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
-		kind{"partition from redis", services, false, longPartition, partition(cluster.Redis)},
-		kind{"partition history from postgres", []cluster.Kind{cluster.History}, false, longPartition, partition(cluster.Postgres)},
-		kind{"deploy", services, true, 0, deploy},
+		kind{"partition from redis", []cluster.Kind{cluster.Gateway, cluster.Runner, cluster.Executor}, false, longPartition, partition(cluster.Redis)},
+		kind{"partition from postgres", []cluster.Kind{cluster.History, cluster.Hub}, false, longPartition, partition(cluster.Postgres)},
+		kind{"empty history", []cluster.Kind{cluster.History, cluster.Postgres}, true, time.Second, emptyHistory},
+		kind{"deploy", cluster.Services(), true, 0, deploy},
 	)
 	if shape.Nodes > 1 {
 		all = append(all, kind{"kill all nats", nats, true, 2 * time.Second, killed})
@@ -256,7 +273,7 @@ func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.D
 	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 		var proxies []cluster.Spoilt
 		for _, n := range nodes {
-			proxies = append(proxies, n.Proxies(cluster.NATS)...)
+			proxies = append(proxies, n.Links()...)
 		}
 		for _, p := range proxies {
 			p.Set(m)
@@ -285,6 +302,50 @@ func partition(from cluster.Kind) func(context.Context, []*cluster.Node, time.Du
 			for _, p := range n.Proxies(from) {
 				p.Set(proxy.Mode{})
 			}
+		}
+	}
+}
+
+// emptyHistory deletes what history has in SQL under its hands, or drops its tables while it is down.
+func emptyHistory(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	drop := while%2 == 0
+	for _, kind := range []cluster.Kind{cluster.History, cluster.Postgres} {
+		for _, n := range nodes {
+			switch {
+			case n.Kind() != kind:
+			case kind == cluster.Postgres:
+				_ = n.EmptyHistory(ctx, drop) // where the server is down for so long, nothing is lost
+			case drop:
+				n.Kill()
+				defer n.Up()
+			}
+		}
+	}
+}
+
+// wrong is by how much a clock that is skewed is wrong.
+const wrong = 10 * time.Minute
+
+// skew starts processes again with a wrong clock, ahead or behind, and later with the right one. Every other time they are
+// killed instead of stopped, so that others take over what they wrote.
+func skew(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
+	ahead, end := wrong, (*cluster.Node).Terminate
+	if while%2 == 0 {
+		ahead = -wrong
+	}
+	if while/2%2 == 0 {
+		end = (*cluster.Node).Kill
+	}
+	for _, clock := range []time.Duration{ahead, 0} {
+		for _, n := range nodes {
+			end(n)
+			n.Skew(clock)
+			n.Up()
+		}
+		if clock != 0 {
+			wait(ctx, while)
 		}
 	}
 }

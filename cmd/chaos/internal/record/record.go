@@ -23,6 +23,9 @@ const (
 	Abort Op = "abort" // asked for the end of a request
 	Steer Op = "steer" // said something to a request that runs
 	Read  Op = "read"  // read a stream over one connection
+	Watch Op = "watch" // read a whole thread, or session, over one connection
+	Task  Op = "task"  // gave a task to the hub, asked about it, or cancelled it
+	Late  Op = "late"  // posted again when the streams had forgotten the request
 	Spy   Op = "spy"   // asked for what belongs to another tenant
 	Probe Op = "probe" // a small request, to see how long an answer takes
 	Fault Op = "fault" // the nemesis did something
@@ -46,6 +49,7 @@ type Entry struct {
 	Key     string   `json:"key,omitempty"`     // the Idempotency-Key
 	Body    string   `json:"body,omitempty"`    // what the key stands for
 	Stream  bool     `json:"stream,omitzero"`   // sent to the route that answers with the events
+	Agent   string   `json:"agent,omitempty"`   // that it was for; "" = the one of the request that it follows
 	Actions []string `json:"actions,omitempty"` // that it brings results for
 	Allow   bool     `json:"allow,omitzero"`    // whether these results say yes
 
@@ -56,11 +60,20 @@ type Entry struct {
 	After    string        `json:"after,omitempty"`   // the cursor that it resumed after
 	Reset    bool          `json:"reset,omitzero"`    // the gateway said that the cursor is of no log it has
 	Seen     []Seen        `json:"-"`
+	Kept     int           `json:"kept,omitzero"`   // of a watch: how many of the events came up to the newest cursor
 	Events   int           `json:"events,omitzero"` // len(Seen)
 	End      End           `json:"end,omitempty"`
 	Partial  int           `json:"partial,omitzero"`  // bytes of an event that was cut in the middle
 	Silence  time.Duration `json:"silence,omitzero"`  // the longest time without a byte
 	Foreign  string        `json:"foreign,omitempty"` // another tenant's secret that came along
+
+	// Of a late post.
+	Original string `json:"original,omitempty"` // the request that the key made
+	Other    bool   `json:"other,omitzero"`     // the body is another one
+
+	// Of a task.
+	Cancel bool   `json:"cancel,omitzero"`
+	Result string `json:"-"`
 
 	// Of a fault.
 	Fault  string        `json:"fault,omitempty"`

@@ -70,6 +70,9 @@ func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
 		At: log.Now(), Actor: u.name, Op: record.Post, Tenant: u.tenant, Gateway: gateway, Key: o.key,
 		Body: string(body), Thread: o.body.ThreadID, Allow: o.allow, Stream: o.stream,
 	}
+	if o.follows == "" {
+		entry.Agent = cmp.Or(o.agent, "demo")
+	}
 	for _, result := range o.body.Context.ActionResults {
 		entry.Actions = append(entry.Actions, result.ActionID)
 	}

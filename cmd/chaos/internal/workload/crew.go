@@ -16,8 +16,10 @@ import (
 
 // Crew is the users of a run.
 type Crew struct {
-	Gateways []string          // URLs
-	Keys     map[string]string // API keys by tenant
+	Gateways []string                   // URLs
+	Hub      string                     // URL
+	Remote   func(tenant string) string // the remote agent of a tenant
+	Keys     map[string]string          // API keys by tenant
 	Tenants  []string
 	Users    int
 	Seed     uint64

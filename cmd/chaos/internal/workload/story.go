@@ -16,7 +16,7 @@ import (
 
 // tell tells one story.
 func (u *user) tell(ctx context.Context) {
-	switch n := u.rng.IntN(115); {
+	switch n := u.rng.IntN(140); {
 	case n < 30:
 		u.streamed(ctx)
 	case n < 50:
@@ -31,6 +31,10 @@ func (u *user) tell(ctx context.Context) {
 		u.waiting(ctx)
 	case n < 110:
 		u.delegating(ctx)
+	case n < 120:
+		u.watching(ctx)
+	case n < 135:
+		u.remote(ctx)
 	default:
 		u.spy(ctx)
 	}

@@ -1,0 +1,173 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// remotePrefix is how the names of remote agents begin.
+const remotePrefix = "remote-"
+
+// The rare paths of remote agents.
+const (
+	PathRemote      = "request to a remote agent"
+	PathRemoteTaken = "request to a remote agent taken over"
+	PathTask        = "task given to the hub"
+	PathTaskAgain   = "task given without an answer, repeated"
+	PathCancelled   = "task cancelled"
+)
+
+// remotes is I20: what a remote agent said, called and was given shows once in the log of its request, however often the
+// agent, the runner and the hub were replaced; a task that the hub was given under one key is one task, and ends.
+func (r *Run) remotes() []Violation {
+	found := r.each(func(id ID, l *Log) []Violation {
+		if l.Accepted == nil || !strings.HasPrefix(l.Accepted.AgentID, remotePrefix) || l.Terminal() != event.NameDone {
+			return nil
+		}
+		return once(id, l)
+	})
+	return append(found, r.tasks()...)
+}
+
+// once compares the blocks of a request that count with the script that it brought.
+func once(id ID, l *Log) []Violation {
+	said := map[string]int{} // texts by block, put together
+	blocks := map[string]string{}
+	var order, calls []string
+	results := map[string]int{}
+	for _, f := range l.Frames {
+		for line := range f.Each() {
+			e, err := event.Decode(line.JSON)
+			if err != nil {
+				continue // I2 reports it
+			}
+			switch b := e.Body.(type) {
+			case event.Text:
+				if _, ok := blocks[b.BlockID]; !ok {
+					order = append(order, b.BlockID)
+				}
+				blocks[b.BlockID] += b.Delta
+				if b.Discarded {
+					blocks[b.BlockID] = ""
+				}
+			case event.ToolCall:
+				if b.Stage == event.Stop && !b.Discarded {
+					calls = append(calls, b.ToolCallID)
+				}
+			case event.ToolResult:
+				if b.Stage == event.Stop && !b.Discarded {
+					results[b.ToolCallID]++
+				}
+			}
+		}
+	}
+	var whole strings.Builder
+	for _, block := range order {
+		whole.WriteString(blocks[block])
+	}
+	var found []Violation
+	wanted := 0
+	for line := range strings.Lines(promptOf(l)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "/say "); ok {
+			if said[text] = strings.Count(whole.String(), text); said[text] != 1 {
+				found = append(found, violation(id, "its agent was to say %q once, and the log has it %d times", text, said[text]))
+			}
+		}
+		if strings.HasPrefix(line, "/tool ") {
+			wanted++
+		}
+	}
+	if len(calls) != wanted {
+		found = append(found, violation(id, "its agent was to call %d tools, and the log has %d calls", wanted, len(calls)))
+	}
+	for _, call := range calls {
+		if results[call] != 1 {
+			found = append(found, violation(id, "call %s of its agent has %d results", call, results[call]))
+		}
+	}
+	return found
+}
+
+// promptOf is what the user said last.
+func promptOf(l *Log) string {
+	messages := l.Accepted.Request.Messages
+	if len(messages) == 0 {
+		return ""
+	}
+	var all strings.Builder
+	for _, part := range messages[len(messages)-1].Content {
+		all.WriteString(part.Text)
+	}
+	return all.String()
+}
+
+// tasks checks what the hub said of its tasks.
+func (r *Run) tasks() []Violation {
+	var found []Violation
+	byKey := map[ID]string{}
+	ended := map[ID]string{}
+	owed := map[ID]bool{}
+	for _, e := range r.of(record.Task) {
+		id := ID{e.Tenant, e.Request}
+		if e.Status == 404 && e.Request != "" {
+			found = append(found, violation(id, "the hub has forgotten the task"))
+		}
+		if e.Status/100 != 2 || e.Request == "" {
+			continue
+		}
+		owed[id] = true
+		if key := (ID{e.Tenant, e.Key}); e.Key != "" {
+			if first, ok := byKey[key]; ok && first != e.Request {
+				found = append(found, violation(id, "key %s has made task %s as well", e.Key, first))
+			}
+			byKey[key] = e.Request
+		}
+		if isTaskEnd(e.Code) && !e.Cancel {
+			if first := ended[id]; first != "" && first != e.Code {
+				found = append(found, violation(id, "the task was %s, and is %s now", first, e.Code))
+			}
+			ended[id] = e.Code
+		}
+	}
+	for _, id := range sorted(owed) {
+		if ended[id] == "" {
+			found = append(found, violation(id, "the task was given, and it never ended"))
+		}
+	}
+	return found
+}
+
+func isTaskEnd(status string) bool {
+	switch status {
+	case "completed", "failed", "cancelled", "max_turns", "max_budget":
+		return true
+	}
+	return false
+}
+
+// countRemotes counts the rare paths of remote agents.
+func (r *Run) countRemotes(taken map[string]int) {
+	for _, l := range r.Logs {
+		if l.Accepted != nil && strings.HasPrefix(l.Accepted.AgentID, remotePrefix) && len(l.Frames) > 0 {
+			taken[PathRemote]++
+			taken[PathRemoteTaken] += Takeovers(l)
+		}
+	}
+	unanswered, tasks := map[string]bool{}, map[string]bool{}
+	for _, e := range r.of(record.Task) {
+		switch {
+		case e.Cancel && e.Status/100 == 2:
+			taken[PathCancelled]++
+		case e.Key != "" && e.Status == 0:
+			unanswered[e.Key] = true
+		case e.Key != "" && e.Status/100 == 2 && !tasks[e.Key]:
+			tasks[e.Key] = true
+			taken[PathTask]++
+			if unanswered[e.Key] {
+				taken[PathTaskAgain]++
+			}
+		}
+	}
+}
