@@ -34,6 +34,7 @@ type options struct {
 	duration time.Duration
 	nodes    string
 	power    string
+	expire   string
 	users    int
 	gap      time.Duration
 	faults   []string
@@ -67,6 +68,7 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.duration, "duration", 45*time.Second, "time of load and faults for each seed")
 	flags.StringVar(&o.nodes, "nodes", "1", "nodes of NATS: 1, 3, or both for one and three by turns")
 	flags.StringVar(&o.power, "power", "both", "disks of NATS that lose power, and sync_interval: always: yes, no, or both by turns")
+	flags.StringVar(&o.expire, "expire", "no", "let everything expire after the load, and use keys and threads again: yes, no, or both by turns")
 	flags.IntVar(&o.users, "users", 8, "clients at once")
 	flags.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time between two faults")
 	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")
@@ -83,6 +85,9 @@ func parse(args []string) (options, error) {
 	}
 	if !slices.Contains([]string{"1", "3", "both"}, o.nodes) {
 		return o, fmt.Errorf("-nodes %s: it must be 1, 3 or both", o.nodes)
+	}
+	if !slices.Contains([]string{"yes", "no", "both"}, o.expire) {
+		return o, fmt.Errorf("-expire %s: it must be yes, no or both", o.expire)
 	}
 	if !slices.Contains([]string{"yes", "no", "both"}, o.power) {
 		return o, fmt.Errorf("-power %s: it must be yes, no or both", o.power)

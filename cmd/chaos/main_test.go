@@ -97,7 +97,7 @@ func TestRecoveryIsOfTheSlowestThatAFaultMayHaveHeldUp(t *testing.T) {
 
 func TestTheReportCountsWhatWasFound(t *testing.T) {
 	t.Parallel()
-	f := newFigures(options{seeds: 1, first: 4, nodes: "1", duration: time.Minute, gap: time.Second, users: 2})
+	f := newFigures(options{expire: "no", seeds: 1, first: 4, nodes: "1", duration: time.Minute, gap: time.Second, users: 2})
 	r := &check.Run{
 		Logs: map[check.ID]*check.Log{
 			{Tenant: "ash", Name: "req_1"}: {Frames: []event.Frame{{Epoch: 2, Names: []event.Name{event.NameClaim, event.NameDone}}}},

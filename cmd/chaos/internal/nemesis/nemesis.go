@@ -88,7 +88,6 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"hang network", services, false, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
 		kind{"partition from redis", []cluster.Kind{cluster.Gateway, cluster.Runner, cluster.Executor}, false, longPartition, partition(cluster.Redis)},
 		kind{"partition from postgres", []cluster.Kind{cluster.History, cluster.Hub}, false, longPartition, partition(cluster.Postgres)},
-		kind{"empty history", []cluster.Kind{cluster.History, cluster.Postgres}, true, time.Second, emptyHistory},
 		kind{"deploy", cluster.Services(), true, 0, deploy},
 	)
 	if shape.Nodes > 1 {
@@ -301,25 +300,6 @@ func partition(from cluster.Kind) func(context.Context, []*cluster.Node, time.Du
 		for _, n := range nodes {
 			for _, p := range n.Proxies(from) {
 				p.Set(proxy.Mode{})
-			}
-		}
-	}
-}
-
-// emptyHistory deletes what history has in SQL under its hands, or drops its tables while it is down.
-func emptyHistory(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	drop := while%2 == 0
-	for _, kind := range []cluster.Kind{cluster.History, cluster.Postgres} {
-		for _, n := range nodes {
-			switch {
-			case n.Kind() != kind:
-			case kind == cluster.Postgres:
-				_ = n.EmptyHistory(ctx, drop) // where the server is down for so long, nothing is lost
-			case drop:
-				n.Kill()
-				defer n.Up()
 			}
 		}
 	}
