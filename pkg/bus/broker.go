@@ -22,7 +22,7 @@ type broker interface {
 	// nextDirect returns the first message on subject with a sequence of at least from, perhaps stale, or ErrNotFound.
 	nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error)
 	// page returns the next messages on subject with a sequence of at least from, and whether more follow, perhaps stale.
-	page(ctx context.Context, stream, subject string, from uint64) (messages []stored, more bool, err error)
+	page(ctx context.Context, stream, subject string, from uint64, size pageSize) (messages []stored, more bool, err error)
 	// subscribe sends what comes on subject into messages, and drops what finds it full, until stop is called.
 	subscribe(subject string, messages chan *nats.Msg) (stop func(), err error)
 	// flush waits until the broker has seen everything that was sent before, subscriptions above all.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,6 +34,8 @@ var (
 	ErrEnded = errors.New("the request has ended")
 	// ErrIdle says that nothing came in the time given.
 	ErrIdle = errors.New("nothing new")
+	// ErrNoRoom is the ErrIdle of a reader that has to wait until others need less memory.
+	ErrNoRoom = fmt.Errorf("too much is buffered for other readers: %w", ErrIdle)
 	// ErrForgotten says that the stream no longer holds the events asked for; history does.
 	ErrForgotten = errors.New("the stream has forgotten these events")
 	// ErrTooLarge says that an event or record cannot fit into one message.
@@ -46,6 +49,7 @@ type Options struct {
 	Name      string                                         // of the service, as NATS shows it and in its inboxes
 	Prefix    string                                         // "" = DefaultPrefix
 	CredsFile string                                         // NATS credentials; "" = none
+	Replay    *budget.Budget                                 // for what readers of logs buffer; nil = one of the default size
 }
 
 // Bus is a connection. It is safe for concurrent use.
@@ -56,6 +60,7 @@ type Bus struct {
 	prefix string
 	feeds  feeds
 	link   *link
+	replay *budget.Budget
 	weak   weakness // nothing, but in builds for tests
 
 	mu          sync.Mutex
@@ -86,7 +91,12 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	weak := newWeakness()
-	return &Bus{broker: weak.broker(server{nc, connection}), nc: nc, js: js, prefix: o.Prefix, link: connection, weak: weak}, nil
+	if o.Replay == nil {
+		o.Replay = budget.New(0)
+	}
+	return &Bus{
+		broker: weak.broker(server{nc, connection}), nc: nc, js: js, prefix: o.Prefix, link: connection, replay: o.Replay, weak: weak,
+	}, nil
 }
 
 func dial(ctx context.Context, o Options, connection *link) (*nats.Conn, error) {
@@ -142,6 +152,9 @@ func (b *Bus) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Replay is the budget of what readers of logs buffer. Those who read logs from elsewhere charge it too.
+func (b *Bus) Replay() *budget.Budget { return b.replay }
 
 // Incarnation names the EVENTS stream that holds the logs now. It is "" until Provision or Verify has succeeded.
 func (b *Bus) Incarnation() string {

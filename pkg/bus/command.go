@@ -63,7 +63,7 @@ func (b *Bus) records(ctx context.Context, subject string, after uint64) iter.Se
 		}
 		for err == nil && after < newest.Sequence {
 			var messages []stored
-			messages, _, err = b.page(ctx, b.eventsStream(), subject, after+1)
+			messages, _, err = b.page(ctx, b.eventsStream(), subject, after+1, fullPage())
 			if err == nil && len(messages) == 0 {
 				err = pause(ctx, replicaPause)
 			}

@@ -20,6 +20,6 @@ func (b *Bus) StartLate(ctx context.Context, a command.Accepted) (held int, err 
 	if err := b.send(ctx, b.requestsStream(), msg, id.New("late")); err != nil {
 		return 0, err
 	}
-	messages, _, err := b.page(ctx, b.requestsStream(), subject, 0)
+	messages, _, err := b.page(ctx, b.requestsStream(), subject, 0, fullPage())
 	return len(messages), err
 }

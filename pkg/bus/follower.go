@@ -22,7 +22,7 @@ type Follower struct {
 	bus    *Bus
 	feed   *feed // nil where the log has ended and nothing will come
 	log    storedLog
-	ahead  []event.Frame // read from storage, not given yet
+	ahead  []event.Frame // read from storage, not given yet: one at most
 	stale  bool          // storage holds more than was read
 	doubt  bool          // storage may hold more, though nothing came
 	behind bool          // storage does hold more, though perhaps not every replica
@@ -43,7 +43,9 @@ func (b *Bus) Resume(ctx context.Context, log LogID, from uint64, known Known) (
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{bus: b, log: storedLog{bus: b, subject: subject, n: from, known: known}, looks: newLooks(b.link)}
+	f := &Follower{bus: b, looks: newLooks(b.link), log: storedLog{
+		bus: b, subject: subject, n: from, known: known, lease: b.replay.Lease(log.Tenant),
+	}}
 	f.stale = known.Newest.Next() > from
 	f.doubt = !f.stale
 	if known.Newest.Terminal() {
@@ -64,6 +66,7 @@ func (b *Bus) Resume(ctx context.Context, log LogID, from uint64, known Known) (
 // nothing came for wait, ErrForgotten when the stream no longer holds what is next, and ctx's error when that is done.
 func (f *Follower) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
 	deadline := time.Now().Add(wait)
+	f.log.settle() // the frame that was given last is of no concern any more
 	for {
 		if f.ended {
 			return event.Frame{}, io.EOF
@@ -89,7 +92,7 @@ func (f *Follower) Next(ctx context.Context, wait time.Duration) (event.Frame, e
 
 // Ready reports whether Next would return without waiting.
 func (f *Follower) Ready() bool {
-	if f.ended || len(f.ahead) > 0 {
+	if f.ended || len(f.ahead) > 0 || len(f.log.page) > 0 {
 		return true
 	}
 	if f.feed == nil {
@@ -108,7 +111,7 @@ func (f *Follower) Close() {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.log.drop()
+	f.log.release()
 	if f.feed != nil {
 		f.bus.feeds.leave(f.feed)
 	}
@@ -167,21 +170,24 @@ func (f *Follower) check(ctx context.Context) {
 	}
 }
 
-// fill reads a page from storage. A broker that does not answer is asked again until the deadline, then it is ErrIdle:
+// fill reads a frame from storage. A broker that does not answer is asked again until the deadline, then it is ErrIdle:
 // a reader whose broker restarts waits, as it does for a slow model.
 func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
 	for {
-		frames, more, err := f.log.next(ctx)
-		if errors.Is(err, ErrForgotten) {
+		frame, found, err := f.log.next(ctx, deadline)
+		if errors.Is(err, ErrForgotten) || errors.Is(err, ErrNoRoom) {
 			return err
 		}
-		if err == nil {
-			f.ahead, f.stale = frames, more
+		if found {
+			f.ahead = append(f.ahead[:0], frame)
 		}
-		if err == nil && len(frames) == 0 && f.feed == nil && (!f.bus.replicated() || time.Now().After(deadline)) {
+		if err == nil {
+			f.stale = f.log.pending()
+		}
+		if err == nil && !found && f.feed == nil && (!f.bus.replicated() || time.Now().After(deadline)) {
 			return fmt.Errorf("%s has no event %d any more: %w", f.log.subject, f.log.n, ErrForgotten)
 		}
-		if err == nil && len(frames) == 0 && f.behind {
+		if err == nil && !found && f.behind {
 			return pause(ctx, replicaPause)
 		}
 		if err == nil {

@@ -3,8 +3,8 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -39,21 +39,19 @@ func (b *Bus) Read(ctx context.Context, log LogID, from uint64) iter.Seq2[event.
 			yield(event.Frame{}, err)
 			return
 		}
-		r := storedLog{bus: b, subject: subject, n: from, known: Known{Newest: newest}}
-		defer r.drop()
+		r := storedLog{bus: b, subject: subject, n: from, known: Known{Newest: newest}, lease: b.replay.Lease(log.Tenant)}
+		defer r.release()
 		for r.n < newest.Next() {
-			frames, _, err := r.next(ctx)
-			if err == nil && len(frames) == 0 {
+			frame, found, err := r.next(ctx, time.Time{})
+			if err == nil && !found {
 				err = pause(ctx, replicaPause)
 			}
 			if err != nil {
 				yield(event.Frame{}, err)
 				return
 			}
-			for _, f := range frames {
-				if !yield(f, nil) {
-					return
-				}
+			if found && !yield(frame, nil) {
+				return
 			}
 		}
 	}
@@ -75,87 +73,6 @@ type Known struct {
 	After  uint64      // sequence of a message that is older than the log; 0 = not known
 	Newest event.Frame // of the log, some time ago; one without events is not known
 }
-
-// storedLog reads a log from the stream, page by page.
-type storedLog struct {
-	bus      *Bus
-	subject  string
-	known    Known
-	n        uint64      // of the next event to give
-	sequence uint64      // of the newest message that was given; 0 = not known yet
-	ahead    chan answer // of the page that was asked for ahead; nil = none was
-}
-
-// answer is a page as the broker gave it.
-type answer struct {
-	messages []stored
-	more     bool
-	err      error
-}
-
-// next returns the frames of the next page, the first one cut to start at n, and whether more were there already. Then it
-// has asked for the page behind it, which the caller takes with another next or gives up with drop.
-func (r *storedLog) next(ctx context.Context) ([]event.Frame, bool, error) {
-	if r.sequence == 0 && r.n > 0 {
-		if err := r.seek(ctx); err != nil {
-			return nil, false, err
-		}
-	}
-	if r.ahead == nil {
-		r.ask(ctx, max(r.sequence, r.known.After)+1)
-	}
-	page := <-r.ahead
-	r.ahead = nil
-	if page.err != nil {
-		return nil, false, page.err
-	}
-	if page.more && len(page.messages) > 0 {
-		r.ask(ctx, page.messages[len(page.messages)-1].Sequence+1)
-	}
-	frames, err := r.frames(page.messages)
-	return frames, page.more, err
-}
-
-// ask asks for the page that starts at sequence from.
-func (r *storedLog) ask(ctx context.Context, from uint64) {
-	ahead := make(chan answer, 1)
-	r.ahead = ahead
-	go func() {
-		messages, more, err := r.bus.page(ctx, r.bus.eventsStream(), r.subject, from)
-		ahead <- answer{messages, more, err}
-	}()
-}
-
-// drop waits for a page that was asked for and that nobody wants.
-func (r *storedLog) drop() {
-	if r.ahead != nil {
-		<-r.ahead
-		r.ahead = nil
-	}
-}
-
-// frames decodes messages and leaves out what was given already.
-func (r *storedLog) frames(messages []stored) ([]event.Frame, error) {
-	frames := make([]event.Frame, 0, len(messages))
-	for _, m := range messages {
-		f, err := m.frame()
-		if err != nil {
-			return nil, err
-		}
-		if f.First > r.n {
-			return nil, fmt.Errorf("%s has no event %d, but event %d: %w", r.subject, r.n, f.First, ErrForgotten)
-		}
-		r.sequence = m.Sequence
-		if f.Next() > r.n {
-			frames = append(frames, f.From(r.n))
-			r.n = f.Next()
-		}
-	}
-	return frames, nil
-}
-
-// skip tells the reader that frame f was given by other means.
-func (r *storedLog) skip(f event.Frame) { r.n, r.sequence = f.Next(), f.Sequence }
 
 // seekSlack is how many events before the wanted one a seek may end: to read them costs less than to look further.
 const seekSlack = 50

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -49,7 +50,9 @@ type simProcess struct {
 func newSimProcess(ctx context.Context, c *simCluster, name string, harms []moment) *simProcess {
 	p := &simProcess{name: name, cluster: c, harms: harms, counts: map[string]int{}}
 	p.ctx, p.die = context.WithCancel(ctx)
-	p.bus = &Bus{broker: p, prefix: DefaultPrefix, link: &link{}, incarnation: "sim", replicas: c.replicas}
+	p.bus = &Bus{
+		broker: p, prefix: DefaultPrefix, link: &link{}, replay: budget.New(0), incarnation: "sim", replicas: c.replicas,
+	}
 	return p
 }
 
@@ -238,7 +241,7 @@ type simPage struct {
 	more     bool
 }
 
-func (p *simProcess) page(ctx context.Context, stream, subject string, from uint64) ([]stored, bool, error) {
+func (p *simProcess) page(ctx context.Context, stream, subject string, from uint64, size pageSize) ([]stored, bool, error) {
 	if p.cluster.missing == noGapFill && p.pagedBefore(ctx, subject) {
 		return nil, false, nats.ErrTimeout
 	}
@@ -247,7 +250,7 @@ func (p *simProcess) page(ctx context.Context, stream, subject string, from uint
 		if p.cluster.missing == noGapFill {
 			f.page = len(s.messages)
 		}
-		messages, more := s.next(subject, from, p.cluster.view(s, f), f.page)
+		messages, more := s.next(subject, from, p.cluster.view(s, f), min(f.page, size.messages))
 		answer(simPage{messages, more}, nil)
 	})
 	return got.messages, got.more, err

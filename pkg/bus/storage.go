@@ -113,22 +113,27 @@ func (s server) nextDirect(ctx context.Context, stream, subject string, from uin
 // replicaPause is the wait for a replica that has not yet what the leader has.
 const replicaPause = 5 * time.Millisecond
 
-// The size of one batched direct get.
-const (
-	pageMessages = 500
-	pageBytes    = 1 << 20
-)
+// pageSize bounds one batched direct get: it ends with the message that reaches one of the two.
+type pageSize struct {
+	messages int
+	bytes    int // as they are stored
+}
+
+// fullPage is the page of a reader that keeps nothing of it.
+func fullPage() pageSize { return pageSize{messages: 500, bytes: 1 << 20} }
 
 // page makes no consumer, so nothing is left behind on the server.
-func (s server) page(ctx context.Context, stream, subject string, from uint64) (messages []stored, more bool, err error) {
+func (s server) page(
+	ctx context.Context, stream, subject string, from uint64, size pageSize,
+) (messages []stored, more bool, err error) {
 	ctx, cancel := s.link.within(ctx, answerWait)
 	defer cancel()
-	body, err := json.Marshal(getRequest{Seq: max(from, 1), NextFor: subject, Batch: pageMessages, MaxBytes: pageBytes})
+	body, err := json.Marshal(getRequest{Seq: max(from, 1), NextFor: subject, Batch: size.messages, MaxBytes: size.bytes})
 	if err != nil {
 		return nil, false, err
 	}
 	inbox := s.nc.NewInbox()
-	answers := make(chan *nats.Msg, pageMessages+1)
+	answers := make(chan *nats.Msg, size.messages+1)
 	stop, err := s.subscribe(inbox, answers)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s from %d: %w", subject, from, err)

@@ -97,7 +97,7 @@ func (t *tail) wait(ctx context.Context, deadline time.Time) error {
 }
 
 func (t *tail) fill(ctx context.Context) error {
-	messages, more, err := t.bus.page(ctx, t.stream, t.subject, t.after+1)
+	messages, more, err := t.bus.page(ctx, t.stream, t.subject, t.after+1, fullPage())
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,24 @@ func (f Frame) Before(n uint64) Frame {
 	return f
 }
 
+// Upto returns the first events of f that take size bytes together at most, and at least one.
+func (f Frame) Upto(size int) Frame {
+	if len(f.Lines) <= size {
+		return f
+	}
+	end, events := 0, 0
+	for events < len(f.Names) {
+		next := end + bytes.IndexByte(f.Lines[end:], '\n') + 1
+		if events > 0 && next > size {
+			break
+		}
+		end, events = next, events+1
+	}
+	f.Lines = f.Lines[:end:end]
+	f.Names = f.Names[:events:events]
+	return f
+}
+
 // Line is one event of a frame, still encoded.
 type Line struct {
 	N    uint64

@@ -132,6 +132,25 @@ func TestFrameCutAnywhereIsTheFrame(t *testing.T) {
 	})
 }
 
+func TestFrameUptoGivesPartsThatAreTheFrame(t *testing.T) {
+	t.Parallel()
+	whole := frame(10, 20)
+	for size := range len(whole.Lines) + 2 {
+		var lines []byte
+		n := uint64(10)
+		for rest := whole; len(rest.Names) > 0; rest = rest.From(n) {
+			part := rest.Upto(size)
+			if len(part.Lines) > size && len(part.Names) > 1 || len(part.Names) == 0 || part.First != n {
+				t.Fatalf("a part of at most %d bytes has %d, from event %d on", size, len(part.Lines), part.First)
+			}
+			lines, n = append(lines, part.Lines...), part.Next()
+		}
+		if !bytes.Equal(lines, whole.Lines) || n != whole.Next() {
+			t.Errorf("parts of %d bytes make another frame", size)
+		}
+	}
+}
+
 func TestFrameEachStopsWhenAsked(t *testing.T) {
 	t.Parallel()
 	seen := 0

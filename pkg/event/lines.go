@@ -28,6 +28,17 @@ func PackLines(room, lines []byte) []byte {
 	return packed
 }
 
+// UnpackedSize returns how many bytes [UnpackLines] makes of packed lines, without doing so. For those that it refuses it
+// is the length of what is there.
+func UnpackedSize(packed []byte) int64 {
+	if len(packed) > 0 && packed[0] >= 0x80 {
+		if size, err := s2.DecodedLen(packed); err == nil && size <= maxLines {
+			return int64(size)
+		}
+	}
+	return int64(len(packed))
+}
+
 // UnpackLines is the inverse of [PackLines]. What is not compressed is returned as it is, not copied.
 func UnpackLines(packed []byte) ([]byte, error) {
 	if len(packed) == 0 || packed[0] < 0x80 {

@@ -141,6 +141,7 @@ type FramesQuery struct {
 	RequestRef
 	From  uint64 `json:"from"`
 	Limit int    `json:"limit,omitzero"` // of events, 1 to 2000; 0 = 500
+	Bytes int    `json:"bytes,omitzero"` // the answer ends with the frame that passes this, 1 to 1 MiB; 0 = 1 MiB
 }
 
 // ThreadFramesQuery asks for the events of a thread's requests, one request after the other, without the deltas: what came

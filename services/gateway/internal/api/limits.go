@@ -190,8 +190,11 @@ func (p *paced) Next(ctx context.Context, wait time.Duration) (event.Frame, erro
 	case <-ctx.Done():
 		return event.Frame{}, ctx.Err()
 	}
-	defer func() { <-p.places }()
 	frame, err := p.Frames.Next(ctx, min(wait, caughtUp))
+	<-p.places
+	if errors.Is(err, bus.ErrNoRoom) { // others may read storage while this one waits for memory
+		return p.Frames.Next(ctx, wait)
+	}
 	p.live = errors.Is(err, bus.ErrIdle)
 	return frame, err
 }

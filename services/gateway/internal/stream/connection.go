@@ -51,8 +51,22 @@ func (c *connection) start() {
 	c.buffer = append(c.enc.Note(nil, dialect.Note{Retry: jitter(reconnect, reconnect/3)}), c.buffer...)
 }
 
-// add encodes a frame. More says that another one is at hand, so that both can be written at once.
+// add encodes a frame, a part at a time, so that a client that takes nothing holds up a part and not a frame of its own.
+// More says that another frame is at hand, so that both can be written at once.
 func (c *connection) add(ctx context.Context, f event.Frame, more bool) error {
+	for {
+		part := f.Upto(flushAt)
+		if len(part.Names) == len(f.Names) {
+			return c.addPart(ctx, part, more)
+		}
+		if err := c.addPart(ctx, part, true); err != nil {
+			return err
+		}
+		f = f.From(part.Next())
+	}
+}
+
+func (c *connection) addPart(ctx context.Context, f event.Frame, more bool) error {
 	before := len(c.buffer)
 	var err error
 	if c.buffer, err = c.enc.Append(c.buffer, f); err != nil {

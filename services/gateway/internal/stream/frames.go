@@ -11,6 +11,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -44,7 +45,7 @@ func NewLogs(b *bus.Bus, history query.Client, meter *measure.Instruments) *Logs
 
 // Open returns the frames of a request's log from event n = from on, up to its terminal event.
 func (l *Logs) Open(ctx context.Context, r access.Request, from uint64) (Frames, error) {
-	f := &logFrames{logs: l, log: r.Log(), known: r.Known, n: from}
+	f := &logFrames{logs: l, log: r.Log(), known: r.Known, n: from, lease: l.bus.Replay().Lease(r.Tenant)}
 	if r.Past {
 		l.meter.Replayed(ctx)
 		f.past, f.gone = true, true
@@ -63,6 +64,8 @@ type logFrames struct {
 	lost     bool          // the bus has said that it does not have them
 	gone     bool          // the bus has nothing of the log
 	ahead    []event.Frame // read from history, not given yet
+	lease    *budget.Lease // for ahead and the frame that was given last
+	size     int           // bytes of the page of history that was asked for last
 	n        uint64        // of the next event
 	ended    bool
 }
@@ -87,7 +90,7 @@ func (f *logFrames) Next(ctx context.Context, wait time.Duration) (event.Frame, 
 		case f.ended:
 			return event.Frame{}, io.EOF
 		case f.past:
-			if err := f.page(ctx); err != nil {
+			if err := f.page(ctx, wait); err != nil {
 				return event.Frame{}, err
 			}
 		default:
@@ -110,17 +113,35 @@ func (f *logFrames) gave(frame event.Frame) {
 	f.n, f.ended = frame.Next(), frame.Terminal()
 }
 
-// page reads on in history. Where history ends without a terminal event, the bus goes on.
-func (f *logFrames) page(ctx context.Context) error {
-	page, err := f.logs.history.Frames(ctx, framesQuery(f.log, f.n, 0))
-	if err != nil {
+// The sizes of the pages that are asked of history, in bytes: as in pkg/bus, a reader starts with a small one. BeyondPage
+// is how much longer a page may be than was asked for.
+const (
+	firstPage  = 64 << 10
+	largePage  = 1 << 20
+	beyondPage = 1 << 20
+)
+
+// page reads on in history, once there is room for a page: bus.ErrNoRoom when there is none for wait. Where history ends
+// without a terminal event, the bus goes on.
+func (f *logFrames) page(ctx context.Context, wait time.Duration) error {
+	if err := f.reserve(ctx, wait); err != nil {
 		return err
 	}
+	asked := framesQuery(f.log, f.n, 0)
+	asked.Bytes = f.size
+	page, err := f.logs.history.Frames(ctx, asked)
+	if err != nil {
+		f.lease.Release()
+		return err
+	}
+	kept := int64(0)
+	for _, frame := range page.Frames {
+		f.ahead = append(f.ahead, frame.Event())
+		kept += int64(len(frame.Lines))
+	}
+	f.lease.Set(kept)
 	if len(page.Frames) > 0 {
 		f.lost = false
-		for _, frame := range page.Frames {
-			f.ahead = append(f.ahead, frame.Event())
-		}
 		return nil
 	}
 	if f.gone {
@@ -132,11 +153,29 @@ func (f *logFrames) page(ctx context.Context) error {
 	return f.follow(ctx)
 }
 
+// reserve waits for room for a page, a small one where there is none for more.
+func (f *logFrames) reserve(ctx context.Context, wait time.Duration) error {
+	f.size = min(max(2*f.size, firstPage), largePage)
+	if f.lease.Try(int64(f.size) + beyondPage) {
+		return nil
+	}
+	f.size = firstPage
+	patient, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err := f.lease.Wait(patient, firstPage+beyondPage)
+	if err != nil && ctx.Err() == nil {
+		return bus.ErrNoRoom
+	}
+	return err
+}
+
 func (f *logFrames) Ready() bool {
 	return len(f.ahead) > 0 || f.ended || f.follower != nil && f.follower.Ready()
 }
 
 func (f *logFrames) Close() {
+	f.ahead = nil
+	f.lease.Release()
 	if f.follower != nil {
 		f.follower.Close()
 		f.follower = nil

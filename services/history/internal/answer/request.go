@@ -54,11 +54,15 @@ func (a *Answerer) Frames(ctx context.Context, q query.FramesQuery) (query.Frame
 	if err != nil {
 		return page, err
 	}
+	bytes, err := limit(q.Bytes, pageBytes, pageBytes)
+	if err != nil {
+		return page, err
+	}
 	if _, err := a.request(ctx, q.RequestRef); err != nil || q.From > 1<<62 {
 		return page, err
 	}
 	stored, err := a.store.Frames(ctx, store.Frames{
-		Tenant: q.Tenant, RequestID: q.RequestID, From: q.From, Limit: size, Bytes: pageBytes,
+		Tenant: q.Tenant, RequestID: q.RequestID, From: q.From, Limit: size, Bytes: bytes,
 	})
 	if err != nil {
 		return page, err
