@@ -68,7 +68,7 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.duration, "duration", 45*time.Second, "time of load and faults for each seed")
 	flags.StringVar(&o.nodes, "nodes", "1", "nodes of NATS: 1, 3, or both for one and three by turns")
 	flags.StringVar(&o.power, "power", "both", "disks of NATS that lose power, and sync_interval: always: yes, no, or both by turns")
-	flags.StringVar(&o.expire, "expire", "no", "let everything expire after the load, and use keys and threads again: yes, no, or both by turns")
+	flags.StringVar(&o.expire, "expire", "no", "use keys again on both routes, and after the load let everything expire and use them once more: yes, no, or both by turns")
 	flags.IntVar(&o.users, "users", 8, "clients at once")
 	flags.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time between two faults")
 	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")

@@ -139,7 +139,7 @@ func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, 
 func (s session) crew(c *cluster.Cluster, log *record.Log) workload.Crew {
 	return workload.Crew{
 		Gateways: c.Gateways, Hub: c.Hub, Remote: cluster.RemoteAgent, Keys: c.Keys, Tenants: cluster.Tenants(),
-		Users: s.options.users, Seed: s.seed, Log: log,
+		Retries: s.options.expire != "no", Users: s.options.users, Seed: s.seed, Log: log,
 	}
 }
 

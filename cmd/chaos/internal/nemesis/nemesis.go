@@ -37,10 +37,15 @@ type kind struct {
 func Kinds(shape cluster.Shape) []string {
 	var names []string
 	for _, k := range kinds(shape) {
-		names = append(names, k.name)
+		if k.name != emptied {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }
+
+// emptied is the fault that comes only where a word names it: history has to fill SQL again from the streams.
+const emptied = "empty history"
 
 // longPartition is more than twice as long as a worker may be silent before another one takes its work over.
 const longPartition = 10 * time.Second
@@ -88,6 +93,7 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"hang network", services, false, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
 		kind{"partition from redis", []cluster.Kind{cluster.Gateway, cluster.Runner, cluster.Executor}, false, longPartition, partition(cluster.Redis)},
 		kind{"partition from postgres", []cluster.Kind{cluster.History, cluster.Hub}, false, longPartition, partition(cluster.Postgres)},
+		kind{emptied, []cluster.Kind{cluster.History, cluster.Postgres}, true, time.Second, emptyHistory},
 		kind{"deploy", cluster.Services(), true, 0, deploy},
 	)
 	if shape.Nodes > 1 {
@@ -109,7 +115,7 @@ func kinds(shape cluster.Shape) []kind {
 func Plan(seed uint64, shape cluster.Shape, duration, gap time.Duration, words []string) []Fault {
 	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it must be repeatable
 	all := slices.DeleteFunc(kinds(shape), func(k kind) bool {
-		return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(k.name, w) })
+		return len(words) == 0 && k.name == emptied || len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(k.name, w) })
 	})
 	var plan []Fault
 	var deck []kind
@@ -300,6 +306,25 @@ func partition(from cluster.Kind) func(context.Context, []*cluster.Node, time.Du
 		for _, n := range nodes {
 			for _, p := range n.Proxies(from) {
 				p.Set(proxy.Mode{})
+			}
+		}
+	}
+}
+
+// emptyHistory deletes what history has in SQL under its hands, or drops its tables while it is down.
+func emptyHistory(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	drop := while%2 == 0
+	for _, kind := range []cluster.Kind{cluster.History, cluster.Postgres} {
+		for _, n := range nodes {
+			switch {
+			case n.Kind() != kind:
+			case kind == cluster.Postgres:
+				_ = n.EmptyHistory(ctx, drop) // where the server is down for so long, nothing is lost
+			case drop:
+				n.Kill()
+				defer n.Up()
 			}
 		}
 	}
