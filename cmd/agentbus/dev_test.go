@@ -149,14 +149,19 @@ func TestDevRefuses(t *testing.T) {
 	t.Parallel()
 	wrong := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, wrong, "agents:\n  a: {backend: scriptd}\n  b: {backend: scripted, tools: [clok]}\n")
+	long := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, long, "agents:\n  a: {backend: scripted, actionTTL: 168h}\n")
 	tests := map[string]struct {
 		args []string
 		want []string
 	}{
-		"an open door":               {[]string{"--addr=0.0.0.0:0"}, []string{"add --auth to ask for keys, or listen on 127.0.0.1"}},
-		"every interface, unnamed":   {[]string{"--addr=:0"}, []string{"add --auth"}},
-		"an address that is none":    {[]string{"--addr=8080"}, []string{"write host:port"}},
-		"a wrong configuration":      {[]string{"--config=" + wrong}, []string{wrong + ":2:7: agents.a.backend: ", wrong + ":3:34: agents.b.tools[0]: "}},
+		"an open door":             {[]string{"--addr=0.0.0.0:0"}, []string{"add --auth to ask for keys, or listen on 127.0.0.1"}},
+		"every interface, unnamed": {[]string{"--addr=:0"}, []string{"add --auth"}},
+		"an address that is none":  {[]string{"--addr=8080"}, []string{"write host:port"}},
+		"a wrong configuration":    {[]string{"--config=" + wrong}, []string{wrong + ":2:7: agents.a.backend: ", wrong + ":3:34: agents.b.tools[0]: "}},
+		"time to act beyond retention": {
+			[]string{"--config=" + long, "--nats-addr=127.0.0.1:0"}, []string{long, "agents.a.actionTTL is 168h0m0s, longer than the 72h0m0s", "NATS_MAX_AGE"},
+		},
 		"a configuration not there":  {[]string{"--config=" + wrong + ".not"}, []string{"no such file"}},
 		"a database that is unknown": {[]string{"--database=mysql://x", "--nats-addr=127.0.0.1:0"}, []string{"postgres://"}},
 		"a Redis that is no URL":     {[]string{"--redis=here", "--nats-addr=127.0.0.1:0"}, []string{"redis://host:port"}},

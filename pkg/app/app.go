@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/sqldb"
 	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
@@ -39,7 +40,15 @@ func (p *Platform) Config(backends ...string) (config.Config, error) {
 	if p.configFile == "" {
 		return base, nil
 	}
-	return config.Load(p.configFile, base, config.Known{Backends: backends, Tools: append(builtin.Names(), builtin.HubNames()...)})
+	known := config.Known{Backends: backends, Tools: append(builtin.Names(), builtin.HubNames()...)}
+	c, err := config.Load(p.configFile, base, known)
+	if err != nil {
+		return config.Config{}, err
+	}
+	if err := c.FitsRetention(p.Bus.MaxAge()); err != nil {
+		return config.Config{}, fmt.Errorf("%s: %w", p.configFile, err)
+	}
+	return c, nil
 }
 
 // Build makes the parts of a service on a platform. What it opened is closed by Parts.Close; the platform closes after
@@ -97,27 +106,44 @@ func run[E Environment](ctx context.Context, name string, environ []string, buil
 	return errors.Join(err, told.Shutdown(flush))
 }
 
-// open connects to NATS, for as long as that takes, and sees to the streams.
+// attemptTime bounds one attempt to connect to NATS, or to look after the streams.
+const attemptTime = 10 * time.Second
+
+// open connects to NATS and sees to the streams, for as long as that takes.
 func open(ctx context.Context, name string, vars env.Environ, common env.Process, log *slog.Logger) (*Platform, error) {
-	b, err := bus.Connect(ctx, bus.Options{
-		URL: common.NATSURL.Reveal(), Name: name, Prefix: common.Prefix, CredsFile: common.NATSCreds,
-	})
+	var b *bus.Bus
+	err := service.Await(ctx, log, "nats", func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, attemptTime)
+		defer cancel()
+		b, err = bus.Connect(ctx, bus.Options{
+			URL: common.NATSURL.Reveal(), Name: name, Prefix: common.Prefix, CredsFile: common.NATSCreds,
+		})
+		return err
+	}, bus.Final)
 	if err != nil {
 		return nil, err
 	}
-	if common.Provision == env.ProvisionCreate {
-		err = b.Provision(ctx, bus.Storage{
+	err = service.Await(ctx, log, "streams", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, attemptTime)
+		defer cancel()
+		if common.Provision != env.ProvisionCreate {
+			return b.Verify(ctx)
+		}
+		return b.Provision(ctx, bus.Storage{
 			Replicas: common.Streams.Replicas, MaxAge: common.Streams.MaxAge, MaxBytes: common.Streams.MaxBytes,
 			MaxQueue: common.Streams.MaxQueue, AckWait: common.Streams.AckWait,
 		})
-	} else {
-		err = b.Verify(ctx)
-	}
+	}, bus.Final)
 	if err != nil {
 		b.Close()
 		return nil, err
 	}
 	return &Platform{Name: name, Environ: vars, Bus: b, Log: log, configFile: common.ConfigFile}, nil
+}
+
+// AwaitDatabase calls try, which opens a database, until the database can be reached.
+func (p *Platform) AwaitDatabase(ctx context.Context, try func(context.Context) error) error {
+	return service.Await(ctx, p.Log, "database", try, func(err error) bool { return !sqldb.Unreachable(err) })
 }
 
 // under returns parts with the platform beneath them.

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -10,13 +11,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/app"
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/sqldb"
 )
 
 // These tests are not parallel: a service sets slog's default and OpenTelemetry's globals, as a process does once.
@@ -71,17 +75,22 @@ func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte("agents: {a: {backend: scriptd, tools: [clok]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	long := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(long, []byte("agents: {a: {backend: scripted, actionTTL: 168h}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	broken := errors.New("the thing is broken")
 	tests := map[string]struct {
 		environ []string
 		want    string
 	}{
-		"an environment that is wrong":   {[]string{"LOG_FORMAT=xml"}, `"xml" is none of`},
-		"a secret given twice":           {[]string{"REDIS_URL=x", "REDIS_URL_FILE=/x"}, "both set"},
-		"an admin address that is wrong": {[]string{"ADMIN_ADDR=nowhere"}, "open the admin server"},
-		"streams that are missing":       {[]string{"NATS_URL=" + empty.URL()}, "EVENTS"},
-		"a configuration that is wrong":  {[]string{ready, "CONFIG_FILE=" + wrong}, `unknown backend "scriptd"; did you mean "scripted"?`},
-		"parts that cannot be built":     {[]string{ready}, broken.Error()},
+		"an environment that is wrong":    {[]string{"LOG_FORMAT=xml"}, `"xml" is none of`},
+		"a secret given twice":            {[]string{"REDIS_URL=x", "REDIS_URL_FILE=/x"}, "both set"},
+		"an admin address that is wrong":  {[]string{"ADMIN_ADDR=nowhere"}, "open the admin server"},
+		"streams that can never be made":  {[]string{"NATS_URL=" + empty.URL(), "NATS_PROVISION=create", "NATS_MAX_AGE=1ms"}, "maximum age"},
+		"more time to act than retention": {[]string{ready, "CONFIG_FILE=" + long}, "agents.a.actionTTL is 168h0m0s, longer than the 72h0m0s"},
+		"a configuration that is wrong":   {[]string{ready, "CONFIG_FILE=" + wrong}, `unknown backend "scriptd"; did you mean "scripted"?`},
+		"parts that cannot be built":      {[]string{ready}, broken.Error()},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +103,113 @@ func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// free is an address that nothing listens at.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// waits starts a service, and returns once /readyz says that it waits for what is named.
+func waits(ctx context.Context, t *testing.T, environ []string, what string, build app.Build[env.ToolExecutor]) <-chan error {
+	t.Helper()
+	admin, ended := free(t), make(chan error, 1)
+	environ = append([]string{"ADMIN_ADDR=" + admin, "LOG_LEVEL=error"}, environ...)
+	go func() { ended <- app.Run(ctx, "thing", environ, build) }()
+	said := ""
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(said, what); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("/readyz says %q, want %q", said, what)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			continue
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if said = string(text); response.StatusCode != http.StatusServiceUnavailable {
+			t.Fatalf("/readyz answers %d %q while it waits", response.StatusCode, said)
+		}
+	}
+	return ended
+}
+
+func TestAServiceWaitsForNATSAndForItsStreams(t *testing.T) {
+	addr := free(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	built := make(chan struct{})
+	environ := []string{"NATS_URL=nats://user:hidden@" + addr}
+	ended := waits(ctx, t, environ, "waiting for nats: connect to NATS at ",
+		func(context.Context, *app.Platform, env.ToolExecutor) (service.Parts, error) {
+			close(built)
+			stop()
+			return service.Parts{}, nil
+		})
+	nats, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nats.Close)
+	b, err := bus.Connect(t.Context(), bus.Options{URL: nats.URL(), Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Provision(t.Context(), bus.Storage{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-built:
+	case err := <-ended:
+		t.Fatalf("the service ended: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the service does not start")
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServiceThatWaitsStopsInOrder(t *testing.T) {
+	empty, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(empty.Close)
+	provisioned := "NATS_URL=" + bustest.NewServer(t).URL()
+	tables := sqldb.Schema{Version: "v", Files: fstest.MapFS{"1_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (x BIGINT);\n")}}}
+	database := func(ctx context.Context, p *app.Platform, _ env.ToolExecutor) (service.Parts, error) {
+		return service.Parts{}, p.AwaitDatabase(ctx, func(ctx context.Context) error {
+			_, err := sqldb.Open(ctx, "postgres://u:p@"+free(t)+"/x", tables)
+			return err
+		})
+	}
+	for what, test := range map[string]struct {
+		environ []string
+		build   app.Build[env.ToolExecutor]
+	}{
+		"waiting for nats: connect to NATS":           {[]string{"NATS_URL=nats://" + free(t)}, nil},
+		"waiting for streams: stream AGENTBUS_EVENTS": {[]string{"NATS_URL=" + empty.URL()}, nil},
+		"waiting for database: ":                      {[]string{provisioned}, database},
+	} {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := waits(ctx, t, test.environ, what, test.build)
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: got %v", what, err)
+		}
 	}
 }
 

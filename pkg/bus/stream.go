@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -125,7 +126,7 @@ func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	s.MaxAge = cmp.Or(s.MaxAge, DefaultMaxAge)
 	if s.MaxAge < minMaxAge {
-		return fmt.Errorf("provision streams: the maximum age is %s, must be at least %s", s.MaxAge, minMaxAge)
+		return fmt.Errorf("provision streams: %w: the maximum age is %s, must be at least %s", errUnfit, s.MaxAge, minMaxAge)
 	}
 	s.AckWait = cmp.Or(s.AckWait, defaultAckWait)
 	s.MaxQueue = cmp.Or(s.MaxQueue, defaultMaxQueue)
@@ -170,11 +171,11 @@ func (b *Bus) Verify(ctx context.Context) error {
 			return err
 		}
 		if err := checkStream(info.Config, want); err != nil {
-			return fmt.Errorf("stream %s: %w", want.Name, err)
+			return fmt.Errorf("stream %s is %w: %w", want.Name, errUnfit, err)
 		}
 		if want.Name == b.eventsStream() {
 			if err := b.remember(info); err != nil {
-				return fmt.Errorf("stream %s: %w", want.Name, err)
+				return fmt.Errorf("stream %s is %w: %w", want.Name, errUnfit, err)
 			}
 		}
 	}
@@ -186,7 +187,7 @@ func (b *Bus) Verify(ctx context.Context) error {
 		}
 		config := have.CachedInfo().Config
 		if narrowed := len(config.FilterSubjects) > 0 || config.FilterSubject != ""; narrowed && len(c.FilterSubjects) == 0 {
-			return fmt.Errorf("consumer %s of stream %s leaves subjects out: it must have no filter", c.Durable, stream)
+			return fmt.Errorf("consumer %s of stream %s is %w: it leaves subjects out and must have no filter", c.Durable, stream, errUnfit)
 		}
 	}
 	return b.openBuckets(ctx)
@@ -201,6 +202,14 @@ func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInf
 		return nil, fmt.Errorf("look at stream %s: %w", name, err)
 	}
 	return stream.CachedInfo(), nil
+}
+
+// errUnfit says that the broker, or what is asked of it, must be configured in another way.
+var errUnfit = errors.New("not configured as it must be")
+
+// Final reports whether an error of Connect, Provision or Verify is one that waiting does not change.
+func Final(err error) bool {
+	return errors.Is(err, errUnfit) || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired)
 }
 
 func checkStream(have, want jetstream.StreamConfig) error {

@@ -49,7 +49,7 @@ type Agent struct {
 	Queue         int          `yaml:"queue"`         // how many requests may wait on a thread; default 5
 	OnCrash       string       `yaml:"onCrash"`       // restart (default) or error, when the runner of a request dies
 	OnUnknown     string       `yaml:"onUnknown"`     // tell the model (default) or ask the user, when nobody knows how an unsafe call ended
-	ActionTTL     Duration     `yaml:"actionTTL"`     // how long a client has to act; default 24h
+	ActionTTL     Duration     `yaml:"actionTTL"`     // how long a client has to act; default 24h, at most NATS_MAX_AGE
 	BaseURL       string       `yaml:"baseURL"`       // of the provider; default from the environment
 	APIKeyEnv     string       `yaml:"apiKeyEnv"`     // variable that holds the provider's key; default by backend
 	Script        string       `yaml:"script"`        // scripted: run this whatever the prompt says

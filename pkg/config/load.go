@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // MaxSize is the largest file that is read, in bytes.
@@ -119,6 +120,19 @@ func (c Config) Callable() error {
 		}
 	}
 	return nil
+}
+
+// FitsRetention reports which agent gives its clients more time to act than the streams keep what an action needs, nil when
+// none does. 0 = they keep it for good.
+func (c Config) FitsRetention(age time.Duration) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		if ttl := time.Duration(c.Agents[name].ActionTTL); age > 0 && ttl > age {
+			errs = append(errs, fmt.Errorf("agents.%s.actionTTL is %s, longer than the %s for which the streams keep events "+
+				"(NATS_MAX_AGE): an approval given later could not be carried out; shorten actionTTL or raise NATS_MAX_AGE", name, ttl, age))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (g Gateway) isZero() bool {

@@ -77,7 +77,11 @@ func (s *readiness) serve(w http.ResponseWriter, r *http.Request) {
 	case s.stopping.Load():
 		answer(w, http.StatusServiceUnavailable, "stopping")
 	case checks == nil:
-		answer(w, http.StatusServiceUnavailable, "starting")
+		text := "starting"
+		if waiting := s.waiting.Load(); waiting != nil {
+			text += "\nwaiting for " + *waiting
+		}
+		answer(w, http.StatusServiceUnavailable, text)
 	default:
 		failed := failures(r.Context(), *checks)
 		if len(failed) > 0 {

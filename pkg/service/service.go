@@ -59,7 +59,7 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Run is the life of a process: it opens the admin server, builds the parts, runs the actors until ctx is done or the
 // first of them ends, and stops them in order. It returns the errors of the actors, nil when there was none. During build
-// the process is alive and not ready; build should give up when ctx is done.
+// the process is alive and not ready; build should give up when ctx is done, and Run then returns nil. See [Await].
 func Run(ctx context.Context, o Options, build func(context.Context) (Parts, error)) error {
 	defer runtime.KeepAlive(ballast())
 	var state readiness
@@ -68,7 +68,11 @@ func Run(ctx context.Context, o Options, build func(context.Context) (Parts, err
 		return err
 	}
 	defer admin.close()
-	parts, err := build(ctx)
+	parts, err := build(context.WithValue(ctx, waitKey{}, &state))
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		o.Log.InfoContext(ctx, "stopping", "reason", context.Cause(ctx), "while", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -158,5 +162,6 @@ func (g *group) stop(grace time.Duration) error {
 // readiness is what /readyz answers from.
 type readiness struct {
 	checks   atomic.Pointer[[]Check] // nil while the parts are built
+	waiting  atomic.Pointer[string]  // what the build waits for; nil = nothing
 	stopping atomic.Bool
 }

@@ -6,12 +6,16 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/url"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -94,4 +98,20 @@ func (s Schema) migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, 
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
+}
+
+// Unreachable reports whether an error of [Open], or of another PostgreSQL driver of this module, says that the database
+// cannot be reached now: it may come later. An address that is wrong, or a refused password, is none.
+func Unreachable(err error) bool {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch class := answer.Code[:min(2, len(answer.Code))]; class {
+		case "08", "53", "57": // connection lost, too many connections, starting up or shutting down
+			return true
+		default:
+			return false
+		}
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return connecting || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
 }

@@ -54,10 +54,19 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 			Name: name, Model: c.Model, System: c.System, Tools: tools,
 			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
 			Turns: limits.Turns, Tokens: limits.Tokens, CostUSD: limits.Cost, Time: time.Duration(limits.Time),
-			ActionTTL:   c.ActionTTL.Or(defaultActionTTL),
+			ActionTTL:   c.ActionTTL.Or(r.actionTTL()),
 			FailOnCrash: c.OnCrash == config.OnCrashError, AskUnknown: c.OnUnknown == config.OnUnknownAsk,
 		},
 	}, nil
+}
+
+// actionTTL is how long a client has to act where the configuration does not say: no longer than the stream keeps what an
+// action needs.
+func (r *Runner) actionTTL() time.Duration {
+	if age := r.deps.Bus.MaxAge(); age > 0 {
+		return min(defaultActionTTL, age)
+	}
+	return defaultActionTTL
 }
 
 // limitsOf are the limits of an agent's requests. A program always has one of turns and one of cost.

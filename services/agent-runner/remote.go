@@ -57,7 +57,7 @@ func (r *Runner) agentOf(ctx context.Context, a command.Accepted) (agent, error)
 		backend: r.room.within(r.meters.Backend(b, providerRemote)),
 		Agent: loop.Agent{
 			Name: a.AgentID, Model: conn.DefaultModel, Turns: remoteTurns, CostUSD: remoteCostUSD, Time: remoteTime,
-			ActionTTL: defaultActionTTL,
+			ActionTTL: r.actionTTL(),
 		},
 	}, nil
 }

@@ -49,6 +49,7 @@ type Bus interface {
 	WatchToolsets(ctx context.Context, changed func(bus.Toolset), ready func()) error
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 	Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error)
+	MaxAge() time.Duration
 }
 
 // History knows the requests of a thread, and those that are open. A query.Client is one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -32,6 +33,11 @@ func (j job) unsafe() bool { return j.spec.Effect == tool.EffectUnsafe || j.lack
 
 // handle sees to it that a call has its result. An error has the call delivered again.
 func (e *Executor) handle(ctx context.Context, call command.ToolCall) error {
+	place := strings.Join([]string{call.Tenant, call.RequestID, call.ToolCallID}, " ")
+	if _, twice := e.open.LoadOrStore(place, struct{}{}); twice {
+		return bus.ErrLeave // the broker was away for long: the first delivery still runs here, and settles the call
+	}
+	defer e.open.Delete(place)
 	j := job{ToolCall: call, log: bus.LogID{Tenant: call.Tenant, RequestID: call.RequestID}}
 	_, err := e.deps.Bus.ToolResult(ctx, j.log, j.ToolCallID)
 	if err == nil {
@@ -69,7 +75,7 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 	if j.unsafe() {
 		_, err := e.deps.Bus.ToolStarted(ctx, j.log, j.ToolCallID)
 		if err == nil {
-			return interrupted(), nil
+			return interrupted(), e.awaitKept(ctx, j)
 		}
 		if !errors.Is(err, bus.ErrNotFound) {
 			return verdict{}, fmt.Errorf("look whether it has started: %w", err)
@@ -138,7 +144,7 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 			return verdict{}, err
 		}
 		if !first {
-			return interrupted(), nil
+			return interrupted(), e.awaitKept(ctx, j)
 		}
 	}
 	progress := output.NewStream(func(delta string) {

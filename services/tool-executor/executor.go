@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -35,6 +36,7 @@ type Records interface {
 	ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (command.ToolStarted, error)
 	PutToolStarted(ctx context.Context, log bus.LogID, s command.ToolStarted) (command.ToolStarted, bool, error)
 	ToolResult(ctx context.Context, log bus.LogID, toolCallID string) (command.ToolResult, error)
+	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
 	PutToolResult(ctx context.Context, log bus.LogID, r command.ToolResult) (command.ToolResult, bool, error)
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 }
@@ -87,6 +89,8 @@ type Executor struct {
 	sources sources
 	limiter *limit.Limiter
 	measure *measure.Instruments
+	open    sync.Map     // the calls that are being handled, by tenant, request and id
+	kept    atomic.Int64 // bytes of results that wait to be stored
 }
 
 // New returns an executor of the configured tools and those in deps. An error names what is wrong with the configuration

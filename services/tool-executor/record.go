@@ -2,10 +2,12 @@ package toolexecutor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool/output"
@@ -15,9 +17,16 @@ import (
 const (
 	// maxInline is how large a result may be, as JSON, to travel in its record.
 	maxInline = 256 << 10
-	// writePatience is how long a record is tried to be written, ctx done or not: a result that exists must not be lost.
+	// writePatience is how long a record is tried to be written, ctx done or not.
 	writePatience = 20 * time.Second
 	firstRetry    = 100 * time.Millisecond
+	// maxKept bounds the results, in bytes, that are kept for longer than that because they cannot be stored.
+	maxKept = 64 << 20
+	// lastTry is how long a result is tried to be stored, at least, once the grace of a process about to end is over.
+	lastTry = 3 * time.Second
+	// keptWait is how long an executor waits for the result of a call that another one has started: the other may have been
+	// cut off from the broker, and stores what it has kept as soon as it is back.
+	keptWait = 5 * time.Second
 )
 
 // putStarted records that the call is about to take effect, and reports whether it is for us to run it.
@@ -47,7 +56,7 @@ func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Durat
 	if result.Summary == "" && len(v.media) > 0 {
 		result.Summary = output.Summary(media.Describe(v.media[0]))
 	}
-	err = retry(ctx, func(ctx context.Context) error {
+	err = e.keep(ctx, result, func(ctx context.Context) error {
 		if err := e.moveOut(ctx, j, &result); err != nil {
 			return err
 		}
@@ -108,10 +117,43 @@ func (j job) maxOutput() int64 {
 func retry(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writePatience)
 	defer cancel()
+	return repeat(ctx, do)
+}
+
+// keep calls do, which stores a result, until it succeeds: a result that exists must not be lost, and meanwhile its call
+// stays in progress. It gives up when the process is about to end and ctx is done, when the result can never be stored,
+// and after writePatience when too much is kept already.
+func (e *Executor) keep(ctx context.Context, r command.ToolResult, do func(context.Context) error) error {
+	err := retry(ctx, do)
+	size := resultSize(r)
+	if err == nil || hopeless(err) || ctx.Err() != nil {
+		return err
+	}
+	defer e.kept.Add(-size)
+	if e.kept.Add(size) > maxKept {
+		return fmt.Errorf("%d bytes of results are kept that could not be stored either: %w", maxKept, err)
+	}
+	e.deps.Log.WarnContext(ctx, "a result cannot be stored and is kept until it can", "toolCallId", r.ToolCallID, "error", err)
+	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(e.deps.Grace/4, lastTry), cancel) })()
+	return repeat(patient, do)
+}
+
+func resultSize(r command.ToolResult) int64 {
+	size := len(r.Content)
+	for _, part := range r.Media {
+		size += len(part.Data)
+	}
+	return int64(size)
+}
+
+// repeat calls do until it succeeds, cannot succeed, or ctx is done.
+func repeat(ctx context.Context, do func(context.Context) error) error {
 	for wait := firstRetry; ; wait = min(2*wait, time.Second) {
 		err := do(ctx)
-		if err == nil {
-			return nil
+		if err == nil || hopeless(err) {
+			return err
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -121,4 +163,15 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 		case <-timer.C:
 		}
 	}
+}
+
+func hopeless(err error) bool { return errors.Is(err, bus.ErrTooLarge) }
+
+// awaitKept waits a while for the result of a call that another executor has started.
+func (e *Executor) awaitKept(ctx context.Context, j job) error {
+	wait, cancel := context.WithTimeout(ctx, keptWait)
+	defer cancel()
+	// With or without a result: the first one that is written counts.
+	_, _ = e.deps.Bus.AwaitToolResult(wait, j.log, j.ToolCallID, func(string) {})
+	return context.Cause(ctx)
 }

@@ -20,9 +20,13 @@ func build(ctx context.Context, p *app.Platform, e env.Orchestrator) (service.Pa
 	if e.Auth == env.AuthOff {
 		p.Log.Warn("authentication is off: anyone who reaches the orchestrator may use it", "addr", e.HTTPAddr)
 	}
-	o, err := orchestrator.New(ctx, orchestrator.Deps{
-		Bus: p.Bus, DatabaseURL: e.DatabaseURL.Reveal(), Secret: []byte(e.HubSecret.Reveal()), Config: cfg, Log: p.Log,
-		AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
+	var o *orchestrator.Orchestrator
+	err = p.AwaitDatabase(ctx, func(ctx context.Context) (err error) {
+		o, err = orchestrator.New(ctx, orchestrator.Deps{
+			Bus: p.Bus, DatabaseURL: e.DatabaseURL.Reveal(), Secret: []byte(e.HubSecret.Reveal()), Config: cfg, Log: p.Log,
+			AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
+		})
+		return err
 	})
 	if err != nil {
 		return service.Parts{}, err

@@ -145,8 +145,19 @@ func (s *stack) connect(ctx context.Context, name string) (*bus.Bus, error) {
 		return nil, err
 	}
 	s.closing(b.Close)
-	if err := b.Provision(ctx, bus.Storage{Memory: s.servers.nats != nil && s.options.Data == ""}); err != nil {
+	vars := env.Environ{"NATS_MAX_AGE": s.options.Getenv("NATS_MAX_AGE"), "NATS_MAX_BYTES": s.options.Getenv("NATS_MAX_BYTES")}
+	streams, err := env.Load[env.Streams](vars)
+	if err != nil {
 		return nil, err
+	}
+	storage := bus.Storage{
+		Memory: s.servers.nats != nil && s.options.Data == "", MaxAge: streams.MaxAge, MaxBytes: streams.MaxBytes,
+	}
+	if err := b.Provision(ctx, storage); err != nil {
+		return nil, err
+	}
+	if err := s.config.FitsRetention(b.MaxAge()); err != nil {
+		return nil, fmt.Errorf("--config %s: %w", s.options.ConfigFile, err)
 	}
 	return b, nil
 }
