@@ -17,7 +17,20 @@ const (
 	codeWrongLastR3 = 10164 // an earlier write of the subject is still in process: try again
 	codeInProcess   = 10158 // this very message is, since an attempt that took too long: try again
 	codeNoRoom      = 10077 // the stream is full, or a queue has a message on the subject
+	codeAccountFull = 10002 // the account has no room
+	codeServerFull  = 10023 // the server has no room, by its limit or because its disk is full
+	codeMemoryFull  = 10028 // the server has no memory for streams
+	codeStorageFull = 10047 // the server has no storage for streams
 )
+
+func noRoom(code jetstream.ErrorCode) bool {
+	switch code {
+	case codeNoRoom, codeAccountFull, codeServerFull, codeMemoryFull, codeStorageFull:
+		return true
+	default:
+		return false
+	}
+}
 
 // retryPause is the wait before an append is tried again.
 const retryPause = 20 * time.Millisecond
@@ -44,6 +57,8 @@ func (b *Bus) swap(ctx context.Context, stream string, msg *nats.Msg, msgID stri
 			if err == nil || errors.Is(err, ErrConflict) {
 				return seq, err
 			}
+		case noRoom(ack.Error.ErrorCode):
+			b.room.refuse() // tried again: there may be room by then
 		case ack.Error.ErrorCode == codeWrongLastR3, ack.Error.ErrorCode == codeInProcess:
 		case ack.Error.Code < 500:
 			return 0, fmt.Errorf("write %s: %w", msg.Subject, ack.Error)

@@ -61,6 +61,7 @@ type Bus struct {
 	feeds  feeds
 	link   *link
 	replay *budget.Budget
+	room   room
 	weak   weakness // nothing, but in builds for tests
 
 	mu          sync.Mutex

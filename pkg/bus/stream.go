@@ -21,7 +21,7 @@ type Storage struct {
 	Replicas int           // 1 (default) or 3
 	Memory   bool          // keep nothing on disk: tests
 	MaxAge   time.Duration // how long events, results of tools and large payloads are kept; default DefaultMaxAge
-	MaxBytes int64         // of the events, of the results of tools, and of large payloads, each; default no limit
+	MaxBytes int64         // of events, results of tools and large payloads, each; -1 = none; 0 = 10 GiB (1 in memory), or what there is room for
 	MaxQueue int64         // requests, and calls of tools, that may wait or run; default 100,000
 	AckWait  time.Duration // how long a dead worker keeps its message; default 10s
 }
@@ -130,6 +130,12 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	}
 	s.AckWait = cmp.Or(s.AckWait, defaultAckWait)
 	s.MaxQueue = cmp.Or(s.MaxQueue, defaultMaxQueue)
+	if s.MaxBytes == 0 {
+		var err error
+		if s.MaxBytes, err = b.firstMaxBytes(ctx, s); err != nil {
+			return err
+		}
+	}
 	for _, c := range b.streams(s) {
 		// What an operator noted on the stream stays: its incarnation above all.
 		if stream, err := b.js.Stream(ctx, c.Name); err == nil {
@@ -160,6 +166,49 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 		return fmt.Errorf("provision object store %s: %w", objects.Bucket, err)
 	}
 	return b.Verify(ctx)
+}
+
+const (
+	// diskBytes and memoryBytes are the limit of EVENTS, RESULTS and OBJECTS, each, where none is configured and the server
+	// has room for it.
+	diskBytes   = 10 << 30
+	memoryBytes = 1 << 30
+	// leastBytes is the limit below which streams are not made without being told so.
+	leastBytes = 16 << 20
+)
+
+// firstMaxBytes is the limit where none is configured: that of the stream that exists, or else the largest of diskBytes, a
+// half of it, and so on, for which the server has room three times. The server reserves what streams may take, so the
+// streams are full, which is noticed and leaves room for what runs, before the server or its disk is.
+func (b *Bus) firstMaxBytes(ctx context.Context, s Storage) (int64, error) {
+	events := b.streams(s)[0]
+	stream, err := b.js.Stream(ctx, events.Name)
+	if err == nil {
+		return stream.CachedInfo().Config.MaxBytes, nil
+	}
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, fmt.Errorf("look at stream %s: %w", events.Name, err)
+	}
+	limit := int64(diskBytes)
+	if s.Memory {
+		limit = memoryBytes
+	}
+	for {
+		events.MaxBytes = 3 * limit
+		_, err := b.js.CreateStream(ctx, events)
+		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return limit, nil
+		}
+		if answer, ok := errors.AsType[*jetstream.APIError](err); !ok || !insufficient(answer) || limit/2 < leastBytes {
+			return 0, fmt.Errorf("provision stream %s with room for 3 times %d bytes: %w", events.Name, limit, err)
+		}
+		limit /= 2
+	}
+}
+
+// insufficient reports whether the server, the account or every node of the cluster has too little room for a stream.
+func insufficient(answer *jetstream.APIError) bool {
+	return answer.ErrorCode != codeNoRoom && noRoom(answer.ErrorCode) || strings.Contains(answer.Description, "insufficient")
 }
 
 // Verify checks that the streams, consumers and buckets exist and keep the promises that the protocols rely on. The

@@ -4,16 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Fullness tells how full the fullest of our streams is, from 0 to 1: by bytes, and the work queues by messages too. A
-// stream without a limit counts for nothing. What is full refuses the end of a request as it refuses a new one, so
-// whoever takes requests stops early.
+// Fullness returns how full the fullest of what holds our streams is, from 0 to 1: each stream by bytes, the work queues by
+// messages too, the object store, and the JetStream account. It is 1 for a while after the broker refused a record for
+// lack of room, whichever limit that was, the disk included. A stream without a limit counts for nothing. What is full
+// refuses the end of a request as it refuses a new one, so whoever takes requests stops early.
 func (b *Bus) Fullness(ctx context.Context) (float64, error) {
-	var fullest float64
+	if b.room.refused() {
+		return 1, nil
+	}
+	fullest := b.accountFullness(ctx)
+	objects, err := b.look(ctx, "OBJ_"+b.objectsBucket())
+	if err != nil {
+		return 0, err
+	}
+	fullest = max(fullest, share(objects.State.Bytes, objects.Config.MaxBytes))
 	for _, c := range b.streams(Storage{}) {
 		info, err := b.look(ctx, c.Name)
 		if err != nil {
@@ -23,6 +33,68 @@ func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 			share(info.State.Bytes, info.Config.MaxBytes), share(info.State.Msgs, info.Config.MaxMsgs))
 	}
 	return fullest, nil
+}
+
+// accountFullness is that of the JetStream account: of each tier that has a limit. An account that may not be looked at
+// counts for nothing, and is looked at again a minute later.
+func (b *Bus) accountFullness(ctx context.Context) float64 {
+	if !b.room.mayAsk() {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	account, err := b.js.AccountInfo(ctx)
+	if err != nil {
+		b.room.askLater()
+		return 0
+	}
+	fullest := tierFullness(account.Tier)
+	for _, tier := range account.Tiers {
+		fullest = max(fullest, tierFullness(tier))
+	}
+	return fullest
+}
+
+func tierFullness(t jetstream.Tier) float64 {
+	return max(share(t.Store, t.Limits.MaxStore), share(t.Memory, t.Limits.MaxMemory))
+}
+
+// room notes what cannot be learnt by looking at a stream. It is safe for concurrent use.
+type room struct {
+	mu      sync.Mutex
+	fullAt  time.Time // when the broker last refused a record for lack of room
+	askedAt time.Time // when the account could not be looked at
+}
+
+const (
+	// refusedFor is how long a refusal counts: after it a record shows whether there is room again.
+	refusedFor = 10 * time.Second
+	// askAfter is the time between attempts to look at an account that could not be looked at.
+	askAfter = time.Minute
+)
+
+func (r *room) refuse() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fullAt = time.Now()
+}
+
+func (r *room) refused() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.fullAt.IsZero() && time.Since(r.fullAt) < refusedFor
+}
+
+func (r *room) askLater() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.askedAt = time.Now()
+}
+
+func (r *room) mayAsk() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.askedAt.IsZero() || time.Since(r.askedAt) >= askAfter
 }
 
 // EventsFullness tells how full the EVENTS stream is, from 0 to 1; 0 where it has no limit.

@@ -50,6 +50,9 @@ func TestFullnessIsThatOfTheFullestStream(t *testing.T) {
 func TestAStreamWithoutALimitIsNeverFull(t *testing.T) {
 	t.Parallel()
 	b := open(t)
+	if err := b.Provision(t.Context(), Storage{Memory: true, MaxBytes: -1}); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := b.Accept(t.Context(), command.Accepted{Tenant: "t", RequestID: "r"}); err != nil {
 		t.Fatal(err)
 	}

@@ -140,6 +140,9 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 	return crowd.NewConnections(connections, false).Listen(l)
 }
 
+// Room reports why the gateway takes no new requests: the streams are nearly full. nil while they have room.
+func (g *Gateway) Room(context.Context) error { return g.desk.Room() }
+
 // Run keeps the API keys, the remote agents and what is known of the streams up to date until ctx is done. Until it has read all keys,
 // none opens anything.
 func (g *Gateway) Run(ctx context.Context) error {

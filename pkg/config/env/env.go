@@ -38,7 +38,7 @@ type Process struct {
 type Streams struct {
 	Replicas int           `env:"NATS_REPLICAS" envDefault:"1"`       // 1 or 3
 	MaxAge   time.Duration `env:"NATS_MAX_AGE" envDefault:"72h"`      // of events, results of tools and large payloads
-	MaxBytes int64         `env:"NATS_MAX_BYTES" envDefault:"0"`      // of events, results and large payloads, each; 0 = no limit
+	MaxBytes int64         `env:"NATS_MAX_BYTES" envDefault:"0"`      // of events, results and large payloads, each; see bus.Storage
 	MaxQueue int64         `env:"NATS_MAX_QUEUE" envDefault:"100000"` // requests, and calls of tools, that wait or run
 	AckWait  time.Duration `env:"NATS_ACK_WAIT" envDefault:"10s"`     // until the work of a dead process is taken over
 }

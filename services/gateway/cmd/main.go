@@ -36,5 +36,9 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	}
 	http, _, err := app.Serve(ctx, g.Server(e.HTTPAddr), g.Limit, g.Drain)
 	keys := service.Actor{Name: "keys", Run: g.Run}
-	return service.Parts{Actors: []service.Actor{keys, http}, Close: func() { _ = store.Close() }}, err
+	return service.Parts{
+		Actors: []service.Actor{keys, http},
+		Checks: []service.Check{{Name: "streams", Ready: g.Room}},
+		Close:  func() { _ = store.Close() },
+	}, err
 }

@@ -115,7 +115,7 @@ func (c *Cluster) provision(ctx context.Context) (pepper string, err error) {
 		return "", err
 	}
 	defer b.Close()
-	storage := bus.Storage{Replicas: c.options.Nodes, AckWait: c.options.AckWait}
+	storage := bus.Storage{Replicas: c.options.Nodes, AckWait: c.options.AckWait, MaxBytes: -1} // full disks are faults
 	for {
 		attempt, done := context.WithTimeout(ctx, 10*time.Second)
 		err := b.Provision(attempt, storage)

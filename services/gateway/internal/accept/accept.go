@@ -47,6 +47,9 @@ func NewDesk(b *bus.Bus, history query.Client, s *state.Store, guard *access.Gua
 // Watch keeps the desk informed of the room that the streams have, until ctx is done.
 func (d *Desk) Watch(ctx context.Context) { d.room.watch(ctx, d.bus.Fullness, d.log) }
 
+// Room reports why no new requests are taken: the streams are nearly full. nil while they have room.
+func (d *Desk) Room() error { return d.room.check() }
+
 // Call is a request that somebody wants to make.
 type Call struct {
 	Principal auth.Principal

@@ -194,5 +194,9 @@ func (a *API) ready(c *gin.Context) {
 		c.String(http.StatusServiceUnavailable, "the message bus does not answer\n")
 		return
 	}
+	if err := a.Desk.Room(); err != nil {
+		c.String(http.StatusOK, "ok\n"+err.Error()+"\n") // reading and ending what runs still work
+		return
+	}
 	c.String(http.StatusOK, "ok\n")
 }
