@@ -128,7 +128,7 @@ func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session
 	if err != nil {
 		return nil, err
 	}
-	return &session{backend: b, path: path, dir: dir, state: start.State}, nil
+	return &session{backend: b, path: path, dir: dir, thread: start.ThreadID, state: start.State}, nil
 }
 
 // workspace is the folder for start. That of a thread is made when it is not there.
@@ -155,6 +155,7 @@ type session struct {
 	backend *Backend
 	path    string
 	dir     string
+	thread  string
 	state   backend.State
 }
 

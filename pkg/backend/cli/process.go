@@ -10,11 +10,15 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
 const (
 	// polite is how long a program that was asked to end has for it before it is killed.
 	polite = 300 * time.Millisecond
+	// lockWait is how long a program waits for another one that works in the same session.
+	lockWait = 15 * time.Second
 	// linger is how long the output is read on when the program has gone.
 	linger = 200 * time.Millisecond
 	// maxTail bounds what is kept of its standard error.
@@ -36,6 +40,7 @@ type command struct {
 	env   []string
 	stdin string
 	quiet time.Duration // without progress
+	alone []string      // names of what one program at a time works on
 }
 
 // ending is how a program ended. As an error it is for logs.
@@ -53,10 +58,15 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var stderr tail
+	group, err := c.group(ctx)
+	if err != nil {
+		return ending{}, err
+	}
+	defer group.Kill()
 	cmd := exec.CommandContext(ctx, c.path, c.args...) //nolint:gosec // the operator has chosen the program
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = c.dir, c.env, strings.NewReader(c.stdin), &stderr
-	cmd.Cancel, cmd.WaitDelay = func() error { return endGroup(cmd.Process) }, polite
-	ownGroup(cmd)
+	cmd.Cancel, cmd.WaitDelay = group.Terminate, polite
+	group.Join(cmd)
 	out, in, err := os.Pipe()
 	if err != nil {
 		return ending{}, fmt.Errorf("open a pipe: %w", err)
@@ -71,7 +81,7 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 	ended := make(chan error, 1)
 	go func() {
 		err := cmd.Wait()
-		killGroup(cmd.Process)
+		group.Kill()
 		_ = out.SetReadDeadline(time.Now().Add(linger)) // some child may have left the group and hold the pipe
 		ended <- err
 	}()
@@ -81,6 +91,18 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 		err = nil // it has gone; a child of it held on to a pipe
 	}
 	return ending{err: err, stderr: stderr.String()}, stopped
+}
+
+// group is the process group for the program, which ends with this process. A program of a runner that has just died may
+// still be there for a moment: two at a time must not work on the same.
+func (c command) group(ctx context.Context) (*procgroup.Group, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	lock, err := procgroup.Acquire(ctx, c.alone...)
+	if err != nil {
+		return nil, err
+	}
+	return procgroup.New(lock)
 }
 
 // follow reads the output to its end, and stops the program when it does not get on.

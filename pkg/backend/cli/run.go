@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
 // errTurns ends a program that does not know limits when it has taken all its turns.
@@ -42,6 +43,7 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 	o := s.backend.options
 	end, err := command{
 		path: s.path, args: r.args, dir: s.dir, env: environment(s.backend.program, o), stdin: r.stdin, quiet: r.quiet,
+		alone: []string{s.dir, s.thread},
 	}.run(ctx, r.read)
 	if err == nil && r.failed == nil {
 		err = r.take(r.decoder.Close())
@@ -118,6 +120,8 @@ func (r *run) verdict(end ending, err error, report wire.Report) error {
 	case errors.Is(err, errQuiet):
 		return retryable(fault.Wrap(end, fault.AgentError, "%s did not get on for %s and was stopped%s; try again",
 			name, r.quiet, because(cmp.Or(report.Stalled, stderr))))
+	case errors.Is(err, procgroup.ErrLocked):
+		return retryable(fault.Wrap(err, fault.AgentError, "another run of %s works in the same session and folder; try again", name))
 	case err != nil:
 		return fault.Wrap(err, fault.AgentError, "%s could not be run or understood%s", name, because(err.Error()))
 	case report.Failure != "":

@@ -7,8 +7,9 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
 // leaveTime is how long a process may take to end when its input has ended, and once more when it was asked to.
@@ -20,6 +21,7 @@ const maxSaid = 2 << 10
 // child is a server that runs as a process, and all processes that it has begun.
 type child struct {
 	command *exec.Cmd
+	group   *procgroup.Group // ends with this process
 	in      io.WriteCloser
 	out     io.ReadCloser
 	said    *lastWords
@@ -37,7 +39,6 @@ func start(o Options) (*child, error) {
 	c.command.Dir, c.command.Env = o.Dir, o.Env
 	c.command.Stderr = c.said
 	c.command.WaitDelay = leaveTime
-	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
 	if c.in, err = c.command.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Command, err)
@@ -45,7 +46,12 @@ func start(o Options) (*child, error) {
 	if c.out, err = c.command.StdoutPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Command, err)
 	}
+	if c.group, err = procgroup.New(nil); err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Command, err)
+	}
+	c.group.Join(c.command)
 	if err := c.command.Start(); err != nil {
+		c.group.Kill()
 		return nil, fmt.Errorf("start %s: %w", o.Command, err)
 	}
 	return c, nil
@@ -82,11 +88,10 @@ func (c *child) leave() error {
 	_ = c.in.Close() // a process that has ended has closed it already
 	go c.drain()     // ends with the process's output: at the latest when it was killed
 	if !c.leaves() {
-		_ = syscall.Kill(-c.command.Process.Pid, syscall.SIGTERM)
+		_ = c.group.Terminate() // fails when all of it has ended
 		c.leaves()
 	}
-	// Before Wait: until then no other process can have the group's number.
-	_ = syscall.Kill(-c.command.Process.Pid, syscall.SIGKILL)
+	c.group.Kill()
 	_ = c.command.Wait() // a process that was killed did not succeed
 	return nil
 }
