@@ -29,8 +29,10 @@ func (q requests) Conclude(ctx context.Context, a command.Accepted, cause error)
 	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err
 	}
-	_, err = q.Next(ctx, a.Tenant, a.ThreadID)
-	return err
+	if _, err = q.Next(ctx, a.Tenant, a.ThreadID); err != nil {
+		return err
+	}
+	return q.runner.leaveTask(ctx, a)
 }
 
 // Next implements reaper.Requests.

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend/remote"
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
 // What a request may use that runs on a remote agent (S3, assign_task), and how long it may take.
@@ -24,6 +26,8 @@ const (
 const (
 	hubWait  = 30 * time.Second // for a hub that is being started again
 	hubPause = time.Second
+	// cancelWait is how long the hub may take for a cancel: it asks the agent.
+	cancelWait = 20 * time.Second
 )
 
 // remotes is what a runner needs for agents on other machines. The zero value says that there are none.
@@ -78,5 +82,34 @@ func (r *Runner) connect(ctx context.Context, ref hub.AgentRef) (hub.Connection,
 			return conn, fmt.Errorf("ask the hub for agent %s: %w", ref.AgentID, context.Cause(ctx))
 		case <-time.After(hubPause):
 		}
+	}
+}
+
+// leaveTask has the hub cancel the task of a remote agent that a request left behind: after an abort, at a limit, or
+// because no runner was there. The hub notes the cancel in its database and carries it out as soon as the agent answers.
+// While the hub does not answer, the error keeps the request's pointer in the queue, so that any runner tries again.
+func (r *Runner) leaveTask(ctx context.Context, a command.Accepted) error {
+	if _, own := r.agents[a.AgentID]; own || r.remotes.hub == nil {
+		return nil
+	}
+	c := &claim{runner: r, log: bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}, accepted: a}
+	events, err := c.logOf(ctx, a.RequestID)
+	if err != nil {
+		return err
+	}
+	state := new(transcript.State)
+	state.Fold(events...)
+	task := remote.Task(state.Session(), a.RequestID)
+	if task == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cancelWait)
+	defer cancel()
+	_, err = r.remotes.hub.CancelTask(ctx, hub.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task})
+	switch fault.CodeOf(err) {
+	case fault.Unavailable, fault.Internal:
+		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", task, a.AgentID, a.RequestID, err)
+	default: // done, or the hub does not know the agent or the task any more
+		return nil
 	}
 }

@@ -63,8 +63,10 @@ func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) erro
 	if err != nil {
 		return err
 	}
-	_, err = r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index)
-	return err
+	if _, err = r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index); err != nil {
+		return err
+	}
+	return r.leaveTask(ctx, accepted)
 }
 
 // claim claims a request for as long as do takes. The context of do ends when the log is lost to somebody else.

@@ -341,6 +341,53 @@ func TestAHubIsKilledAndComesBack(t *testing.T) {
 	}
 }
 
+// busy waits until an agent says that it works, or that it does not.
+func busy(t *testing.T, a stack.Agent, want spoke.Condition) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		info, err := spoke.NewClient(a.URL, agentKey).Info(t.Context())
+		if err == nil && info.Status != want {
+			err = fmt.Errorf("agent %s is %s, want %s", a.ID, info.Status, want)
+		}
+		return err
+	})
+}
+
+func (o office) abort(t *testing.T, requestID string) {
+	t.Helper()
+	response, err := http.Post(o.URL+"/v1/requests/"+requestID+"/abort", "application/json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+}
+
+// The hub is away when a client aborts: the abort reaches the agent nevertheless, at once by the runner that follows the
+// task, and when the hub is back where that runner was killed.
+func TestAnAbortWhileTheHubIsAway(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 2)
+	works, waits := o.alone(t, "agent-runner")
+	followed := o.run(t, "vm-1", `/tool echo {"delay":"5m"}`)
+	left := o.run(t, "vm-2", `/tool echo {"delay":"5m"}`)
+	sees(t, followed, "the call", isCalled)
+	sees(t, left, "the call", isCalled)
+	orchestrator := o.Processes("orchestrator")[0]
+	orchestrator.Kill()
+	o.abort(t, followed.seen().RequestID)
+	busy(t, o.agents[0], spoke.Idle)
+
+	works.Kill()
+	o.abort(t, left.seen().RequestID)
+	start(t, waits)
+	if tr := left.end(t, time.Minute); tr.Events[len(tr.Events)-1].Body.Name() != event.NameAborted {
+		t.Errorf("got %s, want it aborted", tr.shape())
+	}
+	busy(t, o.agents[1], spoke.Busy)
+	start(t, orchestrator)
+	busy(t, o.agents[1], spoke.Idle)
+}
+
 // S3-30: keys are replaced while everybody works, and nobody is refused.
 func TestKeysAreReplacedUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,7 @@ type machine struct {
 	mu       sync.Mutex
 	key      string
 	ill      bool // every call is cut
+	frozen   bool // no call is answered
 	slow     bool // tasks are taken, and the answer never comes
 	deaf     bool // tasks are not taken, and no answer comes
 	tasks    map[string]*played
@@ -55,8 +56,12 @@ func newMachine(t *testing.T) *machine {
 	})
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		ill, key := m.ill, m.key
+		ill, frozen, key := m.ill, m.frozen, m.key
 		m.mu.Unlock()
+		if frozen {
+			<-r.Context().Done()
+			return
+		}
 		if ill {
 			panic(http.ErrAbortHandler)
 		}

@@ -233,6 +233,22 @@ func TestASilentAgentIsOffline(t *testing.T) {
 	h.online(true)
 }
 
+// A machine that sleeps takes connections and never answers: what it does not answer must not put off for long that it
+// counts as offline.
+func TestAFrozenAgentIsOfflineNearTheConfiguredTime(t *testing.T) {
+	t.Parallel()
+	h, m := memory(t), newMachine(t)
+	h.register(m)
+	frozen := time.Now()
+	m.set(func() { m.frozen = true })
+	h.online(false)
+	if took := time.Since(frozen); took > spoke.AskTimeout {
+		t.Errorf("with offlineAfter %v the agent was offline after %v", time.Duration(nearby().OfflineAfter), took)
+	}
+	m.set(func() { m.frozen = false })
+	h.online(true)
+}
+
 // S3-32: whoever asks hears it in the words of S3, and the task is asked about again when the agent is back.
 func TestAnAgentThatIsAwayIsToldAndAskedAgain(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -62,8 +64,9 @@ func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session
 // session implements [backend.Session].
 type session struct {
 	Options
-	start backend.Start
-	place place
+	start  backend.Start
+	place  place
+	client *spoke.Client // of the newest connection; nil = there was none
 }
 
 // Stop implements [backend.Session]: nothing is held between two turns.
@@ -88,7 +91,7 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	}
 	t := newTurn(s.place, s.start.Running, emit)
 	s.start.Running = nil // of the first turn
-	outcome, err := s.follow(ctx, t)
+	outcome, err := s.follow(ctx, t, title(turn.Messages))
 	s.place = t.place
 	return outcome, s.left(ctx, err)
 }
@@ -101,10 +104,22 @@ func (s *session) left(ctx context.Context, err error) error {
 	if s.place.task != "" && s.Ends(context.Cause(ctx)) {
 		cancelCtx, done := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
 		defer done()
-		// The hub tells an agent that cannot be reached now when it is back.
-		_, _ = s.Hub.CancelTask(cancelCtx, hub.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
+		s.cancel(cancelCtx)
 	}
 	return ctx.Err()
+}
+
+// cancel stops the task at once where that is possible, by the hub and at the agent itself: either may be away. An error
+// is no loss: the runner has the hub cancel what the log says was left.
+func (s *session) cancel(ctx context.Context) {
+	var both sync.WaitGroup
+	defer both.Wait()
+	both.Go(func() {
+		_, _ = s.Hub.CancelTask(ctx, hub.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
+	})
+	if s.client != nil {
+		both.Go(func() { _, _ = s.client.Cancel(ctx, s.place.task) })
+	}
 }
 
 // assign gives the task to the agent. A session that the agent does not know any more is begun anew.
@@ -142,6 +157,16 @@ func (s *session) give(ctx context.Context, turn backend.Turn, messages []backen
 	return t, err
 }
 
+// title names the task as its user does: by what the user said last.
+func title(messages []backend.Message) string {
+	for _, m := range slices.Backward(messages) {
+		if m.Role == backend.User {
+			return hub.Title(prompt.Of([]backend.Message{m}, maxPrompt))
+		}
+	}
+	return "its task"
+}
+
 // patiently asks again while the hub does not answer.
 func (s *session) patiently(ctx context.Context, ask func() error) error {
 	late := time.Now().Add(hubWait)
@@ -155,21 +180,24 @@ func (s *session) patiently(ctx context.Context, ask func() error) error {
 }
 
 // follow emits what the task does until it has ended. While the agent is away it waits, and says so.
-func (s *session) follow(ctx context.Context, t *turn) (backend.Outcome, error) {
+func (s *session) follow(ctx context.Context, t *turn, task string) (backend.Outcome, error) {
 	away := false
 	for ctx.Err() == nil {
-		client, err := s.connect(ctx)
+		online, err := s.connect(ctx, away)
 		if err != nil {
 			return backend.Outcome{}, err
 		}
-		before := t.heard
-		ended, err := s.stream(ctx, client, t, &away)
-		if ended || err != nil && !t.survives(err) {
-			return t.outcome, err
+		if online {
+			before := t.heard
+			ended, err := s.stream(ctx, t, &away)
+			if ended || err != nil && !t.survives(err) {
+				return t.outcome, err
+			}
+			online = t.heard > before && !errors.Is(err, errOffline)
 		}
-		if before == t.heard && !away {
+		if !online && !away {
 			away = true
-			if err := t.warn(hub.Offline(s.start.AgentID, "task "+t.place.task)); err != nil {
+			if err := t.warn(hub.Offline(s.start.AgentID, task)); err != nil {
 				return t.outcome, err
 			}
 		}
@@ -178,17 +206,26 @@ func (s *session) follow(ctx context.Context, t *turn) (backend.Outcome, error) 
 	return t.outcome, ctx.Err()
 }
 
-// stream follows one connection to the task's events.
-func (s *session) stream(ctx context.Context, client *spoke.Client, t *turn, away *bool) (ended bool, err error) {
-	for e, err := range client.Stream(ctx, t.place.task, t.heard) {
-		if err != nil {
+// errOffline ends a connection to an agent that the hub does not reach any more.
+var errOffline = errors.New("the hub says that the agent is offline")
+
+// stream follows one connection to the task's events, until the hub says that the agent is offline: a machine that sleeps
+// or has left the network leaves the connection open.
+func (s *session) stream(ctx context.Context, t *turn, away *bool) (ended bool, err error) {
+	ctx, cut := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cut(nil)
+	watch.Go(func() { s.watch(ctx, cut) })
+	if *away {
+		*away = false
+		if err := t.warn("Agent [" + s.start.AgentID + "] is back."); err != nil {
 			return false, err
 		}
-		if *away {
-			*away = false
-			if err := t.warn("Agent [" + s.start.AgentID + "] is back."); err != nil {
-				return false, err
-			}
+	}
+	for e, err := range s.client.Stream(ctx, t.place.task, t.heard) {
+		if err != nil {
+			return false, err
 		}
 		if ended, err := t.take(e); ended || err != nil {
 			return ended, err
@@ -197,20 +234,48 @@ func (s *session) stream(ctx context.Context, client *spoke.Client, t *turn, awa
 	return false, nil
 }
 
-const streamAttempts = 2 // in a row, before the agent counts as away
+const (
+	streamAttempts = 2 // in a row, before the agent counts as away
+	// watchEvery is how often the hub is asked whether it reaches the agent, and healthWait how long the agent may take
+	// to contradict it.
+	watchEvery = 2 * time.Second
+	healthWait = 2 * time.Second
+)
 
-func (s *session) connect(ctx context.Context) (*spoke.Client, error) {
+// watch cuts the connection once the hub says that the agent is offline and the agent does not answer here either. While
+// the hub does not answer, the connection stays.
+func (s *session) watch(ctx context.Context, cut context.CancelCauseFunc) {
+	for sleep(ctx, watchEvery) {
+		c, err := s.Hub.Connect(ctx, hub.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
+		if err == nil && !c.Online && !healthy(ctx, s.client) {
+			cut(errOffline)
+			return
+		}
+	}
+}
+
+// connect makes the client for a connection, and reports whether the agent is there. Of one that was away the hub may not
+// have noticed that yet, so the agent itself must answer.
+func (s *session) connect(ctx context.Context, away bool) (online bool, err error) {
 	var c hub.Connection
-	err := s.patiently(ctx, func() (err error) {
+	err = s.patiently(ctx, func() (err error) {
 		c, err = s.Hub.Connect(ctx, hub.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	client := spoke.NewClient(c.URL, c.Key)
 	client.HTTP, client.Attempts = s.HTTP, streamAttempts
-	return client, nil
+	s.client = client
+	return c.Online && !away || healthy(ctx, client), nil
+}
+
+func healthy(ctx context.Context, client *spoke.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, healthWait)
+	defer cancel()
+	_, err := client.Health(ctx)
+	return err == nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
@@ -23,13 +26,15 @@ import (
 // lab is an agent server that plays a recorded stream, and the hub that knows it.
 type lab struct {
 	server *httptest.Server
-	cuts   int // connections that break behind the second event
+	cuts   int         // connections that break behind the second event
+	frozen atomic.Bool // the agent takes connections and says nothing, and the hub has noticed
 
 	mu        sync.Mutex
 	events    []spoke.Event
 	tasks     map[string]hub.Assignment // by key
 	refuse    map[string]error          // by session to resume
 	cancelled []string
+	atAgent   []string // paths of cancels that reached the agent itself
 }
 
 func newLab(t *testing.T, bodies ...spoke.Body) *lab {
@@ -44,6 +49,21 @@ func newLab(t *testing.T, bodies ...spoke.Body) *lab {
 }
 
 func (l *lab) stream(w http.ResponseWriter, r *http.Request) {
+	if l.frozen.Load() {
+		<-r.Context().Done()
+		return
+	}
+	if r.URL.Path == "/agent/health" {
+		_, _ = io.WriteString(w, `{"healthy":true,"uptime":1,"apiKeyValid":true,"diskFreeGb":1}`)
+		return
+	}
+	if strings.HasSuffix(r.URL.Path, "/cancel") {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.atAgent = append(l.atAgent, r.URL.Path)
+		_, _ = io.WriteString(w, `{"success":true}`)
+		return
+	}
 	after, _ := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
 	w.Header().Set("Content-Type", "text/event-stream")
 	l.mu.Lock()
@@ -88,7 +108,7 @@ func (l *lab) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled, error
 }
 
 func (l *lab) Connect(context.Context, hub.AgentRef) (hub.Connection, error) {
-	return hub.Connection{URL: l.server.URL, Key: "k"}, nil
+	return hub.Connection{URL: l.server.URL, Key: "k", Online: !l.frozen.Load()}, nil
 }
 
 var errAbort = errors.New("aborted")
@@ -307,8 +327,8 @@ func TestAnAbortReachesTheAgentAndAHandOverDoesNot(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) || len(l.cancelled) != want {
-			t.Errorf("%v: got %v and %d cancelled tasks, want %d", cause, err, len(l.cancelled), want)
+		if !errors.Is(err, context.Canceled) || len(l.cancelled) != want || len(l.atAgent) != want {
+			t.Errorf("%v: got %v, %d tasks cancelled by the hub and %d at the agent, want %d", cause, err, len(l.cancelled), len(l.atAgent), want)
 		}
 	}
 }
@@ -330,5 +350,44 @@ func TestASessionThatIsGoneIsBegunAnew(t *testing.T) {
 		if a.ResumeSession != "" || !strings.Contains(a.Task, "first") || !strings.Contains(a.Task, "second") {
 			t.Errorf("got %+v, want the whole conversation in a new session", a)
 		}
+	}
+}
+
+// A machine that sleeps leaves its connections open and says nothing. The stream says so once the hub has noticed, and
+// again when the agent is back, also where the task itself has nothing new.
+func TestAFrozenAgentIsReportedWhileItsTaskRuns(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, spoke.TextDelta{Text: "working"})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	notices := make(chan string, 8)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := l.session(t, backend.State{}).Send(ctx, turn("build the house"), func(c backend.Chunk) error {
+			switch c := c.(type) {
+			case backend.TextDelta:
+				l.frozen.Store(true)
+			case backend.Warning:
+				notices <- string(c)
+			}
+			return nil
+		})
+		sent <- err
+	}()
+	want := []string{hub.Offline("home-pc-01", "build the house"), "Agent [home-pc-01] is back."}
+	for _, text := range want {
+		select {
+		case got := <-notices:
+			if got != text {
+				t.Errorf("got %q, want %q", got, text)
+			}
+		case <-time.After(40 * time.Second):
+			t.Fatalf("%q has not come", text)
+		}
+		l.frozen.Store(false)
+	}
+	cancel(errAbort)
+	if err := <-sent; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

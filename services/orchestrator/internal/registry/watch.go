@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// minAsk is the least time that an agent gets for an answer.
+const minAsk = time.Second
+
 // polls is how many agents are asked at one time.
 const polls = 16
 
@@ -17,7 +20,7 @@ const polls = 16
 // until ctx is done. First it tells everybody what the registry knows.
 func (r *Registry) Run(ctx context.Context) error {
 	r.announce(ctx)
-	tick := time.NewTicker(r.Poll)
+	tick := time.NewTicker(r.every())
 	defer tick.Stop()
 	for {
 		if err := r.look(ctx); err != nil && ctx.Err() == nil {
@@ -30,6 +33,12 @@ func (r *Registry) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// every is the time between two looks at all agents: often enough to notice near OfflineAfter that one is gone.
+func (r *Registry) every() time.Duration { return min(r.Poll, r.OfflineAfter/looks) }
+
+// looks is how often at least the agents are looked at within OfflineAfter.
+const looks = 8
 
 func (r *Registry) announce(ctx context.Context) {
 	all, err := r.Store.Agents(ctx)
@@ -49,7 +58,7 @@ func (r *Registry) look(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(polls)
 	for _, a := range all {
-		if time.Since(a.LastHeartbeat) > min(spoke.HeartbeatEvery, r.OfflineAfter/4)+r.Poll || !a.Online {
+		if time.Since(a.LastHeartbeat) > min(spoke.HeartbeatEvery, r.OfflineAfter/4)+r.every() || !a.Online {
 			group.Go(func() error { return r.ask(ctx, a) })
 		}
 	}
@@ -62,7 +71,9 @@ func (r *Registry) ask(ctx context.Context, a store.Agent) error {
 	if err != nil {
 		return err
 	}
-	if _, err = client.Health(ctx); err == nil {
+	asking, cancel := context.WithTimeout(ctx, min(spoke.AskTimeout, max(r.OfflineAfter/looks, minAsk)))
+	defer cancel()
+	if _, err = client.Health(asking); err == nil {
 		return gone(r.Alive(ctx, a))
 	}
 	if ctx.Err() != nil || time.Since(a.LastHeartbeat) < r.OfflineAfter {
