@@ -31,6 +31,13 @@ func (b *Bus) objectFreshness() time.Duration {
 	return objectFresh
 }
 
+// RefOf returns the reference under which [Bus.PutObject] stores data.
+func RefOf(data []byte) event.ObjectRef {
+	sum := sha256.Sum256(data)
+	hash := hex.EncodeToString(sum[:])
+	return event.ObjectRef{Object: hash, Size: int64(len(data)), SHA256: hash}
+}
+
 // PutObject stores a payload that is too large for an event of the thread. It is kept as long as the stream keeps events.
 // The same data on the same thread is one object, however often it is stored.
 func (b *Bus) PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error) {
@@ -38,9 +45,7 @@ func (b *Bus) PutObject(ctx context.Context, tenant, threadID string, data []byt
 	if err != nil {
 		return event.ObjectRef{}, err
 	}
-	sum := sha256.Sum256(data)
-	hash := hex.EncodeToString(sum[:])
-	ref := event.ObjectRef{Object: hash, Size: int64(len(data)), SHA256: hash}
+	ref := RefOf(data)
 	name, err := objectName(tenant, threadID, ref)
 	if err != nil {
 		return event.ObjectRef{}, err

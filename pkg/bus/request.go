@@ -11,9 +11,13 @@ import (
 )
 
 // Accept writes a as the request's record, first write wins. When the request has one already it returns that and false.
+// It writes nothing that [CheckAccepted] refuses: no log could begin with it.
 func (b *Bus) Accept(ctx context.Context, a command.Accepted) (stored command.Accepted, first bool, err error) {
 	subject, err := b.subject(kindAccept, a.Tenant, a.RequestID)
 	if err != nil {
+		return stored, false, err
+	}
+	if err := CheckAccepted(a); err != nil {
 		return stored, false, err
 	}
 	return put(ctx, b, b.eventsStream(), subject, a)

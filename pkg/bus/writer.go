@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/nats-io/nats.go"
 )
@@ -59,7 +60,7 @@ type batch struct {
 // Claim makes the caller the only writer of the log: it appends a claim event with the next epoch, which fences every
 // earlier writer, and returns the log as it was before. Where that was empty, the claim brings opening with it, in the
 // same frame. The writer's appends carry ctx's trace and stop when ctx is done. ErrEnded when the log has its terminal
-// event.
+// event, ErrTooLarge when the opening does not fit into one frame.
 func (b *Bus) Claim(
 	ctx context.Context, log LogID, runner, build string, opening ...event.Body,
 ) (*Writer, []event.Frame, error) {
@@ -109,6 +110,9 @@ func (w *Writer) claim(ctx context.Context, frames []event.Frame, claim event.Cl
 			return err
 		}
 		f.Names, f.Lines = append(f.Names, body.Name()), lines
+	}
+	if len(f.Lines) > maxClaimBytes {
+		return fmt.Errorf("first frame of %d bytes: %w", len(f.Lines), ErrTooLarge)
 	}
 	// Two runners may try the same epoch at the same place: the message id must tell them apart.
 	if err := w.store(ctx, f, id.New("claim")); err != nil {
@@ -205,7 +209,7 @@ func (w *Writer) append(lines []byte, body event.Body, n uint64) ([]byte, error)
 		return lines, err
 	}
 	if size := len(longer) - len(lines); size > maxEventBytes {
-		return lines, fmt.Errorf("%s event of %d bytes: %w", body.Name(), size, ErrTooLarge)
+		return lines, fault.Wrap(ErrTooLarge, fault.MessageTooLarge, "a %s event of %d bytes is too large to be stored", body.Name(), size)
 	}
 	return append(longer, '\n'), nil
 }

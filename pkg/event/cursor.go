@@ -29,8 +29,11 @@ func ParseCursor(s string) (incarnation string, n uint64, err error) {
 	return incarnation, n, nil
 }
 
+// MaxIncarnation is the longest name of a stream's incarnation.
+const MaxIncarnation = 16
+
 func isIncarnation(s string) bool {
-	if len(s) == 0 || len(s) > 16 {
+	if len(s) == 0 || len(s) > MaxIncarnation {
 		return false
 	}
 	return strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) < 0

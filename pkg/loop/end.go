@@ -16,6 +16,9 @@ import (
 // maxContentBytes is the most that a terminal event repeats of the answer: it must fit into one message.
 const maxContentBytes = 768 << 10
 
+// maxFailureBytes is the most that a terminal event repeats of an error's message.
+const maxFailureBytes = 16 << 10
+
 // errPanic is what a backend or tool that panicked returned.
 var errPanic = errors.New("it panicked")
 
@@ -109,7 +112,8 @@ func (r *run) aborted(abort *Abort) event.Body {
 
 func (r *run) failed(e *fault.Error) event.Body {
 	usage := r.State.Usage().Add(r.unfinished)
-	return event.Error{ThreadID: r.ThreadID, Code: e.Code, Message: e.Message, Retryable: e.Retryable, Usage: &usage}
+	message := head(clean(e.Message), maxFailureBytes)
+	return event.Error{ThreadID: r.ThreadID, Code: e.Code, Message: message, Retryable: e.Retryable, Usage: &usage}
 }
 
 // content is the answer for the terminal event. Of one that is too long for a message the newest blocks stay, and the

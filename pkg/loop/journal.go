@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -42,8 +43,11 @@ func (j *journal) write(body event.Body) error {
 	if j.together {
 		j.group = append(j.group, body)
 	} else if err := j.log.Emit(body); err != nil {
-		j.lost = fmt.Errorf("write %s event: %w", body.Name(), err)
-		return j.lost
+		err = fmt.Errorf("write %s event: %w", body.Name(), err)
+		if fault.CodeOf(err) != fault.MessageTooLarge { // that concerns this event alone
+			j.lost = err
+		}
+		return err
 	}
 	j.state.Fold(event.Event{RequestID: j.requestID, Time: time.Now(), Body: body})
 	return nil

@@ -183,11 +183,16 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 		if r.State.Steered(s.ID) {
 			continue
 		}
-		heard = true
 		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}
-		if err := r.journal.emit(input); err != nil {
+		err := r.journal.emit(input)
+		if fault.CodeOf(err) == fault.MessageTooLarge { // accepted by a version that did not measure it
+			r.Logger.WarnContext(ctx, "a steer is too large for the log and is not read", "request", r.RequestID, "steer", s.ID, "error", err)
+			continue
+		}
+		if err != nil {
 			return false, err
 		}
+		heard = true
 	}
 	return heard, nil
 }

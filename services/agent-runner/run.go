@@ -1,10 +1,10 @@
 package agentrunner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,6 +76,10 @@ func (r *Runner) claim(ctx context.Context, a command.Accepted, index int, do fu
 	c := &claim{runner: r, log: bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}, accepted: a, index: index}
 	opening := r.opening(a)
 	writer, frames, err := r.deps.Bus.Claim(ctx, c.log, r.deps.Name, r.deps.Build, opening...)
+	if errors.Is(err, bus.ErrTooLarge) { // accepted by a version that did not measure it: see claim.serve
+		opening = r.reduced(a)
+		writer, frames, err = r.deps.Bus.Claim(ctx, c.log, r.deps.Name, r.deps.Build, opening...)
+	}
 	if err != nil {
 		return err
 	}
@@ -120,21 +124,28 @@ func (r *Runner) accepted(ctx context.Context, start command.Start) (command.Acc
 }
 
 // opening is what a log starts with, behind its first claim.
-func (r *Runner) opening(a command.Accepted) []event.Body {
+func (r *Runner) opening(a command.Accepted) []event.Body { return a.Opening(r.answering(a)) }
+
+// reduced is the opening of a log whose request is too large for it: without what the request brought.
+func (r *Runner) reduced(a command.Accepted) []event.Body {
+	return []event.Body{a.Metadata(r.answering(a))}
+}
+
+// answering names who answers a request where the request does not say it.
+func (r *Runner) answering(a command.Accepted) (provider, model string) {
 	agent, known := r.deps.Config.Agents[a.AgentID]
 	if !known && r.remotes.hub != nil {
 		agent.Backend = providerRemote
 	}
-	return []event.Body{
-		event.Input{
-			ThreadID: a.ThreadID, AgentID: a.AgentID,
-			Messages: a.Request.Messages, ActionResults: a.Request.Context.ActionResults,
-		},
-		event.Metadata{
-			ThreadID: a.ThreadID, AgentID: a.AgentID, ProtocolVersion: event.Protocol,
-			Provider: agent.Backend, Model: cmp.Or(a.Request.Context.Model, agent.Model),
-		},
+	return agent.Backend, agent.Model
+}
+
+// isReduced reports whether a log began without what its request brought: see reduced.
+func isReduced(log []event.Event) bool {
+	has := func(name event.Name) bool {
+		return slices.ContainsFunc(log, func(e event.Event) bool { return e.Body.Name() == name })
 	}
+	return has(event.NameMetadata) && !has(event.NameInput)
 }
 
 // read takes up the log as it was before the claim, the claim, and the opening that came with it into an empty log.
@@ -204,6 +215,9 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	refuse := func(cause error) error {
 		request.State.Fold(c.own...)
 		return loop.Refuse(ctx, *request, cause)
+	}
+	if isReduced(c.own) { // also where another runner has claimed it before
+		return refuse(fault.New(fault.MessageTooLarge, "the request is too large to be stored in its log; send large files by url"))
 	}
 	agent, err := r.agentOf(ctx, c.accepted)
 	if err != nil {

@@ -135,6 +135,9 @@ func (d delegate) place(ctx context.Context, caller, child command.Accepted) (re
 // begin writes the records of a request, as the gateway does, and points the runners at it.
 func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.ThreadRecord) (requestID string, err error) {
 	child, _, err = d.bus.Accept(ctx, child)
+	if errors.Is(err, bus.ErrTooLarge) {
+		return "", fault.Wrap(err, fault.ToolError, "the task is too large for agent %s; shorten it", d.agent)
+	}
 	if err != nil {
 		return "", err
 	}

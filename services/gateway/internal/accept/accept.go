@@ -23,7 +23,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sync/errgroup"
 )
 
 // attempts is how often a request tries to become its thread's next one before it is told that the thread is busy.
@@ -87,12 +86,6 @@ func Hash(agentID string, body []byte) string {
 // request may have been taken; with a key the same call may be made again.
 func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 	a := record(c)
-	if c.Key == "" && c.Request.ThreadID == "" {
-		if err := d.begin(ctx, a); err != nil {
-			return Ticket{}, access.Unavailable(err)
-		}
-		return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
-	}
 	replayed := false
 	if c.Key != "" {
 		earlier, found, err := d.earlier(ctx, a)
@@ -103,34 +96,49 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 			a, replayed = earlier, true
 		}
 	}
-	a, again, err := d.take(ctx, c, a, replayed)
+	var large [][]byte
+	if !replayed {
+		var err error
+		if a, large, err = measured(a); err != nil {
+			return Ticket{}, access.Unavailable(err)
+		}
+	}
+	if c.Key == "" && c.Request.ThreadID == "" {
+		if err := d.begin(ctx, a, large); err != nil {
+			return Ticket{}, access.Unavailable(err)
+		}
+		return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
+	}
+	a, again, err := d.take(ctx, c, a, large, replayed)
 	if err != nil {
 		return Ticket{}, access.Unavailable(err)
 	}
 	return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
 }
 
-// begin takes a request that starts a thread and has no key. Nobody else can know its ids, so nothing needs to be looked
-// up, and its two records may be written side by side.
-func (d *Desk) begin(ctx context.Context, a command.Accepted) error {
-	_, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, a)
+// measured gives a the form in which it is recorded, and the data to upload before that. It refuses a request that cannot
+// be stored, its record and the start of its log, before anything is written.
+func measured(a command.Accepted) (command.Accepted, [][]byte, error) {
+	messages, large, err := shelve(a.Request.Messages)
+	if err != nil {
+		return a, nil, err
+	}
+	a.Request.Messages = messages
+	return a, large, bus.CheckAccepted(a)
+}
+
+// begin takes a request that starts a thread and has no key. No other call can have its ids, so nothing needs to be looked
+// up. The request's record comes before the thread's: a thread must not show a request that was never accepted.
+func (d *Desk) begin(ctx context.Context, a command.Accepted, large [][]byte) error {
+	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, a); err != nil {
+		return err
+	}
+	a, _, err := d.write(ctx, a, large, false)
 	if err != nil {
 		return err
 	}
-	if a.Request.Messages, err = d.shelve(ctx, a.Tenant, a.ThreadID, a.Request.Messages); err != nil {
-		return err
-	}
-	first := next(bus.ThreadRecord{}, a, 0)
-	records, parallel := errgroup.WithContext(ctx)
-	records.Go(func() error {
-		_, _, err := d.bus.Accept(parallel, a)
-		return err
-	})
-	records.Go(func() error {
-		_, err := d.bus.AdvanceThread(parallel, a.Tenant, first, 0)
-		return err
-	})
-	if err := records.Wait(); err != nil {
+	first, err := d.bus.AdvanceThread(ctx, a.Tenant, next(bus.ThreadRecord{}, a, 0), 0)
+	if err != nil {
 		return err
 	}
 	return d.bus.Start(ctx, a, first.Index)
@@ -180,7 +188,9 @@ func mismatch() error {
 
 // take makes a its thread's next request and sees to it that it runs. Accepted says that a's record stands already.
 // It returns the record that stands, and whether somebody else with the same key wrote it.
-func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bool) (command.Accepted, bool, error) {
+func (d *Desk) take(
+	ctx context.Context, c Call, a command.Accepted, large [][]byte, accepted bool,
+) (command.Accepted, bool, error) {
 	again := false
 	for range attempts + c.Queue { // each time that somebody else was faster, one more waits
 		thread, err := d.thread(ctx, c.Principal, a)
@@ -198,7 +208,7 @@ func (d *Desk) take(ctx context.Context, c Call, a command.Accepted, accepted bo
 		}
 		if !accepted {
 			accepted = true
-			if a, again, err = d.write(ctx, a, c.Key != ""); err != nil {
+			if a, again, err = d.write(ctx, a, large, c.Key != ""); err != nil {
 				return a, again, err
 			}
 			if again {
@@ -252,14 +262,12 @@ func (d *Desk) thread(ctx context.Context, p auth.Principal, a command.Accepted)
 	return t, err
 }
 
-// write puts down what was accepted, and before it the data that is too large for the record. Of two calls with one key
+// write stores the data that is too large for the record, and then the record. Of two calls with one key
 // the first wins, and the other becomes its retry.
-func (d *Desk) write(ctx context.Context, a command.Accepted, keyed bool) (command.Accepted, bool, error) {
-	messages, err := d.shelve(ctx, a.Tenant, a.ThreadID, a.Request.Messages)
-	if err != nil {
+func (d *Desk) write(ctx context.Context, a command.Accepted, large [][]byte, keyed bool) (command.Accepted, bool, error) {
+	if err := d.upload(ctx, a.Tenant, a.ThreadID, large); err != nil {
 		return a, false, err
 	}
-	a.Request.Messages = messages
 	stored, first, err := d.bus.Accept(ctx, a)
 	if err != nil {
 		return a, false, err

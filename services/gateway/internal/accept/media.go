@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"golang.org/x/sync/errgroup"
@@ -16,28 +17,36 @@ const (
 	uploads     = 4        // to the object store at a time
 )
 
-// shelve returns messages as they are recorded on the thread: data that is too large for a record goes to the object
-// store, and a reference stands in its place. The same messages always become the same record.
-func (d *Desk) shelve(ctx context.Context, tenant, threadID string, messages []event.InputMessage) ([]event.InputMessage, error) {
+// shelve returns messages as they are recorded on the thread, and the data that is too large for a record: a reference
+// stands in its place, and [Desk.upload] stores it. The same messages always become the same record. shelve writes nothing,
+// so that the record can be measured first.
+func shelve(messages []event.InputMessage) (recorded []event.InputMessage, large [][]byte, err error) {
 	if !slices.ContainsFunc(messages, bringsMedia) {
-		return messages, nil
+		return messages, nil, nil
 	}
-	messages, large, err := split(messages)
-	if err != nil || len(large) == 0 {
-		return messages, err
+	recorded, parts, err := split(messages)
+	if err != nil {
+		return nil, nil, err
 	}
+	for _, p := range parts {
+		ref := bus.RefOf(p.Data)
+		large = append(large, p.Data)
+		p.Data, p.Ref = nil, &ref
+	}
+	return recorded, large, nil
+}
+
+// upload stores what shelve took out of the messages of a thread. Records refer to it, so it comes first.
+func (d *Desk) upload(ctx context.Context, tenant, threadID string, large [][]byte) error {
 	puts, ctx := errgroup.WithContext(ctx)
 	puts.SetLimit(uploads)
-	for _, p := range large {
+	for _, data := range large {
 		puts.Go(func() error {
-			ref, err := d.bus.PutObject(ctx, tenant, threadID, p.Data)
-			if err == nil {
-				p.Data, p.Ref = nil, &ref
-			}
+			_, err := d.bus.PutObject(ctx, tenant, threadID, data)
 			return err
 		})
 	}
-	return messages, puts.Wait()
+	return puts.Wait()
 }
 
 func bringsMedia(m event.InputMessage) bool {

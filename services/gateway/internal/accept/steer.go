@@ -21,7 +21,12 @@ func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (re
 	if r.Past {
 		return false, finished()
 	}
-	if s.Messages, err = d.shelve(ctx, r.Tenant, r.ThreadID, s.Messages); err != nil {
+	messages, large, err := shelve(s.Messages)
+	if err != nil {
+		return false, err
+	}
+	s.Messages = messages
+	if err := bus.CheckSteer(s, r.ThreadID, r.AgentID); err != nil {
 		return false, access.Unavailable(err)
 	}
 	last, err := d.bus.Last(ctx, r.Log())
@@ -38,6 +43,9 @@ func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (re
 		return false, finished()
 	case said >= maxSteers:
 		return false, steeredEnough()
+	}
+	if err := d.upload(ctx, r.Tenant, r.ThreadID, large); err != nil {
+		return false, access.Unavailable(err)
 	}
 	stored, first, err := d.bus.Steer(ctx, r.Tenant, s)
 	if err != nil {
