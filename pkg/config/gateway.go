@@ -11,7 +11,12 @@ type Gateway struct {
 	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
 	Limits        Crowd    `yaml:"limits"`
 	Quotas        Quotas   `yaml:"quotas"`
-	Sessions      Sessions `yaml:"sessions"`
+
+	// TrustTraceparent lets requests join the trace that their client names, and be recorded when it says so: for a gateway
+	// that only trusted services reach. Without it, the request's own trace has a link to that of the client.
+	TrustTraceparent bool `yaml:"trustTraceparent"`
+
+	Sessions Sessions `yaml:"sessions"`
 }
 
 // DefaultAgent is the agent of sessions that name none.

@@ -127,9 +127,9 @@ func exportsSpans(getenv func(string) string) bool {
 	return getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-func propagator() propagation.TextMapPropagator {
-	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
-}
+// propagator carries traces alone. Baggage is whatever a client sends: it would be stored with each message of a request,
+// and go to every server that a tool calls.
+func propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
 
 // Inject writes the trace of ctx into headers.
 func Inject(ctx context.Context, headers map[string]string) {

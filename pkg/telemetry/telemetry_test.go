@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/telemetry"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -50,6 +51,13 @@ func TestSetup(t *testing.T) {
 	far := trace.SpanContextFromContext(telemetry.Extract(t.Context(), headers))
 	if far.TraceID() != span.SpanContext().TraceID() || far.SpanID() != span.SpanContext().SpanID() || !far.IsSampled() {
 		t.Errorf("the trace got lost in %v: %v", headers, far)
+	}
+	baggage := telemetry.Extract(t.Context(), map[string]string{"baggage": "k=v"})
+	kept := map[string]string{}
+	telemetry.Inject(baggage, kept)
+	otel.GetTextMapPropagator().Inject(baggage, propagation.MapCarrier(kept))
+	if len(kept) > 0 {
+		t.Errorf("baggage of a client is carried on: %v", kept)
 	}
 	span.SetAttributes(telemetry.RequestID.String("req_1"))
 	span.End()

@@ -83,7 +83,9 @@ func New(d Deps) (*API, error) {
 	engine.NoRoute(a.noRoute)
 	engine.NoMethod(a.noMethod)
 	a.routes(engine)
-	a.engine, a.traced = engine, otelhttp.NewHandler(engine, "gateway", otelhttp.WithFilter(isTraced))
+	isPublic := func(*http.Request) bool { return !d.Config.Gateway.TrustTraceparent }
+	a.engine, a.traced = engine, otelhttp.NewHandler(engine, "gateway",
+		otelhttp.WithFilter(isTraced), otelhttp.WithPublicEndpointFn(isPublic))
 	return a, nil
 }
 

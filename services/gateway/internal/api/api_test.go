@@ -19,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -83,9 +84,24 @@ func TestAPanicIsAnInternalErrorAndTheServerLives(t *testing.T) {
 
 func TestResponsesNameTheirTrace(t *testing.T) {
 	otel.SetTracerProvider(trace.NewTracerProvider()) // what telemetry does in a service
+	otel.SetTextMapPropagator(propagation.TraceContext{})
 	url, _ := broken(t)
 	_, header, _ := get(t, url+"/v1/agents")
 	if id := header.Get("X-Trace-Id"); !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
 		t.Errorf("got trace id %q", id)
+	}
+	const theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/agents", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Traceparent", "00-"+theirs+"-00f067aa0ba902b7-01")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if id := resp.Header.Get("X-Trace-Id"); id == theirs || id == "" {
+		t.Errorf("a client chose the trace %q that its request is recorded in", id)
 	}
 }
