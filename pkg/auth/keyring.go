@@ -89,6 +89,13 @@ func (k *Keyring) Check(keyID string, now time.Time) error {
 	return r.open(now)
 }
 
+// ExpiresAt returns when a key stops opening anything; the zero time when it does not, or is not known.
+func (k *Keyring) ExpiresAt(keyID string) time.Time {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.byID[keyID].ExpiresAt
+}
+
 func (r Record) open(now time.Time) error {
 	switch {
 	case r.Revoked:

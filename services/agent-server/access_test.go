@@ -1,6 +1,9 @@
 package agentserver_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -94,6 +97,30 @@ func TestKeysRotateWithAnOverlap(t *testing.T) {
 		if _, err := bad.Rotate(t.Context(), r); refusal(err).HTTP != http.StatusBadRequest {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+func TestAStreamEndsWhenItsKeyIsRotatedOut(t *testing.T) {
+	t.Parallel()
+	s := open(t, setup{})
+	task := s.say("/sleep 10m")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/tasks/"+task.TaskID+"/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := s.Rotate(t.Context(), spoke.Rotation{Key: "a-second-key-of-the-agent", OverlapSeconds: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || ctx.Err() != nil {
+		t.Errorf("got %v, want that the stream is cut", err)
 	}
 }
 

@@ -1,14 +1,17 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway"
+	"github.com/coder/websocket"
 )
 
 func TestEveryRouteAsksForAKey(t *testing.T) {
@@ -129,6 +132,62 @@ func TestARevokedKeyLosesItsStreams(t *testing.T) {
 	}
 	if a := b.get("/v1/agents", "Authorization", "Bearer "+key); a.status != http.StatusUnauthorized {
 		t.Errorf("got %d %s", a.status, a.body)
+	}
+}
+
+// TestAnExpiredKeyLosesItsStreams opens a stream by every transport and lets the key expire while nothing happens.
+func TestAnExpiredKeyLosesItsStreams(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	key, record := b.key("default", "alice")
+	bearer := []string{"Authorization", "Bearer " + key}
+	made := b.post("/v1/agents/demo/requests", hello, bearer...)
+	requestID, threadID := made.header.Get("X-Request-Id"), made.header.Get("X-Thread-Id")
+	b.emit(b.claim(requestID), metadata())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	open := func(method, path, body string, headers ...string) func() error {
+		resp, err := http.DefaultClient.Do(b.request(method, path, body, append(headers, bearer...)...).WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() error {
+			defer resp.Body.Close()
+			_, err := io.Copy(io.Discard, resp.Body)
+			return err
+		}
+	}
+	streams := map[string]func() error{
+		"events of a request": open(http.MethodGet, "/v1/requests/"+requestID+"/stream", ""),
+		"lines of a request":  open(http.MethodGet, "/v1/requests/"+requestID+"/stream", "", "Accept", "application/x-ndjson"),
+		"a thread":            open(http.MethodGet, "/v1/threads/"+threadID+"/stream", ""),
+		"a session":           open(http.MethodGet, "/api/v1/sessions/events/stream?sessionId="+threadID, ""),
+	}
+	p := b.dial("", bearer...)
+	polled := make(chan int, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(b.request(http.MethodPost, "/api/v1/oneshot/query", `{"query":"hello"}`, bearer...).WithContext(ctx))
+		if err != nil {
+			polled <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		polled <- resp.StatusCode
+	}()
+	record.ExpiresAt = time.Now().Add(time.Second)
+	if err := b.bus.PutKey(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	for what, end := range streams {
+		if err := end(); !errors.Is(err, io.ErrUnexpectedEOF) || ctx.Err() != nil {
+			t.Errorf("%s: got %v, want a cut connection", what, err)
+		}
+	}
+	if status := <-polled; status != http.StatusUnauthorized {
+		t.Errorf("a query that waits for its result: got %d", status)
+	}
+	if _, err := p.raw(); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("the WebSocket: got %v", err)
 	}
 }
 

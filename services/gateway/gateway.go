@@ -90,6 +90,9 @@ func New(d Deps) (*Gateway, error) {
 	guard := access.NewGuard(d.Bus, d.History)
 	limits := d.Config.Gateway
 	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
+	if keys != nil {
+		streamer.ExpireWith(keys.ExpiresAt)
+	}
 	desk := accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
 	logs := stream.NewLogs(d.Bus, d.History, meter)
 	mounts, err := newSessions(d, guard, desk, logs)
@@ -171,12 +174,13 @@ func (g *Gateway) watchKeys(ctx context.Context) {
 	}
 }
 
-// changeKey takes over a key's record, and cuts the streams of a key that was revoked.
+// changeKey takes over a key's record, and cuts the streams of a key that was revoked, or has expired by that record.
 func (g *Gateway) changeKey(k bus.KeyRecord) {
 	g.keys.Put(auth.Record(k))
 	if k.Revoked {
 		g.streamer.Revoke(k.ID)
 	}
+	g.streamer.Expire(k.ID, k.ExpiresAt)
 }
 
 // Drain makes the gateway unready and ends the open streams, with a hint to come back soon: to another gateway. New

@@ -111,10 +111,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit checks the key (S3, Authentication & Security), and that its caller does not ask too often.
 func (a *API) admit(r *http.Request) error {
-	header := r.Header.Get("Authorization")
-	scheme, secret, _ := strings.Cut(header, " ")
-	secret = strings.TrimSpace(secret)
-	named := strings.EqualFold(scheme, "Bearer") && secret != ""
+	secret, named := bearer(r)
 	if named && a.deps.Keys.Good(secret) {
 		return pace(a.asked, secret)
 	}
@@ -127,6 +124,13 @@ func (a *API) admit(r *http.Request) error {
 		return refusal
 	}
 	return spoke.Refuse(http.StatusForbidden, fault.AuthFailed, "the key is not valid for this agent, or no longer")
+}
+
+// bearer returns the key that a request carries.
+func bearer(r *http.Request) (secret string, named bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret = strings.TrimSpace(secret)
+	return secret, strings.EqualFold(scheme, "Bearer") && secret != ""
 }
 
 func pace(limits *access.Limits, caller string) error {

@@ -42,8 +42,9 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 		refusal.RetryAfter = 5 * time.Second
 		return refusal
 	}
+	secret, _ := bearer(r)
 	o := outlet{
-		w: w, connection: http.NewResponseController(w), api: a, taskID: task.TaskID, after: after,
+		w: w, connection: http.NewResponseController(w), api: a, taskID: task.TaskID, after: after, secret: secret,
 	}
 	o.open()
 	if !o.run(r.Context()) {
@@ -83,8 +84,12 @@ type outlet struct {
 	api        *API
 	taskID     string
 	after      uint64
+	secret     string // the key that opened the stream
 	buffer     []byte
 }
+
+// keyCheck is how often an open stream looks whether its key is still good.
+const keyCheck = time.Second
 
 func (o *outlet) open() {
 	_ = o.connection.SetReadDeadline(time.Time{}) // the client has nothing more to send
@@ -94,14 +99,22 @@ func (o *outlet) open() {
 	o.w.WriteHeader(http.StatusOK)
 }
 
-// run writes events until the last one, and reports whether that was written.
+// run writes events until the last one, and reports whether that was written. It ends with the key.
 func (o *outlet) run(ctx context.Context) bool {
 	heartbeat := time.NewTicker(o.api.deps.Heartbeat)
 	defer heartbeat.Stop()
+	check, checked := time.NewTicker(keyCheck), time.Now()
+	defer check.Stop()
 	if !o.flush() { // the headers: the client shall know that it is connected
 		return false
 	}
 	for {
+		if time.Since(checked) >= keyCheck {
+			if !o.api.deps.Keys.Good(o.secret) {
+				return false
+			}
+			checked = time.Now()
+		}
 		news := o.api.deps.Desk.News(o.taskID) // before the look, so that nothing falls between
 		events, err := o.api.deps.Desk.Events(ctx, o.taskID, o.after, pageSize)
 		if err != nil {
@@ -116,6 +129,7 @@ func (o *outlet) run(ctx context.Context) bool {
 		}
 		select {
 		case <-news:
+		case <-check.C:
 		case <-heartbeat.C:
 			o.buffer, _ = sse.AppendComment(o.buffer[:0], "heartbeat")
 			if !o.flush() {

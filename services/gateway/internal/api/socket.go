@@ -142,6 +142,8 @@ func farewell(cause error) websocket.CloseError {
 		return said(websocket.StatusGoingAway, "it has lasted long: connect again, and join after your last cursors")
 	case errors.Is(cause, stream.ErrRevoked):
 		return said(websocket.StatusPolicyViolation, "the API key was revoked")
+	case errors.Is(cause, stream.ErrExpired):
+		return said(websocket.StatusPolicyViolation, "the API key has expired")
 	case told != nil && told.Code == fault.AuthFailed:
 		return said(websocket.StatusPolicyViolation, told.Message)
 	case errors.Is(cause, errFraming):

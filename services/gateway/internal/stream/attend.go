@@ -8,7 +8,7 @@ import (
 )
 
 // Attend serves, in a goroutine, what is not one answer and lasts like one, under the rules of Serve: its context ends
-// with ErrTimeout, ErrDraining or ErrRevoked as the cause, and not with ctx, of which it has the trace alone. Drain waits
+// with ErrTimeout, ErrDraining, ErrRevoked or ErrExpired as the cause, and not with ctx, of which it has the trace alone. Drain waits
 // for it. False means that the gateway is draining, and that nothing is served.
 //
 //nolint:contextcheck // ctx ends with its handler, and would keep all of the request

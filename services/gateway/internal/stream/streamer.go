@@ -26,6 +26,7 @@ var (
 	ErrTimeout  = errors.New("the stream lasted too long")
 	ErrDraining = errors.New("the gateway is draining")
 	ErrRevoked  = errors.New("the API key was revoked")
+	ErrExpired  = errors.New("the API key has expired")
 
 	errGone     = errors.New("the connection is gone")
 	errPanicked = errors.New("panic")
@@ -36,6 +37,7 @@ type Streamer struct {
 	heartbeat time.Duration
 	timeout   time.Duration
 	meter     *measure.Instruments
+	expiry    func(keyID string) time.Time // zero = never; nil = no key expires
 
 	parked sync.WaitGroup
 
@@ -46,9 +48,10 @@ type Streamer struct {
 
 // entry is an open stream.
 type entry struct {
-	keyID string
-	end   context.CancelCauseFunc
-	timer *time.Timer
+	keyID   string
+	end     context.CancelCauseFunc
+	timer   *time.Timer
+	expires *time.Timer // with the key; nil = the key does not expire
 }
 
 // NewStreamer returns a streamer that sends a heartbeat into streams that are quiet for so long, and ends those that
@@ -56,6 +59,10 @@ type entry struct {
 func NewStreamer(heartbeat, timeout time.Duration, meter *measure.Instruments) *Streamer {
 	return &Streamer{heartbeat: heartbeat, timeout: timeout, meter: meter, open: map[*entry]struct{}{}}
 }
+
+// ExpireWith lets streams end when the key expires that opened them. Expiry returns that time for a key's id, the zero
+// time for never. It is for before the first stream; a key that gets another time later needs [Streamer.Expire].
+func (s *Streamer) ExpireWith(expiry func(keyID string) time.Time) { s.expiry = expiry }
 
 // Answer is what a client is to read.
 type Answer struct {
@@ -160,6 +167,8 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 		return fault.New(fault.StreamTimeout, "there is no answer after %v; the request goes on: read its stream to follow it", s.timeout)
 	case errors.Is(cause, ErrRevoked) && !c.open:
 		return fault.Wrap(ErrRevoked, fault.AuthFailed, "the API key was revoked just now")
+	case errors.Is(cause, ErrExpired) && !c.open:
+		return fault.Wrap(ErrExpired, fault.AuthFailed, "the API key expired just now")
 	case cause != nil && !isOurs(cause), errors.Is(err, errGone):
 		return errors.Join(ErrLeft, err)
 	case c.open:
@@ -169,11 +178,11 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 }
 
 func isOurs(cause error) bool {
-	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrTimeout) || errors.Is(cause, ErrRevoked)
+	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrTimeout) || errors.Is(cause, ErrRevoked) || errors.Is(cause, ErrExpired)
 }
 
 // enter registers a stream that may last so long. Its context ends when the client leaves, when it has lasted that long,
-// and when Drain or Revoke says so. Forget it at its end.
+// when its key expires, and when Drain or Revoke says so. Forget it at its end.
 func (s *Streamer) enter(ctx context.Context, keyID string, limit time.Duration) (context.Context, *entry) {
 	ctx, end := context.WithCancelCause(ctx)
 	e := &entry{keyID: keyID, end: end, timer: time.AfterFunc(limit, func() { end(ErrTimeout) })}
@@ -183,12 +192,27 @@ func (s *Streamer) enter(ctx context.Context, keyID string, limit time.Duration)
 	if s.draining {
 		end(ErrDraining)
 	}
+	if s.expiry != nil { // asked behind the registration, so that Expire misses none that has the time before
+		e.expireAt(s.expiry(keyID))
+	}
 	return ctx, e
+}
+
+// expireAt must be called with the streamer's mu held.
+func (e *entry) expireAt(at time.Time) {
+	if e.expires != nil {
+		e.expires.Stop()
+		e.expires = nil
+	}
+	if !at.IsZero() {
+		e.expires = time.AfterFunc(time.Until(at), func() { e.end(ErrExpired) })
+	}
 }
 
 func (s *Streamer) forget(e *entry) {
 	s.mu.Lock()
 	delete(s.open, e)
+	e.expireAt(time.Time{})
 	s.mu.Unlock()
 	e.timer.Stop()
 	e.end(nil)
@@ -211,6 +235,18 @@ func (s *Streamer) Draining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.draining
+}
+
+// Expire ends the streams that a key opened at a time, which takes the place of the one that it had; the zero time is
+// never.
+func (s *Streamer) Expire(keyID string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.open {
+		if e.keyID == keyID {
+			e.expireAt(at)
+		}
+	}
 }
 
 // Revoke ends the streams that a key opened.
