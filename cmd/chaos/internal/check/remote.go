@@ -26,9 +26,25 @@ func (r *Run) remotes() []Violation {
 		if l.Accepted == nil || !strings.HasPrefix(l.Accepted.AgentID, remotePrefix) || l.Terminal() != event.NameDone {
 			return nil
 		}
+		if !r.firstOrBehindDone(id, l.Accepted.ThreadID) {
+			return nil // its agent was sent what the thread said before, and does what is left of that too
+		}
 		return once(id, l)
 	})
 	return append(found, r.tasks()...)
+}
+
+// firstOrBehindDone reports whether every request before one on its thread is done.
+func (r *Run) firstOrBehindDone(id ID, thread string) bool {
+	for _, t := range r.Threads[ID{id.Tenant, thread}] {
+		if t.RequestID == id.Name {
+			return true
+		}
+		if r.Logs[ID{id.Tenant, t.RequestID}].Terminal() != event.NameDone {
+			return false
+		}
+	}
+	return true
 }
 
 // once compares the blocks of a request that count with the script that it brought.
