@@ -190,7 +190,7 @@ func (f *figures) markdown() string {
 	row("connections that read a stream", f.reads)
 	row("executions of tools", f.executions)
 	row("takeovers", f.takeovers)
-	row("processes that gave up at their start, and were started again", f.lost)
+	row("services and servers that ended by themselves, and were started again", f.lost)
 	row("longest time between two frames of a request", f.stall.Round(time.Millisecond))
 	row("a small request, p50 / p99 / longest", fmt.Sprintf("%v / %v / %v",
 		quantile(f.answers, 0.5), quantile(f.answers, 0.99), quantile(f.answers, 1)))

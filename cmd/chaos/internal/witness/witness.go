@@ -74,6 +74,7 @@ func (w *Witness) finish(ctx context.Context, run *check.Run) error {
 	if err := readLines(w.Cluster, ".marks", &run.Marks); err != nil {
 		return err
 	}
+	w.readExits(run)
 	if err := w.readLogs(run); err != nil {
 		return err
 	}
