@@ -63,6 +63,7 @@ type Bus struct {
 	replay *budget.Budget
 	room   room
 	weak   weakness // nothing, but in builds for tests
+	clock  clock
 
 	mu          sync.Mutex
 	incarnation string

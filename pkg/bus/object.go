@@ -51,7 +51,7 @@ func (b *Bus) PutObject(ctx context.Context, tenant, threadID string, data []byt
 		return event.ObjectRef{}, err
 	}
 	info, err := objects.GetInfo(ctx, name)
-	if err == nil && time.Since(info.ModTime) < b.objectFreshness() {
+	if err == nil && b.Now().Sub(info.ModTime) < b.objectFreshness() {
 		return ref, nil
 	}
 	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(data)); err != nil {

@@ -243,7 +243,7 @@ func (b *Bus) Verify(ctx context.Context) error {
 }
 
 func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	stream, err := b.js.Stream(ctx, name)
+	stream, err := b.stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("stream %s does not exist: create it, or start one service with NATS_PROVISION=create", name)
 	}
@@ -259,6 +259,16 @@ var errUnfit = errors.New("not configured as it must be")
 // Final reports whether an error of Connect, Provision or Verify is one that waiting does not change.
 func Final(err error) bool {
 	return errors.Is(err, errUnfit) || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired)
+}
+
+// stream asks for a stream. The answer of EVENTS also says what time it is: see [Bus.Now].
+func (b *Bus) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	asked := time.Now()
+	stream, err := b.js.Stream(ctx, name)
+	if err == nil && name == b.eventsStream() {
+		b.clock.measure(asked, time.Now(), stream.CachedInfo().TimeStamp)
+	}
+	return stream, err
 }
 
 func checkStream(have, want jetstream.StreamConfig) error {

@@ -154,7 +154,7 @@ func (b *Bus) unchanged(ctx context.Context) error {
 	name := b.eventsStream()
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	stream, err := b.js.Stream(ctx, name)
+	stream, err := b.stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("stream %s is gone: %w", name, errLost)
 	}

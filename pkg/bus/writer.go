@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -203,7 +202,7 @@ func (w *Writer) each(bodies []event.Body) error {
 // append appends event n to lines. After an error lines is as it was.
 func (w *Writer) append(lines []byte, body event.Body, n uint64) ([]byte, error) {
 	longer, err := event.Append(lines, event.Event{
-		ID: event.NewCursor(w.inc, n), RequestID: w.id.RequestID, Time: time.Now(), Body: body,
+		ID: event.NewCursor(w.inc, n), RequestID: w.id.RequestID, Time: w.bus.Now(), Body: body,
 	})
 	if err != nil {
 		return lines, err

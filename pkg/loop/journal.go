@@ -16,6 +16,7 @@ import (
 // journal writes events to the log and folds them into the state, so that the state is always what another runner
 // would read from the log. It is safe for concurrent use; whoever reads the state directly must be alone.
 type journal struct {
+	now       func() time.Time
 	log       Log
 	requestID string
 	messageID string
@@ -49,7 +50,7 @@ func (j *journal) write(body event.Body) error {
 		}
 		return err
 	}
-	j.state.Fold(event.Event{RequestID: j.requestID, Time: time.Now(), Body: body})
+	j.state.Fold(event.Event{RequestID: j.requestID, Time: j.now(), Body: body})
 	return nil
 }
 

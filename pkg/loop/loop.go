@@ -132,4 +132,8 @@ type Request struct {
 	Price   func(model string, usage event.Usage) (usd float64) // 0 = not known
 	Suits   func(event.Custom) error                            // says why an application's event must not be told; nil = all may
 	Logger  *slog.Logger
+
+	// Now is the clock by which the events of State were stamped; nil = time.Now. Everything that may have been stamped by
+	// another process is compared with it.
+	Now func() time.Time
 }

@@ -34,7 +34,7 @@ func (r *run) rule(c transcript.Call) (ruling, error) {
 		return r.ruleNew(c)
 	case c.Action.Answer != nil:
 		return r.ruleAnswered(c), nil
-	case !c.Action.ExpiresAt.IsZero() && !time.Now().Before(c.Action.ExpiresAt):
+	case !c.Action.ExpiresAt.IsZero() && !r.Now().Before(c.Action.ExpiresAt):
 		return lapsed(c, "expired: nobody acted in time"), nil
 	case !c.Own && r.State.Spoken():
 		return lapsed(c, "superseded by a new message"), nil
@@ -72,7 +72,7 @@ func (r *run) action(c transcript.Call, kind event.ContinuationKind, actionID st
 		ActionID:  actionID,
 		Kind:      kind,
 		Payload:   event.ContinuationAction{ToolCallID: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: hash},
-		ExpiresAt: time.Now().Add(r.Agent.ActionTTL).UTC().Truncate(time.Millisecond),
+		ExpiresAt: r.Now().Add(r.Agent.ActionTTL).UTC().Truncate(time.Millisecond),
 	}, err
 }
 

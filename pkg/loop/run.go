@@ -41,11 +41,7 @@ type run struct {
 // stays open for another runner, as it does with [ErrHandOver]. It waits for what it started, a few seconds at most.
 func Run(ctx context.Context, request Request) error {
 	r := newRun(request)
-	started := r.State.Started()
-	if started.IsZero() {
-		started = time.Now()
-	}
-	ctx, cancel := context.WithDeadlineCause(ctx, started.Add(r.Agent.Time), errTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.rest(), errTime)
 	defer cancel()
 
 	finish, err := r.turns(ctx)
@@ -55,6 +51,15 @@ func Run(ctx context.Context, request Request) error {
 	return err
 }
 
+// rest is what is left of the request's time. Another process may have begun it.
+func (r *run) rest() time.Duration {
+	started := r.State.Started()
+	if started.IsZero() {
+		return r.Agent.Time
+	}
+	return r.Agent.Time - max(0, r.Now().Sub(started))
+}
+
 // Refuse ends a request that cannot be run with cause, or with the abort that came first. Of the request it needs the
 // log, the state, and Aborted. See [Run] for the errors.
 func Refuse(ctx context.Context, request Request, cause error) error {
@@ -62,9 +67,12 @@ func Refuse(ctx context.Context, request Request, cause error) error {
 }
 
 func newRun(request Request) *run {
+	if request.Now == nil {
+		request.Now = time.Now
+	}
 	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
 	r.journal = journal{
-		log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, suits: r.Suits, state: r.State,
+		now: r.Now, log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, suits: r.Suits, state: r.State,
 	}
 	return r
 }

@@ -54,7 +54,7 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	err = c.runner.deps.Bus.CallTool(wait, builtin.Toolset, command.ToolCall{
 		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
 		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
-		Deadline: started.Add(timeout + queueTime/2),
+		Deadline: d.claim.runner.deps.Bus.Now().Add(timeout + queueTime/2),
 	})
 	if err != nil {
 		return loop.Output{}, d.failed(wait, fault.Wrap(err, fault.Unavailable, "tool %s could not be called; try again", call.Name))

@@ -168,7 +168,7 @@ func (c *claim) read(frames []event.Frame, opening []event.Body) error {
 }
 
 func (c *claim) note(body event.Body) {
-	c.own = append(c.own, event.Event{RequestID: c.log.RequestID, Time: time.Now(), Body: body})
+	c.own = append(c.own, event.Event{RequestID: c.log.RequestID, Time: c.runner.deps.Bus.Now(), Body: body})
 }
 
 // run runs the agent, in a span. An abort cancels the run but not the writer, which must still write the end; so does the
@@ -206,6 +206,7 @@ func (c *claim) request() loop.Request {
 	return loop.Request{
 		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, UserID: c.accepted.Owner,
 		Epoch: c.writer.Epoch(), State: new(transcript.State), Log: c.writer, Asked: c.look, Logger: c.runner.deps.Log,
+		Now: c.runner.deps.Bus.Now,
 	}
 }
 

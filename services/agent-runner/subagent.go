@@ -221,7 +221,7 @@ func (c *claim) abandonAll(ctx context.Context, s *transcript.State) error {
 
 func (c *claim) abandon(ctx context.Context, requestID, reason string) error {
 	_, err := c.runner.deps.Bus.Abort(ctx, c.log.Tenant, command.Abort{
-		RequestID: requestID, By: c.accepted.Owner, Reason: reason, At: time.Now().UTC(),
+		RequestID: requestID, By: c.accepted.Owner, Reason: reason, At: c.runner.deps.Bus.Now().UTC(),
 	})
 	if err != nil {
 		return fmt.Errorf("stop request %s, which request %s has made: %w", requestID, c.log.RequestID, err)

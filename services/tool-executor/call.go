@@ -113,7 +113,7 @@ func (e *Executor) refuse(j job) (verdict, bool) {
 	if hash != j.ArgsHash {
 		return failed("the arguments are not the ones that the call was made with; it did not run"), true
 	}
-	if !j.Deadline.IsZero() && !time.Now().Before(j.Deadline) {
+	if !j.Deadline.IsZero() && !e.deps.Bus.Now().Before(j.Deadline) {
 		return failed("the call's deadline had passed before it could start; it did not run"), true
 	}
 	if j.spec.Approval == tool.ApprovalAlways && j.Approved == "" {
@@ -154,7 +154,7 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	result, err := e.limiter.Call(call, j.tool, tool.Call{
 		ID: j.ToolCallID, Args: j.Args, Progress: progress.Write,
 		For: tool.Caller{Tenant: j.Tenant, ThreadID: j.ThreadID, RequestID: j.RequestID, AgentID: j.AgentID},
-	}, j.time())
+	}, e.time(j))
 	progress.Close()
 	return e.judge(ctx, j, result, err)
 }
@@ -167,10 +167,10 @@ func (j job) limit() time.Duration {
 	return j.spec.Timeout
 }
 
-// time is how long this call may take.
-func (j job) time() time.Duration {
+// time is how long this call may take. Its deadline was set by the runner, in the broker's time.
+func (e *Executor) time(j job) time.Duration {
 	if j.Deadline.IsZero() {
 		return j.limit()
 	}
-	return min(j.limit(), time.Until(j.Deadline))
+	return min(j.limit(), j.Deadline.Sub(e.deps.Bus.Now()))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
@@ -75,7 +74,7 @@ func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Resul
 		return tool.Result{}, err
 	}
 	child := command.Accepted{
-		Tenant: caller.Tenant, Owner: caller.Owner, AgentID: d.agent, At: time.Now().UTC(),
+		Tenant: caller.Tenant, Owner: caller.Owner, AgentID: d.agent, At: d.bus.Now().UTC(),
 		RequestID: command.ChildRequest(caller.RequestID, call.ID), ThreadID: command.ChildThread(caller.ThreadID, call.ID),
 		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(in.Task)}},
 		Caller:  &command.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
@@ -143,7 +142,7 @@ func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.
 	}
 	next := command.Thread{
 		ThreadID: child.ThreadID, Owner: child.Owner, AgentID: child.AgentID, RequestID: child.RequestID,
-		Index: thread.Index + 1, At: time.Now().UTC(),
+		Index: thread.Index + 1, At: d.bus.Now().UTC(),
 	}
 	for _, result := range child.Request.Context.ActionResults {
 		next.Resolves = append(next.Resolves, result.ActionID)

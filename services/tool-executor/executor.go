@@ -56,6 +56,7 @@ type Bus interface {
 	Evidence
 	Requests
 	Toolsets
+	Now() time.Time // by the broker's clock, in which deadlines are given
 }
 
 var _ Bus = (*bus.Bus)(nil)

@@ -31,7 +31,7 @@ const (
 
 // putStarted records that the call is about to take effect, and reports whether it is for us to run it.
 func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error) {
-	started := command.ToolStarted{ToolCallID: j.ToolCallID, Executor: e.deps.Name, At: time.Now().UTC()}
+	started := command.ToolStarted{ToolCallID: j.ToolCallID, Executor: e.deps.Name, At: e.deps.Bus.Now().UTC()}
 	err = retry(ctx, func(ctx context.Context) error {
 		stored, won, err := e.deps.Bus.PutToolStarted(ctx, j.log, started)
 		// A try before whose answer was lost may have won: the record then has our name and our time.

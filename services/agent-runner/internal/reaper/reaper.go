@@ -26,6 +26,7 @@ type Bus interface {
 	Aborted(ctx context.Context, log bus.LogID) (command.Abort, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+	Now() time.Time // by the clock that stamps frames: this process' own may be wrong
 }
 
 // History knows the requests that have not ended. A query.Client is one.

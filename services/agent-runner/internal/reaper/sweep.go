@@ -15,11 +15,14 @@ import (
 // quiet is how long nothing must have come of a request before it is looked at, and what it gets beyond its time.
 func (r *Reaper) quiet() time.Duration { return 2 * r.deps.Every }
 
+// since is the time that has passed since t, both by the broker's clock.
+func (r *Reaper) since(t time.Time) time.Duration { return r.deps.Bus.Now().Sub(t) }
+
 // sweep looks at requests that have not ended and are quiet.
 func (r *Reaper) sweep(ctx context.Context) {
 	for range sweepPages {
 		page, err := r.deps.History.Open(ctx, query.OpenQuery{
-			Before: time.Now().Add(-r.quiet()).UTC(), Limit: pageSize, Cursor: r.cursor,
+			Before: r.deps.Bus.Now().Add(-r.quiet()).UTC(), Limit: pageSize, Cursor: r.cursor,
 		})
 		if err != nil {
 			r.failed(ctx, "ask for open requests", err)
@@ -48,7 +51,7 @@ func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
 	last, err := r.deps.Bus.Last(ctx, log)
 	begun := err == nil
 	switch {
-	case begun && (last.Terminal() || time.Since(last.Time) < r.quiet()):
+	case begun && (last.Terminal() || r.since(last.Time) < r.quiet()):
 		return nil
 	case err != nil && !errors.Is(err, bus.ErrNotFound):
 		return err
@@ -62,7 +65,7 @@ func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
 	}
 	abort, err := r.deps.Bus.Aborted(ctx, log)
 	switch {
-	case err == nil && (!begun || time.Since(abort.At) > patience):
+	case err == nil && (!begun || r.since(abort.At) > patience):
 		return r.abort(ctx, accepted, abort)
 	case err != nil && !errors.Is(err, bus.ErrNotFound):
 		return err
@@ -96,14 +99,14 @@ func tooLate(a command.Accepted, limit time.Duration) error {
 // late reports whether a request that has begun is past its time: its runner, if it had one, would have ended it.
 func (r *Reaper) late(ctx context.Context, open query.OpenRequest, log bus.LogID) (bool, error) {
 	limit := r.deps.Requests.Time(open.AgentID) + r.quiet()
-	if time.Since(open.CreatedAt) < limit {
+	if r.since(open.CreatedAt) < limit {
 		return false, nil // it began later than that
 	}
 	for first, err := range r.deps.Bus.Read(ctx, log, 0) {
 		if err != nil {
 			return false, fmt.Errorf("start of its log: %w", err)
 		}
-		return time.Since(first.Time) > limit, nil
+		return r.since(first.Time) > limit, nil
 	}
 	return false, nil
 }

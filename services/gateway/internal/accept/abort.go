@@ -34,7 +34,7 @@ func (d *Desk) interrupt(ctx context.Context, line []place, a command.Accepted) 
 	wait, cancel := context.WithTimeout(ctx, interruptWait)
 	defer cancel()
 	for _, one := range slices.Backward(line) { // the first one last, or the second would begin when it ends
-		abort := command.Abort{RequestID: one.RequestID, By: a.Owner, Reason: interrupted, At: time.Now().UTC()}
+		abort := command.Abort{RequestID: one.RequestID, By: a.Owner, Reason: interrupted, At: d.bus.Now().UTC()}
 		if err := d.Abort(wait, a.Tenant, abort); err != nil {
 			return err
 		}

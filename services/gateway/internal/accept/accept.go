@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -85,7 +84,7 @@ func Hash(agentID string, body []byte) string {
 // (with the running request), InvalidActionID, IdempotencyMismatch, MessageTooLarge, Unavailable. After Unavailable the
 // request may have been taken; with a key the same call may be made again.
 func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
-	a := record(c)
+	a := d.record(c)
 	replayed := false
 	if c.Key != "" {
 		earlier, found, err := d.earlier(ctx, a)
@@ -137,7 +136,7 @@ func (d *Desk) begin(ctx context.Context, a command.Accepted, large [][]byte) er
 	if err != nil {
 		return err
 	}
-	first, err := d.bus.AdvanceThread(ctx, a.Tenant, next(bus.ThreadRecord{}, a, 0), 0)
+	first, err := d.bus.AdvanceThread(ctx, a.Tenant, d.next(bus.ThreadRecord{}, a, 0), 0)
 	if err != nil {
 		return err
 	}
@@ -145,10 +144,10 @@ func (d *Desk) begin(ctx context.Context, a command.Accepted, large [][]byte) er
 }
 
 // record gives the call its ids. With a key they derive from it, so that a retry has the same.
-func record(c Call) command.Accepted {
+func (d *Desk) record(c Call) command.Accepted {
 	a := command.Accepted{
 		Tenant: c.Principal.Tenant, Owner: c.Principal.Subject, AgentID: c.AgentID,
-		Request: c.Request, BodyHash: c.BodyHash, ThreadID: c.Request.ThreadID, At: time.Now().UTC(),
+		Request: c.Request, BodyHash: c.BodyHash, ThreadID: c.Request.ThreadID, At: d.bus.Now().UTC(),
 	}
 	if c.Key == "" {
 		a.RequestID = id.New(id.Request)
@@ -215,7 +214,7 @@ func (d *Desk) take(
 				continue // from where the other one stands
 			}
 		}
-		mine, err := d.bus.AdvanceThread(ctx, a.Tenant, next(thread, a, behind), thread.Sequence)
+		mine, err := d.bus.AdvanceThread(ctx, a.Tenant, d.next(thread, a, behind), thread.Sequence)
 		if err == nil {
 			return a, again, d.start(ctx, a, mine)
 		}
@@ -285,9 +284,9 @@ func (d *Desk) write(ctx context.Context, a command.Accepted, large [][]byte, ke
 }
 
 // next is a's record behind thread. See command.Thread for behind.
-func next(thread bus.ThreadRecord, a command.Accepted, behind int) command.Thread {
+func (d *Desk) next(thread bus.ThreadRecord, a command.Accepted, behind int) command.Thread {
 	t := command.Thread{
-		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: time.Now().UTC(),
+		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: d.bus.Now().UTC(),
 		Behind: behind, Resolves: actionIDs(a.Request),
 	}
 	if thread.ThreadID != "" {

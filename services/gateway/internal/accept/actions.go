@@ -31,7 +31,7 @@ func (d *Desk) checkActions(ctx context.Context, tenant string, thread bus.Threa
 		if !ok {
 			return fault.New(fault.InvalidActionID, "action %s is not open on this thread: it is resolved, superseded or unknown", actionID)
 		}
-		if !action.ExpiresAt.IsZero() && time.Since(action.ExpiresAt) > lateness {
+		if !action.ExpiresAt.IsZero() && d.bus.Now().Sub(action.ExpiresAt) > lateness {
 			return fault.New(fault.InvalidActionID, "action %s expired at %s; send a new message to go on",
 				actionID, action.ExpiresAt.Format(time.RFC3339))
 		}

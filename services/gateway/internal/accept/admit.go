@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
@@ -114,7 +113,7 @@ func (d *Desk) forget(ctx context.Context, tenant, threadID string) error {
 		}
 		_, err = d.bus.SwapSession(ctx, tenant, command.Session{
 			ThreadID: threadID, Owner: noted.Owner, AgentID: noted.AgentID, CreatedAt: noted.CreatedAt,
-			UpdatedAt: time.Now().UTC(), Deleted: true,
+			UpdatedAt: d.bus.Now().UTC(), Deleted: true,
 		}, noted)
 		if !errors.Is(err, bus.ErrConflict) {
 			return err

@@ -2,7 +2,6 @@ package accept
 
 import (
 	"context"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -21,7 +20,7 @@ func (d *Desk) sumUp(ctx context.Context, ref query.ThreadRef) *command.Ended {
 		d.log.WarnContext(ctx, "who follows a deleted thread is not told what it held", "threadId", ref.ThreadID, "error", err)
 		return nil
 	}
-	return &command.Ended{BeganAt: session.CreatedAt, At: time.Now().UTC(), Messages: messages}
+	return &command.Ended{BeganAt: session.CreatedAt, At: d.bus.Now().UTC(), Messages: messages}
 }
 
 // messages counts what users and models have said on a thread.

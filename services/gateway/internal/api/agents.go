@@ -108,7 +108,7 @@ func (a *API) abandon(p auth.Principal, requestID string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err := a.Desk.Abort(ctx, p.Tenant, command.Abort{
-		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: time.Now().UTC(),
+		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: a.Bus.Now().UTC(),
 	})
 	if err != nil {
 		a.Log.ErrorContext(ctx, "could not abort the request of a client that left", "request", requestID, "error", err)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -82,7 +81,7 @@ func (a *API) verify(r *http.Request) (auth.Principal, error) {
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	return a.Keys.Verify(key, time.Now())
+	return a.Keys.Verify(key, a.Bus.Now())
 }
 
 func principal(c *gin.Context) auth.Principal {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
@@ -196,7 +195,7 @@ func (a *API) abort(c *gin.Context) error {
 	if known.Status != query.StatusQueued && known.Status != query.StatusRunning {
 		return fault.New(fault.RequestFinished, "the request has ended; there is nothing to abort")
 	}
-	err = a.Desk.Abort(ctx, r.Tenant, command.Abort{RequestID: r.RequestID, By: r.Owner, At: time.Now().UTC()})
+	err = a.Desk.Abort(ctx, r.Tenant, command.Abort{RequestID: r.RequestID, By: r.Owner, At: a.Bus.Now().UTC()})
 	if err != nil {
 		return access.Unavailable(err)
 	}

@@ -106,7 +106,7 @@ func (s *Socket) checkKey() error {
 	if s.api.Keys == nil {
 		return nil
 	}
-	return s.api.Keys.Check(s.principal.KeyID, time.Now())
+	return s.api.Keys.Check(s.principal.KeyID, s.api.Bus.Now())
 }
 
 // control counts what the client sends that is no message, and reports whether it may.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
@@ -35,7 +34,7 @@ func (a *API) postSteer(c *gin.Context) error {
 		return err
 	}
 	s := command.Steer{
-		RequestID: r.RequestID, SteerID: steerID(r, in.key), By: r.Owner, Messages: in.request.Messages, At: time.Now().UTC(),
+		RequestID: r.RequestID, SteerID: steerID(r, in.key), By: r.Owner, Messages: in.request.Messages, At: a.Bus.Now().UTC(),
 	}
 	replayed, err := a.Desk.Steer(c.Request.Context(), r, s)
 	if err != nil {

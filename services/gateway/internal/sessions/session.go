@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/auth"
@@ -100,7 +99,7 @@ func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Sess
 			return info{}, err
 		}
 		next := before
-		next.UpdatedAt = time.Now().UTC()
+		next.UpdatedAt = s.Bus.Now().UTC()
 		if err := edit(&next); err != nil {
 			return info{}, err
 		}
@@ -130,7 +129,7 @@ func (s *Sessions) begin(c *api.Call, threadID string, d draft) (command.Session
 	if err := s.check(d); err != nil {
 		return command.Session{}, err
 	}
-	p, now := c.Principal(), time.Now().UTC()
+	p, now := c.Principal(), s.Bus.Now().UTC()
 	made := command.Session{
 		ThreadID: threadID, Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
 	}

@@ -128,7 +128,7 @@ func (s *Sessions) abort(ctx context.Context, found session, by string) (bool, e
 	if err != nil || now != executing {
 		return false, err
 	}
-	err = s.Desk.Abort(ctx, found.tenant, command.Abort{RequestID: requestID, By: by, At: time.Now().UTC()})
+	err = s.Desk.Abort(ctx, found.tenant, command.Abort{RequestID: requestID, By: by, At: s.Bus.Now().UTC()})
 	if err != nil {
 		return false, access.Unavailable(err)
 	}
@@ -154,7 +154,7 @@ func (s *Sessions) refuseSecond(c *api.Call) (refused bool, err error) {
 		return false, nil
 	}
 	open, err := s.History.Open(c.Context(), query.OpenQuery{
-		Before: time.Now().Add(time.Hour), Tenant: c.Principal().Tenant, Limit: 1,
+		Before: s.Bus.Now().Add(time.Hour), Tenant: c.Principal().Tenant, Limit: 1,
 	})
 	if err != nil || len(open.Requests) == 0 {
 		return false, err

@@ -22,6 +22,7 @@ type Stream interface {
 	Accepted(ctx context.Context, id bus.LogID) (command.Accepted, error)
 	Pointed(ctx context.Context, a command.Accepted) (bool, error)
 	Incarnation() string
+	Now() time.Time // by the clock that stamps entries
 }
 
 const (
@@ -65,7 +66,7 @@ func (c *Closer) Run(ctx context.Context) {
 
 // Close looks once. What it cannot judge it leaves as it is.
 func (c *Closer) Close(ctx context.Context) error {
-	before := time.Now().Add(-closeQuiet)
+	before := c.stream.Now().Add(-closeQuiet)
 	var failed []error
 	for after := (query.RequestRef{}); ; {
 		page, err := c.store.Open(ctx, before, after, closePage)
@@ -93,7 +94,7 @@ func (c *Closer) visit(ctx context.Context, r query.OpenRequest) error {
 	if err != nil {
 		return err
 	}
-	frame, err := farewell(r, held.Next, c.stream.Incarnation())
+	frame, err := farewell(r, held.Next, c.stream.Incarnation(), c.stream.Now())
 	if err != nil {
 		return err
 	}
@@ -121,9 +122,9 @@ func (c *Closer) forgotten(ctx context.Context, r query.OpenRequest) (bool, erro
 }
 
 // farewell is the terminal event of a request that was left open, as event n of its log.
-func farewell(r query.OpenRequest, n uint64, incarnation string) (event.Frame, error) {
+func farewell(r query.OpenRequest, n uint64, incarnation string, now time.Time) (event.Frame, error) {
 	e := fault.New(fault.StreamTimeout, "the request did not end in the time for which its log is kept; send it again")
-	f := event.Frame{Incarnation: incarnation, First: n, Names: []event.Name{event.NameError}, Time: time.Now()}
+	f := event.Frame{Incarnation: incarnation, First: n, Names: []event.Name{event.NameError}, Time: now}
 	line, err := event.Encode(event.Event{
 		ID: event.NewCursor(incarnation, n), RequestID: r.RequestID, Time: f.Time,
 		Body: event.Error{ThreadID: r.ThreadID, Code: e.Code, Message: e.Message, Retryable: e.Retryable},

@@ -32,7 +32,7 @@ func newMetrics() (m metrics, err error) {
 	return m, err
 }
 
-func (m metrics) stored(ctx context.Context, took time.Duration, entries []store.Entry) {
+func (m metrics) stored(ctx context.Context, took time.Duration, now time.Time, entries []store.Entry) {
 	m.duration.Record(ctx, took.Seconds())
 	var newest time.Time
 	for _, e := range entries {
@@ -41,6 +41,6 @@ func (m metrics) stored(ctx context.Context, took time.Duration, entries []store
 		}
 	}
 	if !newest.IsZero() {
-		m.lag.Record(ctx, max(0, time.Since(newest).Seconds()))
+		m.lag.Record(ctx, max(0, now.Sub(newest).Seconds()))
 	}
 }

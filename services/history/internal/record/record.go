@@ -19,6 +19,7 @@ import (
 // Log reads what the stream holds of a request. A *bus.Bus is one.
 type Log interface {
 	Read(ctx context.Context, id bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+	Now() time.Time // by the clock that stamps entries
 }
 
 // Pauses after a failure of the database: they double up to the longest.
@@ -92,7 +93,7 @@ func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error
 		r.pause = 0
 		r.log.InfoContext(ctx, "history stores events again")
 	}
-	r.metrics.stored(ctx, time.Since(begun), entries)
+	r.metrics.stored(ctx, time.Since(begun), r.stream.Now(), entries)
 	r.announce()
 	return errs, nil
 }

@@ -23,6 +23,8 @@ import (
 // stream is what JetStream holds of one request: frames, the oldest of which it may have forgotten.
 type stream []bus.Entry
 
+func (stream) Now() time.Time { return time.Now() }
+
 func (s stream) Read(_ context.Context, id bus.LogID, from uint64) iter.Seq2[event.Frame, error] {
 	return func(yield func(event.Frame, error) bool) {
 		for _, e := range s {
