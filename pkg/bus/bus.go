@@ -38,6 +38,8 @@ var (
 	ErrNoRoom = fmt.Errorf("too much is buffered for other readers: %w", ErrIdle)
 	// ErrForgotten says that the stream no longer holds the events asked for; history does.
 	ErrForgotten = errors.New("the stream has forgotten these events")
+	// ErrDamaged says that a payload is not the one that was stored.
+	ErrDamaged = errors.New("not what was stored")
 	// ErrTooLarge says that an event or record cannot fit into one message.
 	ErrTooLarge = errors.New("too large for one message")
 )

@@ -87,7 +87,7 @@ func (b *Bus) Object(ctx context.Context, tenant, threadID string, ref event.Obj
 		return nil, fmt.Errorf("read object %s: %w", name, err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != ref.SHA256 {
-		return nil, fmt.Errorf("object %s is not what was stored: its SHA-256 differs", name)
+		return nil, fmt.Errorf("SHA-256 of object %s differs: %w", name, ErrDamaged)
 	}
 	return data, nil
 }

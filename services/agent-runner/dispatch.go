@@ -19,6 +19,9 @@ const (
 	defaultTimeout = time.Minute
 	// queueTime is what a call may spend on its way to an executor and back.
 	queueTime = 30 * time.Second
+	// sendWait bounds one attempt to send a call. It is less than what a call may spend on its way: its deadline is set anew
+	// for each attempt.
+	sendWait = 5 * time.Second
 )
 
 var errSilent = errors.New("the tool did not answer")
@@ -47,18 +50,17 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
+	c := d.claim
+	err = d.send(ctx, timeout, command.ToolCall{
+		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
+		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
+	})
+	if err != nil {
+		return loop.Output{}, d.failed(ctx, fault.Wrap(err, fault.Unavailable, "tool %s could not be called; try again", call.Name))
+	}
 	started := time.Now()
 	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errSilent)
 	defer cancel()
-	c := d.claim
-	err = c.runner.deps.Bus.CallTool(wait, builtin.Toolset, command.ToolCall{
-		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
-		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
-		Deadline: d.claim.runner.deps.Bus.Now().Add(timeout + queueTime/2),
-	})
-	if err != nil {
-		return loop.Output{}, d.failed(wait, fault.Wrap(err, fault.Unavailable, "tool %s could not be called; try again", call.Name))
-	}
 	result, err := c.runner.deps.Bus.AwaitToolResult(wait, c.log, call.ID, progress)
 	if err != nil && errors.Is(context.Cause(wait), errSilent) {
 		return loop.Output{
@@ -73,6 +75,17 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 			fault.Wrap(err, fault.Unavailable, "the result of tool %s could not be read; try again", call.Name))
 	}
 	return d.output(ctx, result)
+}
+
+// send puts a call into the queue, however long the broker is away: the time that the call may take begins when it is there.
+func (d dispatcher) send(ctx context.Context, timeout time.Duration, call command.ToolCall) error {
+	return d.claim.persist(ctx, "its tool call to be sent", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, sendWait)
+		defer cancel()
+		b := d.claim.runner.deps.Bus
+		call.Deadline = b.Now().Add(timeout + queueTime/2)
+		return b.CallTool(ctx, builtin.Toolset, call)
+	})
 }
 
 // failed is err, unless the call was cancelled.

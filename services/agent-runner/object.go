@@ -10,12 +10,13 @@ import (
 
 // objects are the large payloads of a thread.
 type objects struct {
+	claim            *claim
 	bus              Bus
 	tenant, threadID string
 }
 
 func (c *claim) objects() objects {
-	return objects{c.runner.deps.Bus, c.log.Tenant, c.accepted.ThreadID}
+	return objects{c, c.runner.deps.Bus, c.log.Tenant, c.accepted.ThreadID}
 }
 
 // PutObject implements loop.Objects.
@@ -32,6 +33,10 @@ func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error
 	return data, err
 }
 
-func (o objects) data(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
-	return o.bus.Object(ctx, o.tenant, o.threadID, ref)
+func (o objects) data(ctx context.Context, ref event.ObjectRef) (data []byte, err error) {
+	err = o.claim.persist(ctx, "a stored payload", func(ctx context.Context) (err error) {
+		data, err = o.bus.Object(ctx, o.tenant, o.threadID, ref)
+		return err
+	})
+	return data, err
 }

@@ -34,8 +34,9 @@ type claim struct {
 	accepted command.Accepted
 	index    int // of the request on its thread
 	writer   *bus.Writer
-	own      []event.Event // the request's events so far, those of this claim included
-	asked    bus.Commands  // what users have asked so far
+	own      []event.Event   // the request's events so far, those of this claim included
+	asked    bus.Commands    // what users have asked so far
+	leave    <-chan struct{} // closed when the request is to be handed over; nil = never
 }
 
 // handle takes the request that start points at to its end, and points at the one that waits behind it. It returns nil
@@ -187,7 +188,7 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	}
 	defer stop()
 	request := c.request()
-	request.Leave = d.leave
+	request.Leave, c.leave = d.leave, d.leave
 	err = c.serve(ctx, &request)
 	how := status(request.State, err)
 	if how == handedOver {
@@ -220,23 +221,12 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	if isReduced(c.own) { // also where another runner has claimed it before
 		return refuse(fault.New(fault.MessageTooLarge, "the request is too large to be stored in its log; send large files by url"))
 	}
-	agent, err := r.agentOf(ctx, c.accepted)
-	if err != nil {
-		return refuse(err)
-	}
-	earlier, err := c.earlier(ctx)
+	agent, thread, err := c.prepare(ctx)
 	if err != nil {
 		return refuse(err)
 	}
 	if request.Agent, err = r.forRequest(agent, c.accepted.Request); err != nil {
 		return refuse(err)
-	}
-	thread := new(transcript.State)
-	thread.Fold(earlier...)
-	c.forget(ctx, thread.Actions())
-	thread.Fold(c.own...)
-	if err := thread.Load(ctx, c.objects()); err != nil {
-		return refuse(fault.Wrap(err, fault.Unavailable, "the thread's tool results could not be read; try again"))
 	}
 	request.State = thread
 	request.Backend = withSight(agent.backend, c.objects())
@@ -247,6 +237,37 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	request.Price = r.price(request.Agent)
 	request.Suits = r.customs.suits
 	return loop.Run(ctx, *request)
+}
+
+// prepare gathers what a request needs to begin, for as long as that takes: what does not answer now is no reason to end
+// the request before its time is over.
+func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.State, err error) {
+	ctx, cancel := c.inTime(ctx)
+	defer cancel()
+	err = c.persist(ctx, "its agent", func(ctx context.Context) (err error) {
+		found, err = c.runner.agentOf(ctx, c.accepted)
+		return err
+	})
+	if err != nil {
+		return found, nil, err
+	}
+	var earlier []event.Event
+	err = c.persist(ctx, "the earlier messages of its thread", func(ctx context.Context) (err error) {
+		earlier, err = c.earlier(ctx)
+		return err
+	})
+	if err != nil {
+		return found, nil, err
+	}
+	thread = new(transcript.State)
+	thread.Fold(earlier...)
+	c.forget(ctx, thread.Actions())
+	thread.Fold(c.own...)
+	err = thread.Load(ctx, c.objects())
+	if errors.Is(err, bus.ErrDamaged) {
+		err = fault.Wrap(err, fault.Unavailable, "the thread's tool results could not be read; try again")
+	}
+	return found, thread, err
 }
 
 // look tells what users have asked of the request. A request that goes on asks until the broker answers: it must not end

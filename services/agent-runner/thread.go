@@ -25,11 +25,15 @@ func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
 	c.runner.deps.Log.WarnContext(ctx, "history does not answer; reading the thread from the stream",
 		"request", c.log.RequestID, "error", err)
 	events, streamErr := c.fromStream(ctx, index)
-	if streamErr != nil {
-		return nil, fault.Wrap(errors.Join(err, streamErr), fault.Unavailable,
-			"the earlier messages of the thread could not be read; try again")
+	if streamErr == nil {
+		return events, nil
 	}
-	return events, nil
+	why := errors.Join(err, streamErr)
+	if outage(err) || outage(streamErr) {
+		return nil, fault.Wrap(why, fault.Unavailable, "the earlier messages of the thread cannot be read now")
+	}
+	// Both have answered, and another attempt would be answered in the same way.
+	return nil, fault.Wrap(why, fault.AgentError, "the earlier messages of the thread are no longer stored; begin another thread")
 }
 
 func (c *claim) fromHistory(ctx context.Context, index int) ([]event.Event, error) {
@@ -40,14 +44,14 @@ func (c *claim) fromHistory(ctx context.Context, index int) ([]event.Event, erro
 		return nil, err
 	}
 	if len(answer.Requests) != index {
-		return nil, fmt.Errorf("history has %d of the thread's %d earlier requests", len(answer.Requests), index)
+		return nil, fmt.Errorf("history has %d of the thread's %d earlier requests: %w", len(answer.Requests), index, errLasting)
 	}
 	var events []event.Event
 	for _, request := range answer.Requests {
 		for _, line := range request.Events {
 			e, err := event.Decode(line)
 			if err != nil {
-				return nil, fmt.Errorf("history's events of request %s: %w", request.RequestID, err)
+				return nil, fmt.Errorf("history's events of request %s: %w: %w", request.RequestID, errLasting, err)
 			}
 			events = append(events, e)
 		}
@@ -69,7 +73,7 @@ func (c *claim) fromStream(ctx context.Context, index int) ([]event.Event, error
 	var events []event.Event
 	for i, request := range requests {
 		if request == "" {
-			return nil, fmt.Errorf("the stream has forgotten request %d of thread %s", i, c.accepted.ThreadID)
+			return nil, fmt.Errorf("request %d of thread %s is not in the stream: %w", i, c.accepted.ThreadID, errLasting)
 		}
 		some, err := c.logOf(ctx, request)
 		if err != nil {
@@ -88,12 +92,12 @@ func (c *claim) logOf(ctx context.Context, request string) ([]event.Event, error
 		}
 		some, err := f.Events()
 		if err != nil {
-			return nil, fmt.Errorf("log of %s: %w", request, err)
+			return nil, fmt.Errorf("log of %s: %w: %w", request, errLasting, err)
 		}
 		events = append(events, some...)
 	}
 	if len(events) == 0 {
-		return nil, fmt.Errorf("the stream has forgotten the log of %s", request)
+		return nil, fmt.Errorf("the log of %s is not in the stream: %w", request, errLasting)
 	}
 	return events, nil
 }
