@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/pgtest"
-	"github.com/agentbus/agentbus/pkg/skew"
 )
 
 // Kind is a way to run agentbus.
@@ -133,13 +132,8 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 	return nil
 }
 
-// StartSkewed starts one more process of a service, whose wall clock is ahead by so much, or behind where that is negative.
-func (s *Stack) StartSkewed(ctx context.Context, name string, ahead time.Duration) error {
-	return s.startService(ctx, name, skew.Env+"="+ahead.String())
-}
-
 // startService starts one process of a service and waits until it is ready.
-func (s *Stack) startService(ctx context.Context, name string, more ...string) error {
+func (s *Stack) startService(ctx context.Context, name string) error {
 	admin, err := freeAddr(ctx)
 	if err != nil {
 		return err
@@ -166,7 +160,7 @@ func (s *Stack) startService(ctx context.Context, name string, more ...string) e
 		env = append(env, "HTTP_ADDR="+addr, "HUB_SECRET="+HubSecret)
 		s.Hub = "http://" + addr
 	}
-	p, err := s.Run(ctx, name, ready, slices.Concat(env, s.options.Env, more), s.binary(name))
+	p, err := s.Run(ctx, name, ready, append(env, s.options.Env...), s.binary(name))
 	if err == nil {
 		p.Admin = "http://" + admin
 	}
@@ -294,16 +288,7 @@ func (s *Stack) build(ctx context.Context, name, pkg string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"build"}
-	if s.options.Kind == Processes {
-		flags, err := skew.Flags(ctx, s.options.Dir)
-		if err != nil {
-			return err
-		}
-		args = append(args, flags...)
-	}
-	args = append(args, "-o", s.binary(name), pkg)
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // packages of startDev and startProcesses
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", s.binary(name), pkg) //nolint:gosec // packages of startDev and startProcesses
 	cmd.Dir = root
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, output)
