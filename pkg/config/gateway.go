@@ -59,6 +59,7 @@ type Crowd struct {
 	Connections int      `yaml:"connections"` // of one address; default 1000, and of private addresses any number
 	Streams     int      `yaml:"streams"`     // open streams of one principal; default 1000, and without keys any number
 	Replays     int      `yaml:"replays"`     // streams that read old events from storage at one time; default 64
+	Lists       int      `yaml:"lists"`       // lists of one principal that are read at one time; default 4, and without keys any number
 	BodyTime    Duration `yaml:"bodyTime"`    // for a client to send a body; default 30s
 	SendTime    Duration `yaml:"sendTime"`    // for a client to take a message of a WebSocket; default 15s
 	IdleTime    Duration `yaml:"idleTime"`    // of a WebSocket that has joined no session and says nothing; default 2m

@@ -62,6 +62,7 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 // the process is alive and not ready; build should give up when ctx is done, and Run then returns nil. See [Await].
 func Run(ctx context.Context, o Options, build func(context.Context) (Parts, error)) error {
 	defer runtime.KeepAlive(ballast())
+	limitMemory(o.Log)
 	var state readiness
 	admin, err := openAdmin(ctx, o, &state)
 	if err != nil {

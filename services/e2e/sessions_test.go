@@ -244,8 +244,8 @@ func TestEventsAreListedInPagesAndByTypeAndTime(t *testing.T) { // S0-27, S0-29,
 	var paged []members
 	for more := true; more; {
 		page := list("&limit=5&offset=" + url.QueryEscape(string(jsonText(t, len(paged)))))
-		if page.at("total") != all.at("total") {
-			t.Fatalf("got a total of %v, want %v", page.at("total"), all.at("total"))
+		if page.at("hasMore") == false && page.at("total") != all.at("total") {
+			t.Fatalf("got a total of %v on the last page, want %v", page.at("total"), all.at("total"))
 		}
 		paged = append(paged, page.events()...)
 		more, _ = page.at("hasMore").(bool)

@@ -17,6 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/schemas"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
@@ -115,7 +116,7 @@ func New(d Deps) (*Gateway, error) {
 }
 
 // Handler serves everything that the gateway serves.
-func (g *Gateway) Handler() http.Handler { return g.api }
+func (g *Gateway) Handler() http.Handler { return service.CloseChunked(g.api) }
 
 // connections is how many connections an address may have that is not private.
 const connections = 1000
@@ -126,7 +127,7 @@ const connections = 1000
 func (g *Gateway) Server(addr string) *http.Server {
 	return &http.Server{
 		Addr:              addr,
-		Handler:           g.api,
+		Handler:           g.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -141,14 +142,32 @@ func TestCORS(t *testing.T) {
 	}{
 		{"no browser", listed, nil, 202},
 		{"a friend's page", listed, []string{"Origin", friend, "Sec-Fetch-Site", "cross-site"}, 202},
-		{"a stranger's page", listed, []string{"Origin", stranger, "Sec-Fetch-Site", "cross-site", "Content-Type", "text/plain"}, 401},
-		{"a stranger's page in an old browser", none, []string{"Origin", stranger}, 401},
+		{"a stranger's page", listed, []string{"Origin", stranger, "Sec-Fetch-Site", "cross-site", "Content-Type", "text/plain"}, 403},
+		{"a stranger's page in an old browser", none, []string{"Origin", stranger}, 403},
 		{"the gateway's own page", none, []string{"Origin", none.server.URL, "Sec-Fetch-Site", "same-origin"}, 202},
 		{"any page where all may", every, []string{"Origin", stranger, "Sec-Fetch-Site", "cross-site"}, 202},
 	}
 	for _, test := range posts {
 		if a := test.b.post("/v1/agents/demo/requests", hello, test.headers...); a.status != test.status {
 			t.Errorf("%s: got %d %s, want %d", test.what, a.status, a.body, test.status)
+		}
+	}
+	a := none.post("/api/v1/sessions/create", "{}", "Origin", stranger)
+	if a.status != http.StatusForbidden || !strings.HasPrefix(a.body, `{"error":"`) {
+		t.Errorf("on a route of Tarko's: got %d %s, want 403 in its shape", a.status, a.body)
+	}
+}
+
+// Every route is asked, so that a new one cannot be forgotten.
+func TestParametersThatAreNoTextAreRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for _, route := range b.gateway.Routes() {
+		method, path, _ := cutSpace(regexp.MustCompile(`[:*][A-Za-z]+`).ReplaceAllString(route, "x"))
+		for _, query := range []string{"?cursor=%ff%fe", "?after=%ff", "?%ff=1"} {
+			if a := b.do(b.request(method, path+query, "")); a.status != http.StatusBadRequest {
+				t.Errorf("%s %s%s: got %d %s", method, path, query, a.status, a.body)
+			}
 		}
 	}
 }

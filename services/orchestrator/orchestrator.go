@@ -134,7 +134,7 @@ func (o *Orchestrator) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", o.api)
 	mux.Handle("/mcp", o.mcp)
-	return http.NewCrossOriginProtection().Handler(mux)
+	return service.CloseChunked(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // Server returns an HTTP server for addr.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -189,11 +190,31 @@ type Auth string
 // The values of AUTH.
 const (
 	AuthRequired Auth = "required"
-	AuthOff      Auth = "off"
+	AuthOff      Auth = "off"  // on loopback only
+	AuthOpen     Auth = "open" // off, on any address
 )
 
 // UnmarshalText accepts the values of AUTH.
-func (a *Auth) UnmarshalText(text []byte) error { return oneOf(a, text, AuthRequired, AuthOff) }
+func (a *Auth) UnmarshalText(text []byte) error {
+	return oneOf(a, text, AuthRequired, AuthOff, AuthOpen)
+}
+
+// Required reports whether callers need an API key. Without one nobody but this machine may reach addr (host:port), unless
+// that is asked for explicitly.
+func (a Auth) Required(addr string) (bool, error) {
+	if a != AuthOff {
+		return a == AuthRequired, nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false, fmt.Errorf("HTTP_ADDR %q: write host:port, such as 127.0.0.1:8080", addr)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return false, nil
+	}
+	return false, fmt.Errorf("AUTH=off and HTTP_ADDR=%s: anyone who reaches the address could use it; "+
+		"use AUTH=required, an address of this machine, or AUTH=open if that is what you want", addr)
+}
 
 // Format is how log lines are written.
 type Format string

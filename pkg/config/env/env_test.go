@@ -64,7 +64,7 @@ func TestLoadNamesEveryWrongVariable(t *testing.T) {
 	t.Parallel()
 	vars := env.Environ{"AUTH": "maybe", "LOG_FORMAT": "xml", "LOG_LEVEL": "loud", "NATS_PROVISION": "no"}
 	_, err := env.Load[env.Gateway](vars)
-	for _, want := range []string{`"maybe" is none of ["required" "off"]`, `"xml" is none of`, "loud", `"no" is none of`} {
+	for _, want := range []string{`"maybe" is none of ["required" "off" "open"]`, `"xml" is none of`, "loud", `"no" is none of`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}
@@ -148,6 +148,32 @@ func TestSecretsOfTheConfiguration(t *testing.T) {
 	for name, want := range map[string]string{"C": "C_FILE", "D": "set D or D_FILE"} {
 		if _, err := secret(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAuthOffIsForLoopback(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		auth     env.Auth
+		addr     string
+		required bool
+		fails    bool
+	}{
+		{env.AuthRequired, "0.0.0.0:8080", true, false},
+		{env.AuthOff, "127.0.0.1:8080", false, false},
+		{env.AuthOff, "[::1]:8080", false, false},
+		{env.AuthOff, "localhost:8080", false, false},
+		{env.AuthOff, "0.0.0.0:8080", false, true},
+		{env.AuthOff, ":8080", false, true},
+		{env.AuthOff, "10.0.0.7:8080", false, true},
+		{env.AuthOff, "8080", false, true},
+		{env.AuthOpen, "0.0.0.0:8080", false, false},
+	}
+	for _, test := range tests {
+		required, err := test.auth.Required(test.addr)
+		if required != test.required || (err != nil) != test.fails {
+			t.Errorf("AUTH=%s at %s: got %v, %v", test.auth, test.addr, required, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/service"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
@@ -25,7 +26,7 @@ type edge struct {
 
 func listen(ctx context.Context, own env.AgentServer, agent *agentserver.Server, log *slog.Logger) (*edge, error) {
 	e := &edge{agent: agent, server: &http.Server{
-		Handler:           agent.Handler(),
+		Handler:           service.CloseChunked(agent.Handler()),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,

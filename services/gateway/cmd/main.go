@@ -19,7 +19,11 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	if err != nil {
 		return service.Parts{}, err
 	}
-	if e.Auth == env.AuthOff {
+	required, err := e.Auth.Required(e.HTTPAddr)
+	if err != nil {
+		return service.Parts{}, err
+	}
+	if !required {
 		p.Log.Warn("authentication is off: anyone who reaches the gateway may use it", "addr", e.HTTPAddr)
 	}
 	state.LogTo(p.Log)
@@ -29,7 +33,7 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: p.Bus, History: query.NewClient(p.Bus), State: store, Config: cfg, Log: p.Log,
-		AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
+		AuthRequired: required, Pepper: []byte(e.KeyPepper.Reveal()),
 	})
 	if err != nil {
 		return service.Parts{}, err

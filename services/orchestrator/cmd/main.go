@@ -17,14 +17,18 @@ func build(ctx context.Context, p *app.Platform, e env.Orchestrator) (service.Pa
 	if err != nil {
 		return service.Parts{}, err
 	}
-	if e.Auth == env.AuthOff {
+	required, err := e.Auth.Required(e.HTTPAddr)
+	if err != nil {
+		return service.Parts{}, err
+	}
+	if !required {
 		p.Log.Warn("authentication is off: anyone who reaches the orchestrator may use it", "addr", e.HTTPAddr)
 	}
 	var o *orchestrator.Orchestrator
 	err = p.AwaitDatabase(ctx, func(ctx context.Context) (err error) {
 		o, err = orchestrator.New(ctx, orchestrator.Deps{
 			Bus: p.Bus, DatabaseURL: e.DatabaseURL.Reveal(), Secret: []byte(e.HubSecret.Reveal()), Config: cfg, Log: p.Log,
-			AuthRequired: e.Auth == env.AuthRequired, Pepper: []byte(e.KeyPepper.Reveal()),
+			AuthRequired: required, Pepper: []byte(e.KeyPepper.Reveal()),
 		})
 		return err
 	})

@@ -223,9 +223,13 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics := s.options.Metrics
+	if s.options.Auth {
+		metrics = nil // the address may be a public one, and a scraper has no key
+	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: b, History: query.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
-		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: s.options.Metrics,
+		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err

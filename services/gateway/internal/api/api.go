@@ -54,13 +54,16 @@ type Deps struct {
 // API answers HTTP requests: it is the handler of everything that the gateway serves.
 type API struct {
 	Deps
-	origins *origins
-	limits  limits
-	quotas  *quota.Quotas // of tenants and keys
-	streams *crowd.Quota  // of a principal
-	replays chan struct{} // see paced
-	engine  *gin.Engine
-	traced  http.Handler // the engine
+	origins    *origins
+	limits     limits
+	quotas     *quota.Quotas              // of tenants and keys
+	streams    *crowd.Quota               // of a principal
+	lists      *crowd.Quota               // the same
+	listPlaces chan struct{}              // see oneList
+	replays    chan struct{}              // see paced
+	dialects   map[string]dialect.Dialect // by path, of routes that do not speak the first one
+	engine     *gin.Engine
+	traced     http.Handler // the engine
 }
 
 // New returns an API. An origin that is none is an error.
@@ -69,9 +72,10 @@ func New(d Deps) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil)}
+	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil), dialects: map[string]dialect.Dialect{}}
 	a.streams, a.replays = crowd.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
 	a.quotas = quota.New(a.limits.open, d.Bus, d.State)
+	a.lists, a.listPlaces = crowd.NewQuota(a.limits.lists), make(chan struct{}, listPlaces)
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.RedirectTrailingSlash = false
@@ -79,7 +83,7 @@ func New(d Deps) (*API, error) {
 	if err := engine.SetTrustedProxies(nil); err != nil {
 		return nil, err
 	}
-	engine.Use(a.observe, a.recover, a.deadlines, a.secure, a.cors, a.admit)
+	engine.Use(a.observe, a.recover, a.deadlines, a.secure, a.cors, a.admit, a.text)
 	engine.NoRoute(a.noRoute)
 	engine.NoMethod(a.noMethod)
 	a.routes(engine)
@@ -122,6 +126,9 @@ func (a *API) routes(engine *gin.Engine) {
 		read.GET("/threads/:threadId/stream", a.handle(a.getThreadStream))
 	}
 	for _, m := range a.Mounts {
+		for _, e := range m.Endpoints {
+			a.dialects[e.Path] = m.Dialect
+		}
 		a.mount(engine, m)
 	}
 	run := engine.Group("/v1", a.authenticate, a.limit, a.need(auth.ScopeRun))
@@ -132,8 +139,8 @@ func (a *API) routes(engine *gin.Engine) {
 	read.GET("/requests/:requestId", a.quick(a.getRequest))
 	read.GET("/threads", a.quick(a.getThreads))
 	read.GET("/threads/:threadId", a.quick(a.getThread))
-	read.GET("/threads/:threadId/messages", a.quick(a.getMessages))
-	read.GET("/threads/:threadId/events", a.quick(a.getEvents))
+	read.GET("/threads/:threadId/messages", a.oneList, a.quick(a.getMessages))
+	read.GET("/threads/:threadId/events", a.oneList, a.quick(a.getEvents))
 	read.GET("/threads/:threadId/objects/:objectId", a.oneStream, a.quick(a.getObject))
 }
 

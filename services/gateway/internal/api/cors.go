@@ -1,9 +1,11 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/gin-gonic/gin"
@@ -58,19 +60,41 @@ func (a *API) cors(c *gin.Context) {
 	}
 }
 
+// errOrigin says that a page of another origin may not do this.
+var errOrigin = errors.New("cross-origin request")
+
 // check refuses a request with an effect that a page of another origin sends.
 func (o *origins) check(r *http.Request) error {
 	if err := o.guard.Check(r); err != nil {
-		return fault.Wrap(err, fault.AuthFailed,
-			"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", r.Header.Get("Origin"))
+		return foreign(r, err)
 	}
 	return nil
 }
 
+func foreign(r *http.Request, err error) error {
+	return fault.Wrap(fmt.Errorf("%w: %w", errOrigin, err), fault.AuthFailed,
+		"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", r.Header.Get("Origin"))
+}
+
 // checkUpgrade refuses a WebSocket of such a page: it begins with a GET, which by itself has no effect, and neither
 // browsers ask first nor do they keep what comes from the page.
+//
+// A browser that says that the page is of the same origin has compared schemes. Of another one the scheme is compared
+// here: behind a proxy that ends TLS, its pages have to be listed.
 func (o *origins) checkUpgrade(r *http.Request) error {
-	return o.check(&http.Request{Method: http.MethodPost, Host: r.Host, URL: r.URL, Header: r.Header})
+	err := o.check(&http.Request{Method: http.MethodPost, Host: r.Host, URL: r.URL, Header: r.Header})
+	origin := r.Header.Get("Origin")
+	if err != nil || origin == "" || o.allow(origin) != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return err
+	}
+	own := "http://" + r.Host
+	if r.TLS != nil {
+		own = "https://" + r.Host
+	}
+	if !strings.EqualFold(origin, own) {
+		return foreign(r, fmt.Errorf("the origin of this gateway is %.80q", own))
+	}
+	return nil
 }
 
 // allow returns what to answer a page of origin: "" when it may not read the answer.

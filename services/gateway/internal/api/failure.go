@@ -66,6 +66,8 @@ func (a *API) fail(c *gin.Context, err error) {
 	switch {
 	case errors.Is(err, errEncoding):
 		status = http.StatusUnsupportedMediaType
+	case errors.Is(err, errOrigin):
+		status = http.StatusForbidden
 	case errors.Is(err, errNoUpgrade):
 		status = http.StatusUpgradeRequired
 	}

@@ -28,12 +28,13 @@ type limits struct {
 	streams  int           // open at once, of a principal; 0 = no limit
 	open     quota.Limits  // requests that wait or run
 	replays  int           // streams that read storage at one time
+	lists    int           // lists that a principal reads at one time; 0 = no limit
 }
 
 func newLimits(g config.Gateway, authenticated bool) limits {
 	l := limits{
 		body: 512 << 10, bodyTime: g.Limits.BodyTime.Or(30 * time.Second), sendTime: g.Limits.SendTime.Or(15 * time.Second),
-		streams: g.Limits.Streams, replays: 64,
+		streams: g.Limits.Streams, replays: 64, lists: g.Limits.Lists,
 		open:    quota.Limits{Tenant: g.Quotas.TenantRequests, Key: g.Quotas.KeyRequests},
 		guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60},
 	}
@@ -46,7 +47,7 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 	requests := g.RateLimit.Requests
 	if authenticated { // without keys nothing tells clients apart, so only a configured limit counts
 		requests = orDefault(requests, 600)
-		l.streams = orDefault(l.streams, 1000)
+		l.streams, l.lists = orDefault(l.streams, 1000), orDefault(l.lists, 4)
 		l.open.Tenant = orDefault(l.open.Tenant, 10_000) // of the 100,000 that the queue has room for
 	}
 	if requests > 0 {
@@ -143,6 +144,40 @@ func (a *API) oneStream(c *gin.Context) {
 			leave()
 		}
 	}()
+	c.Next()
+}
+
+// Bounds of the lists that are read at one time, whoever reads them: each is held whole until it is answered.
+const (
+	listPlaces   = 8
+	listPatience = 5 * time.Second // of one that waits for a place
+)
+
+// oneList holds one of the principal's places for lists, and one of the process's, until the handlers behind it are done.
+func (a *API) oneList(c *gin.Context) {
+	p := principal(c)
+	leave, ok := a.lists.Enter(p.Tenant + "/" + p.Subject)
+	if !ok {
+		f := fault.New(fault.RateLimitExceeded, "you read %d lists at one time; wait until one is answered", a.limits.lists)
+		f.RetryAfter = time.Second
+		a.fail(c, f)
+		return
+	}
+	defer leave()
+	patience := time.NewTimer(listPatience)
+	defer patience.Stop()
+	select {
+	case a.listPlaces <- struct{}{}:
+	case <-c.Request.Context().Done():
+		a.fail(c, c.Request.Context().Err())
+		return
+	case <-patience.C:
+		f := fault.New(fault.Unavailable, "too many lists are read at one time; try again")
+		f.RetryAfter = crowdPatience
+		a.fail(c, f)
+		return
+	}
+	defer func() { <-a.listPlaces }()
 	c.Next()
 }
 

@@ -2,6 +2,8 @@ package api
 
 import (
 	"net/http"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -36,6 +38,25 @@ func (a *API) observe(c *gin.Context) {
 	c.Next()
 }
 
+// text refuses parameters and cursors that are no UTF-8: they name nothing, and no record can hold them.
+func (a *API) text(c *gin.Context) {
+	bad := func(name string) {
+		a.fail(c, fault.New(fault.InvalidMessageFormat, "%.40q in the URL or the headers must be UTF-8", name))
+	}
+	for name, values := range c.Request.URL.Query() {
+		if !utf8.ValidString(name) || slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			bad(name)
+			return
+		}
+	}
+	for _, name := range []string{"Last-Event-ID", "Idempotency-Key"} {
+		if slices.ContainsFunc(c.Request.Header.Values(name), func(v string) bool { return !utf8.ValidString(v) }) {
+			bad(name)
+			return
+		}
+	}
+}
+
 // secure sets what every response should carry.
 func (a *API) secure(c *gin.Context) {
 	h := c.Writer.Header()
@@ -50,9 +71,13 @@ func (a *API) speak(d dialect.Dialect) gin.HandlerFunc {
 	return func(c *gin.Context) { c.Set(keyDialect, d) }
 }
 
+// dialectOf is the dialect that the client of a route reads, also before the handlers of the route run.
 func (a *API) dialectOf(c *gin.Context) dialect.Dialect {
 	if d, ok := c.Get(keyDialect); ok {
 		return d.(dialect.Dialect)
+	}
+	if d, ok := a.dialects[c.FullPath()]; ok {
+		return d
 	}
 	return a.Speakers[0].Dialect
 }

@@ -29,6 +29,7 @@ type Endpoint struct {
 	Route
 	Scope auth.Scope // that a key needs; "" = no key at all
 	Long  bool       // it may last as long as a stream does, and takes a stream's place
+	List  bool       // it reads much of a session at once, and takes a place for that
 	Page  bool       // a web page may give its key as bearerProtocol says
 	Serve func(*Call) error
 }
@@ -53,6 +54,9 @@ func (a *API) mount(engine *gin.Engine, m Mount) {
 		}
 		if e.Method == http.MethodGet {
 			chain = append(chain, a.drop)
+		}
+		if e.List {
+			chain = append(chain, a.oneList)
 		}
 		serve := func(c *gin.Context) error { return e.Serve(&Call{a, c}) }
 		if e.Long {

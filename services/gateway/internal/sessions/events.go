@@ -21,8 +21,8 @@ import (
 
 // Bounds of a list of events.
 const (
-	maxEvents = 10_000   // without a limit
-	maxListed = 32 << 20 // bytes; the list ends with the event that passes this
+	maxEvents = 10_000  // without a limit
+	maxListed = 8 << 20 // bytes; the list ends with the event that passes this
 )
 
 // selection is which events of a session somebody wants.
@@ -89,7 +89,8 @@ func (sel selection) wants(e eventstream.Event) bool {
 	})
 }
 
-// page is a list of events (S0, GET /api/v1/sessions/events). Total counts all that were selected.
+// page is a list of events (S0, GET /api/v1/sessions/events). Total counts the events that were selected as far as the
+// session was read: all of them where HasMore is false, else one at least behind the page.
 type page struct {
 	Events  []jsontext.Value `json:"events"`
 	Total   int              `json:"total"`
@@ -112,7 +113,7 @@ func (s *Sessions) list(ctx context.Context, found session, sel selection) (page
 		}
 	}
 	ref := query.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID}
-	for part, err := range s.History.AllThreadFrames(ctx, query.ThreadFramesQuery{ThreadRef: ref, Limit: 2000}) {
+	for part, err := range s.History.AllThreadFrames(ctx, query.ThreadFramesQuery{ThreadRef: ref, Limit: sel.ahead()}) {
 		if err != nil {
 			return page{}, err
 		}
@@ -120,10 +121,22 @@ func (s *Sessions) list(ctx context.Context, found session, sel selection) (page
 			if err := l.project(projector, frame.Event()); err != nil {
 				return page{}, err
 			}
+			if l.full() {
+				break
+			}
+		}
+		if l.full() {
+			break
 		}
 	}
 	l.page.HasMore = sel.offset+len(l.page.Events) < l.page.Total
 	return l.page, nil
+}
+
+// ahead is how many events to ask history for at one time: no more than are likely to be needed.
+func (sel selection) ahead() int {
+	const least, most = 100, 2000
+	return min(max(2*(sel.offset+sel.limit), least), most)
 }
 
 // lister makes a page of a session's events.
@@ -133,6 +146,11 @@ type lister struct {
 	bytes int // of its events
 	form  func(eventstream.Event, []byte) ([]byte, error)
 }
+
+// full reports whether the page is complete, and is known to have more behind it.
+func (l *lister) full() bool { return l.page.Total > l.offset+len(l.page.Events) && !l.hasRoom() }
+
+func (l *lister) hasRoom() bool { return len(l.page.Events) < l.limit && l.bytes < maxListed }
 
 func (l *lister) project(p *tarko.Projector, f event.Frame) error {
 	for line := range f.Each() {
@@ -160,7 +178,7 @@ func (l *lister) add(e eventstream.Event) error {
 	}
 	place := l.page.Total
 	l.page.Total++
-	if place < l.offset || len(l.page.Events) >= l.limit || l.bytes >= maxListed {
+	if place < l.offset || !l.hasRoom() {
 		return nil
 	}
 	text, err := l.form(e, nil)

@@ -23,6 +23,9 @@ type outcome struct {
 	nested  *tarko.Projector
 }
 
+// maxCollected bounds the events of an outcome, in bytes: many queries may be waited for at one time.
+const maxCollected = 2 << 20
+
 func newOutcome(made string) *outcome {
 	return &outcome{
 		SessionID: made, Events: []jsontext.Value{}, flat: tarko.NewProjector(tarko.Flat), nested: tarko.NewProjector(tarko.Nested),
@@ -104,7 +107,7 @@ func (o *outcome) keep(events []eventstream.Event) error {
 		if tarko.Type(one.Type).IsStreaming() {
 			continue
 		}
-		if o.bytes >= maxListed {
+		if o.bytes >= maxCollected {
 			o.HasMore = true
 			return nil
 		}

@@ -31,10 +31,10 @@ func (s *Sessions) Mount(d dialect.Dialect) api.Mount {
 		post("/sessions/delete", auth.ScopeRun, s.postDelete),
 		post("/sessions/abort", auth.ScopeRun, s.postAbort),
 		post("/sessions/generate-summary", auth.ScopeRead, s.postSummary),
-		post("/sessions/share", auth.ScopeRead, s.postShare),
+		list(post("/sessions/share", auth.ScopeRead, s.postShare)),
 		get("/share/config", auth.ScopeRead, s.getShareConfig),
-		get("/sessions/events", auth.ScopeRead, s.getEvents),
-		get("/sessions/events/latest", auth.ScopeRead, s.getLatest),
+		list(get("/sessions/events", auth.ScopeRead, s.getEvents)),
+		list(get("/sessions/events/latest", auth.ScopeRead, s.getLatest)),
 
 		long(get("/sessions/events/stream", auth.ScopeRead, s.getEventStream)),
 		long(post("/sessions/query", auth.ScopeRun, s.postQuery)),
@@ -56,6 +56,12 @@ func endpoint(method string) func(string, auth.Scope, func(*api.Call) error) api
 	return func(path string, scope auth.Scope, serve func(*api.Call) error) api.Endpoint {
 		return api.Endpoint{Route: api.Route{Method: method, Path: prefix + path}, Scope: scope, Serve: serve}
 	}
+}
+
+// list bounds how many calls of an endpoint run at one time.
+func list(e api.Endpoint) api.Endpoint {
+	e.List = true
+	return e
 }
 
 // long lets an endpoint last as long as a stream.

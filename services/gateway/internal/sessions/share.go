@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
@@ -54,6 +55,9 @@ func (s *Sessions) postShare(c *api.Call) error {
 	found, err := s.mustRead(c, c.Query().Get("sessionId"), in.SessionID)
 	if err != nil {
 		return err
+	}
+	if in.Upload && !c.Principal().May(auth.ScopeRun) { // it leaves the gateway, for a page that anybody may read
+		return fault.New(fault.AuthFailed, "The API key lacks the scope %q, which an upload needs; share without upload", auth.ScopeRun)
 	}
 	if in.Upload && s.Provider == nil {
 		return invalid("No share provider is configured; share without upload, and send the page yourself")

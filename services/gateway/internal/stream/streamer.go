@@ -80,7 +80,7 @@ type Answer struct {
 // the client, as a status and a body. Serve may return nil before the stream has ended: one that waits is parked (see
 // park), and needs neither w nor r from then on.
 func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err error) {
-	if r.ProtoMajor == 1 {
+	if r.ProtoMajor == 1 && !r.Close {
 		w.Header().Set("Connection", "keep-alive") // as S2 shows it
 	}
 	now := time.Now()

@@ -1,0 +1,90 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus/bustest"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/gateway"
+)
+
+// endless is a history in which every session has events without end.
+type endless struct {
+	pages atomic.Uint64 // that were read
+	gate  chan struct{} // a page waits until it is closed
+}
+
+func (h *endless) page(ctx context.Context, _ []byte) (any, error) {
+	n := h.pages.Add(1)
+	select {
+	case <-h.gate:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	lines, err := event.Append(nil, event.Event{
+		ID: event.NewCursor("x", n), RequestID: "req_1", Time: time.Now(),
+		Body: event.Input{ThreadID: "t", AgentID: "demo", Messages: []event.InputMessage{event.UserText("hello")}},
+	})
+	frame := query.Frame{Incarnation: "x", First: n, Names: []event.Name{event.NameInput}, Lines: string(lines) + "\n"}
+	return query.ThreadFramePage{
+		Requests: []query.RequestFrames{{RequestID: "req_1", Frames: []query.Frame{frame}}}, NextCursor: "more",
+	}, err
+}
+
+func fourLists(d *gateway.Deps) { d.Config.Gateway.Limits.Lists = 4 }
+
+// startEndless starts a gateway with such a history, and returns the path of a session's events.
+func startEndless(t *testing.T) (b *bench, h *endless, path string) {
+	t.Helper()
+	b, h = startOn(t, bustest.NewServer(t), &archive{}, fourLists), &endless{gate: make(chan struct{})}
+	verbs := b.archive.verbs()
+	verbs[query.VerbThreadFrames] = h.page
+	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, verbs) })
+	made := b.post("/api/v1/sessions/create", `{}`)
+	_, rest, _ := strings.Cut(made.body, `"sessionId":"`)
+	id, _, ok := strings.Cut(rest, `"`)
+	if !ok {
+		t.Fatalf("create a session: %d %s", made.status, made.body)
+	}
+	return b, h, "/api/v1/sessions/events?sessionId=" + id
+}
+
+func TestAListReadsNoFurtherThanItsPage(t *testing.T) {
+	t.Parallel()
+	b, h, path := startEndless(t)
+	close(h.gate)
+	a := b.get(path + "&limit=2&offset=3")
+	if a.status != http.StatusOK || strings.Count(a.body, `"user_message"`) != 2 || !strings.Contains(a.body, `"hasMore":true`) {
+		t.Errorf("got %d %.200s", a.status, a.body)
+	}
+	if n := h.pages.Load(); n > 10 {
+		t.Errorf("%d pages were read for the first five events", n)
+	}
+}
+
+func TestListsOfOnePrincipalAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	b, h, path := startEndless(t)
+	var all sync.WaitGroup
+	for range most {
+		all.Go(func() { b.get(path + "&limit=1") })
+	}
+	b.eventually("as many lists are read as may be", func() bool { return h.pages.Load() == most })
+	a := b.get(path + "&limit=1")
+	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, `{"error":`) {
+		t.Errorf("one more: got %d %v %s, want 429 in Tarko's shape", a.status, a.header, a.body)
+	}
+	close(h.gate)
+	all.Wait()
+	if a := b.get(path + "&limit=1"); a.status != http.StatusOK {
+		t.Errorf("afterwards: got %d %s", a.status, a.body)
+	}
+}
