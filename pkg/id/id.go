@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -66,3 +67,18 @@ func isIDByte(c byte) bool {
 }
 
 func encode(b []byte) string { return strings.ToLower(text.EncodeToString(b)) }
+
+// Time returns when s was made, where it says so: a UUIDv7, as text or as [New] writes it behind a prefix.
+func Time(s string) (time.Time, bool) {
+	u, err := uuid.Parse(s)
+	if _, tail, ok := strings.Cut(s, "_"); ok {
+		var raw []byte
+		if raw, err = text.DecodeString(strings.ToUpper(tail)); err == nil {
+			u, err = uuid.FromBytes(raw)
+		}
+	}
+	if err != nil || u.Version() != 7 {
+		return time.Time{}, false
+	}
+	return time.Unix(u.Time().UnixTime()), true
+}

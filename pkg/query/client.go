@@ -21,6 +21,7 @@ const (
 	VerbThreadFrames = "thread_frames"
 	VerbTranscript   = "transcript"
 	VerbOpen         = "open"
+	VerbKept         = "kept"
 )
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one. A fault of the other side comes back
@@ -109,6 +110,11 @@ func (c Client) Transcript(ctx context.Context, q TranscriptQuery) (TranscriptAn
 // Open lists requests that have not ended and are quiet.
 func (c Client) Open(ctx context.Context, q OpenQuery) (OpenPage, error) {
 	return ask[OpenPage](ctx, c.bus, VerbOpen, q)
+}
+
+// Kept returns what history knows of requests that the stream does not hold.
+func (c Client) Kept(ctx context.Context, q KeptQuery) (Kept, error) {
+	return ask[Kept](ctx, c.bus, VerbKept, q)
 }
 
 func ask[A any](ctx context.Context, bus Asker, verb string, question any) (A, error) {

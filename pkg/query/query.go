@@ -136,6 +136,20 @@ type Request struct {
 	Terminal  jsontext.Value `json:"terminal,omitempty"` // the terminal event
 }
 
+// KeptQuery asks for the first of several requests that history knows: those that one Idempotency-Key may have made.
+// History does not wait for its projection: it is for requests that the stream does not hold.
+type KeptQuery struct {
+	Tenant     string   `json:"tenant"`
+	RequestIDs []string `json:"requestIds"` // 1 to 10
+}
+
+// Kept is what history knows of a request of which the stream holds no record.
+type Kept struct {
+	Request  *Request `json:"request,omitempty"`  // nil = it knows none of them, or the thread was deleted
+	BodyHash string   `json:"bodyHash,omitempty"` // of the body that it came with; "" = not known
+	Deleted  bool     `json:"deleted,omitzero"`   // the request was there, and its thread was deleted
+}
+
 // FramesQuery asks for a request's events from n on, for readers that come after the stream has forgotten them.
 type FramesQuery struct {
 	RequestRef

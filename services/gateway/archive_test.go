@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"slices"
+
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
@@ -30,6 +32,19 @@ func (a *archive) request(question []byte) (any, error) {
 		}
 	}
 	return nil, fault.New(fault.RequestNotFound, "no such request")
+}
+
+func (a *archive) kept(question []byte) (any, error) {
+	q, err := decode[query.KeptQuery](question)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range a.requests {
+		if slices.Contains(q.RequestIDs, r.RequestID) && q.Tenant == "default" {
+			return query.Kept{Request: &r, BodyHash: a.hash}, nil
+		}
+	}
+	return query.Kept{}, nil
 }
 
 func (a *archive) open(question []byte) (any, error) {

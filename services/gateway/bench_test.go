@@ -283,6 +283,7 @@ func steps(events ...string) string { return strings.Join(events, " ") }
 
 // archive answers as history does, from what the test put there.
 type archive struct {
+	hash     string // of the bodies of its requests
 	mu       sync.Mutex
 	threads  []query.Thread
 	requests []query.Request
@@ -297,7 +298,7 @@ func (a *archive) verbs() map[string]bus.Handler {
 	all := map[string]bus.Handler{}
 	for _, verb := range []string{
 		query.VerbThread, query.VerbThreads, query.VerbMessages, query.VerbEvents, query.VerbRequest, query.VerbFrames,
-		query.VerbOpen,
+		query.VerbOpen, query.VerbKept,
 	} {
 		all[verb] = func(_ context.Context, question []byte) (any, error) { return a.answer(verb, question) }
 	}
@@ -321,6 +322,8 @@ func (a *archive) answer(verb string, question []byte) (any, error) {
 		return a.request(question)
 	case query.VerbFrames:
 		return a.page(question)
+	case query.VerbKept:
+		return a.kept(question)
 	case query.VerbOpen:
 		return a.open(question)
 	}

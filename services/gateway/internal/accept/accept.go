@@ -53,8 +53,8 @@ type Call struct {
 	Principal auth.Principal
 	AgentID   string // an agent that exists
 	Request   event.AgentRequest
-	Route     string // scope of Key
-	Key       string // the Idempotency-Key; "" = none
+	Route     string // under which earlier versions counted Key
+	Key       string // the Idempotency-Key; "" = none. It is the principal's, whatever the route
 	BodyHash  string // see Hash
 	OnBusy    string // what to do while something runs on the thread, as config.Agent says; "" = config.OnBusyReject
 	Queue     int    // how many requests may wait on the thread, with config.OnBusyQueue
@@ -66,6 +66,8 @@ type Ticket struct {
 	ThreadID  string
 	AgentID   string
 	Replayed  bool // the key was used before: this is the request that it made then
+	Past      bool // the bus has forgotten that; history knows it
+	Index     int  // on its thread, with Past
 }
 
 // Hash tells whether two calls with one key are the same call. Spaces and the order of members do not matter.
@@ -87,12 +89,14 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 	a := d.record(c)
 	replayed := false
 	if c.Key != "" {
-		earlier, found, err := d.earlier(ctx, a)
+		earlier, found, err := d.earlier(ctx, c, a)
 		if err != nil {
 			return Ticket{}, err
 		}
 		if found {
 			a, replayed = earlier, true
+		} else if past, known, err := d.past(ctx, c, a); err != nil || known {
+			return past, err
 		}
 	}
 	var large [][]byte
@@ -152,37 +156,14 @@ func (d *Desk) record(c Call) command.Accepted {
 	if c.Key == "" {
 		a.RequestID = id.New(id.Request)
 	} else {
-		a.RequestID = id.Derive(id.Request, a.Tenant, a.Owner, c.Route, c.Key)
+		a.RequestID = id.Derive(id.Request, a.Tenant, a.Owner, c.Key)
 	}
 	if a.ThreadID == "" && c.Key == "" {
 		a.ThreadID = id.New(id.Thread)
 	} else if a.ThreadID == "" {
-		a.ThreadID = id.Derive(id.Thread, a.Tenant, a.Owner, c.Route, c.Key)
+		a.ThreadID = id.Derive(id.Thread, a.Tenant, a.Owner, c.Key)
 	}
 	return a
-}
-
-// earlier returns the request that was accepted under the same key, if there is one.
-func (d *Desk) earlier(ctx context.Context, a command.Accepted) (command.Accepted, bool, error) {
-	// A hash that Redis remembers was that of the first record, and the first record never changes.
-	if hash, found, err := d.state.Recall(ctx, a.Tenant, a.RequestID); err == nil && found && hash != a.BodyHash {
-		return a, false, mismatch()
-	}
-	stored, err := d.bus.Accepted(ctx, logOf(a))
-	if errors.Is(err, bus.ErrNotFound) {
-		return a, false, nil
-	}
-	if err != nil {
-		return a, false, access.Unavailable(err)
-	}
-	if stored.BodyHash != a.BodyHash {
-		return a, false, mismatch()
-	}
-	return stored, true, nil
-}
-
-func mismatch() error {
-	return fault.New(fault.IdempotencyMismatch, "this Idempotency-Key was used with another body; use a new key for a new request")
 }
 
 // take makes a its thread's next request and sees to it that it runs. Accepted says that a's record stands already.
@@ -228,7 +209,7 @@ func (d *Desk) take(
 // refuse says no to a, unless the same call has got its place on the thread meanwhile, by another gateway or by an attempt
 // whose answer was lost: then it is in nobody's way but its own.
 func (d *Desk) refuse(ctx context.Context, c Call, a command.Accepted, refusal error) (command.Accepted, bool, error) {
-	stored, found, err := d.earlier(ctx, a)
+	stored, found, err := d.earlier(ctx, c, a)
 	if err != nil {
 		return a, false, err
 	}

@@ -95,6 +95,12 @@ func (a *API) openNew(c *gin.Context) (answer stream.Answer, err error) {
 func (a *API) began(c *gin.Context, t accept.Ticket) (stream.Answer, error) {
 	p := principal(c)
 	request := access.Request{Accepted: command.Accepted{Tenant: p.Tenant, RequestID: t.RequestID}}
+	if t.Past {
+		var err error
+		if request, err = a.Guard.Request(c.Request.Context(), p, t.RequestID); err != nil {
+			return stream.Answer{}, err
+		}
+	}
 	frames, err := a.Logs.Open(c.Request.Context(), request, 0)
 	return stream.Answer{Frames: frames, Hold: true, KeyID: p.KeyID, Ended: func(err error) {
 		if errors.Is(err, stream.ErrLeft) && a.Config.Agents[t.AgentID].OnDisconnect == config.OnDisconnectAbort {

@@ -135,6 +135,9 @@ func (s *Sessions) stream(c *api.Call, q question, first jsontext.Value) error {
 
 // index is which of its thread's requests one is.
 func (s *Sessions) index(c *api.Call, t accept.Ticket) (int, error) {
+	if t.Past {
+		return t.Index, nil
+	}
 	defer c.Hurry()()
 	tenant := c.Principal().Tenant
 	newest, err := s.Bus.Thread(c.Context(), tenant, t.ThreadID)

@@ -65,6 +65,7 @@ func (a *Answerer) Verbs() map[string]bus.Handler {
 		query.VerbThreadFrames: handler(query.VerbThreadFrames, a.ThreadFrames),
 		query.VerbTranscript:   handler(query.VerbTranscript, a.Transcript),
 		query.VerbOpen:         handler(query.VerbOpen, a.Open),
+		query.VerbKept:         handler(query.VerbKept, a.Kept),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json"
@@ -45,6 +46,31 @@ func (a *Answerer) request(ctx context.Context, q query.RequestRef) (store.Reque
 		return r, noRequest(q.RequestID)
 	}
 	return r, err
+}
+
+// maxKept is how many requests one question may name.
+const maxKept = 10
+
+// Kept returns the first of several requests that is known.
+func (a *Answerer) Kept(ctx context.Context, q query.KeptQuery) (query.Kept, error) {
+	if len(q.RequestIDs) == 0 || len(q.RequestIDs) > maxKept {
+		return query.Kept{}, fault.New(fault.InvalidMessageFormat, "requestIds has %d ids, must have 1 to %d", len(q.RequestIDs), maxKept)
+	}
+	for _, requestID := range q.RequestIDs {
+		if err := checkIDs(q.Tenant, requestID); err != nil {
+			return query.Kept{}, err
+		}
+		r, err := a.store.Request(ctx, q.Tenant, requestID)
+		switch {
+		case err == nil:
+			return query.Kept{Request: &r.Request, BodyHash: r.BodyHash}, nil
+		case errors.Is(err, store.ErrDeleted):
+			return query.Kept{Deleted: true}, nil
+		case !errors.Is(err, store.ErrNotFound):
+			return query.Kept{}, err
+		}
+	}
+	return query.Kept{}, nil
 }
 
 // Frames returns the next events of a request, internal ones too: it stands in for the log.

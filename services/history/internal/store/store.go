@@ -120,6 +120,7 @@ type Request struct {
 	Accepted      bool                 // whether the accepted request is known: who, when, and Input
 	Input         []event.InputMessage // what the user said, as accepted
 	Next          uint64               // n of the event that comes next
+	BodyHash      string               // of the body that it came with; "" = not known
 }
 
 // Position is a place in a thread: after event N-1 of a request. The zero value is the start.

@@ -73,7 +73,7 @@ func (b batch) apply(ctx context.Context, entries []store.Entry) (store.Result, 
 // load reads, and locks where writers run side by side, the requests and threads that entries touch: requests first, in
 // the order of their keys, then threads, so that two processes seldom wait for each other.
 func (b batch) load(ctx context.Context, entries []store.Entry) (*fold, error) {
-	f := &fold{requests: map[Key]*request{}, threads: map[Key]*thread{}, inputs: map[Key]string{}}
+	f := &fold{requests: map[Key]*request{}, threads: map[Key]*thread{}, inputs: map[Key]input{}}
 	f.stored = func(k Key, n uint64) (event.Frame, error) { return b.stored(ctx, k, n) }
 	requests, records := map[Key]bool{}, map[Key]bool{}
 	telling := map[Key]bool{} // the requests that have something to tell their threads: most frames have not

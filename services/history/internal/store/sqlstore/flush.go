@@ -83,8 +83,8 @@ func requestRows(f *fold) [][]any {
 
 func inputRows(f *fold) [][]any {
 	rows := make([][]any, 0, len(f.inputs))
-	for k, input := range f.inputs {
-		rows = append(rows, []any{k.Tenant, k.ID, input})
+	for k, in := range f.inputs {
+		rows = append(rows, []any{k.Tenant, k.ID, in.messages, in.bodyHash})
 	}
 	return rows
 }

@@ -47,13 +47,16 @@ type thread struct {
 
 func newThread(k Key) *thread { return &thread{key: k, titleIndex: -1, last: -1} }
 
+// input is what a request came with.
+type input struct{ messages, bodyHash string }
+
 // fold takes entries in and holds what the transaction will write. It needs the touched rows loaded, and knows neither
 // SQL nor context.
 type fold struct {
 	requests map[Key]*request
 	threads  map[Key]*thread
 	rows     []row
-	inputs   map[Key]string
+	inputs   map[Key]input
 	purged   []Key // threads deleted by this batch
 	cuts     []store.Cut
 	// stored returns the stored row that holds an event; no events when there is none.
@@ -66,8 +69,7 @@ func (f *fold) entry(e store.Entry) error {
 	case e.Accepted != nil:
 		return f.accept(f.requests[Key{e.Tenant, e.RequestID}], *e.Accepted)
 	case e.Thread != nil:
-		f.record(f.threads[Key{e.Tenant, e.ThreadID}], *e.Thread, e.Time)
-		return nil
+		return f.record(f.threads[Key{e.Tenant, e.ThreadID}], *e.Thread, e.Time)
 	case e.Session != nil:
 		return f.note(f.threads[Key{e.Tenant, e.ThreadID}], *e.Session)
 	case e.Frame != nil:
@@ -81,11 +83,11 @@ func (f *fold) accept(r *request, a command.Accepted) error {
 	if r.deleted || r.accepted {
 		return nil
 	}
-	input, err := json.Marshal(a.Request.Messages)
+	messages, err := json.Marshal(a.Request.Messages)
 	if err != nil {
 		return fmt.Errorf("%w: encode messages of request %s: %w", store.ErrStale, r.key.ID, err)
 	}
-	f.inputs[r.key] = string(input)
+	f.inputs[r.key] = input{string(messages), a.BodyHash}
 	r.accepted, r.dirty = true, true
 	r.threadID, r.agentID, r.owner = a.ThreadID, a.AgentID, a.Owner
 	r.title = title(a.Request.Messages)
@@ -94,16 +96,21 @@ func (f *fold) accept(r *request, a command.Accepted) error {
 	return nil
 }
 
-func (f *fold) record(t *thread, c command.Thread, stored time.Time) {
+// record takes in a record of a thread. It refuses one that would move a request that has ended to another place.
+func (f *fold) record(t *thread, c command.Thread, stored time.Time) error {
 	if t.deleted {
-		return
+		return nil
 	}
 	if c.At.IsZero() {
 		c.At = stored
 	}
 	if c.Deleted {
 		f.remove(t, c.At)
-		return
+		return nil
+	}
+	r := f.requests[Key{t.key.Tenant, c.RequestID}]
+	if r != nil && r.ended != 0 && r.index >= 0 && r.index != c.Index {
+		return fmt.Errorf("%w: request %s has ended with index %d, and comes again with %d", store.ErrStale, r.key.ID, r.index, c.Index)
 	}
 	t.dirty = true
 	t.created = earlier(t.created, micros(c.At))
@@ -112,15 +119,15 @@ func (f *fold) record(t *thread, c command.Thread, stored time.Time) {
 	if c.Index > t.last {
 		t.last, t.lastRequestID, t.agentID = c.Index, c.RequestID, c.AgentID
 	}
-	r := f.requests[Key{t.key.Tenant, c.RequestID}]
 	if r == nil || r.deleted {
-		return
+		return nil
 	}
 	r.threadID, r.index, r.dirty = c.ThreadID, c.Index, true
 	if !r.accepted {
 		r.agentID, r.owner, r.created = c.AgentID, c.Owner, micros(c.At)
 	}
 	f.settle(r)
+	return nil
 }
 
 // note takes in what is noted on a thread. The newest record counts, in whatever order they come.

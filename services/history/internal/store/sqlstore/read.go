@@ -85,7 +85,7 @@ func (s *Store) threads(ctx context.Context, text string, args ...any) ([]thread
 
 // A request without a thread is one of which only frames have come so far: nobody can tell yet whose it is.
 const requestColumns = `SELECT request_id, thread_id, agent_id, owner, idx, status, created_at, ended_at, accepted, input,
-	next_n, deleted FROM requests WHERE thread_id <> '' AND tenant = $1`
+	next_n, deleted, body_hash FROM requests WHERE thread_id <> '' AND tenant = $1`
 
 // Request returns a request, or store.ErrNotFound.
 func (s *Store) Request(ctx context.Context, tenant, requestID string) (store.Request, error) {
@@ -133,7 +133,7 @@ func (s *Store) requests(ctx context.Context, text string, args ...any) ([]reque
 		var created, ended int64
 		var input string
 		err := rows.Scan(&r.RequestID, &r.ThreadID, &r.AgentID, &r.Owner, &r.Index, &r.Status, &created, &ended,
-			&r.Accepted, &input, &r.Next, &r.deleted)
+			&r.Accepted, &input, &r.Next, &r.deleted, &r.BodyHash)
 		if err != nil {
 			return err
 		}

@@ -76,10 +76,10 @@ func requestsTable() Table {
 	}}
 }
 
-// inputsTable is the one wide column of requests, written apart because it never changes.
+// inputsTable is what a request came with: columns of requests that are written apart, once, because they never change.
 func inputsTable() Table {
 	return Table{Name: "requests", Key: []string{"tenant", "request_id"}, Replace: true, Columns: []Column{
-		{"tenant", Text}, {"request_id", Text}, {"input", Text},
+		{"tenant", Text}, {"request_id", Text}, {"input", Text}, {"body_hash", Text},
 	}}
 }
 

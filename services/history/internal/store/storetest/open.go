@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +11,28 @@ import (
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
+
+// keepsPlace delivers a record that gives a request that has ended another place on its thread.
+func keepsPlace(t *testing.T, s store.Store) {
+	l := NewLog("placed", 1)
+	entries := l.All(1)
+	entries[0].Accepted.BodyHash = "hash"
+	deliver(t, s, entries...)
+	moved := l.Thread()
+	moved.Thread.Index = 3
+	result, err := s.Apply(t.Context(), []store.Entry{moved})
+	if err != nil || !errors.Is(result.Errors[0], store.ErrStale) {
+		t.Errorf("got %v, %v, want ErrStale", result.Errors, err)
+	}
+	r, err := s.Request(t.Context(), l.Tenant, l.RequestID)
+	if err != nil || r.Index != 1 || r.BodyHash != "hash" {
+		t.Errorf("got index %d and hash %q, %v; want 1 and the hash of its body", r.Index, r.BodyHash, err)
+	}
+	thread, err := s.Thread(t.Context(), l.Tenant, l.ThreadID)
+	if err != nil || thread.Requests != 2 {
+		t.Errorf("the thread has %d requests, %v; want 2", thread.Requests, err)
+	}
+}
 
 // listsOpen puts one request of each sort on a thread of its own.
 func listsOpen(t *testing.T, s store.Store) {

@@ -57,6 +57,7 @@ func Run(t *testing.T, open Open) {
 		{"reads frames from any event on", readsFrames},
 		{"counts ended requests", countsEnded},
 		{"lists open requests that are quiet", listsOpen},
+		{"keeps the place of a request that has ended, and the hash of its body", keepsPlace},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
