@@ -36,6 +36,7 @@ func layers() []layer {
 		{"pkg/datadir", nil, nil, "a folder for any process"},
 		{"pkg/procgroup", nil, nil, "a group of processes for any program"},
 		{"pkg/sandbox", nil, nil, "a box that anything may run in"},
+		{"pkg/weaken", nil, nil, "a switch of builds for tests knows nothing"},
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
 		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
@@ -51,6 +52,7 @@ func layers() []layer {
 		{"pkg/tool/hubtool", and("pkg/hub", "pkg/spoke"), nil, "it knows the hub, and no other implementation"},
 		{"pkg/tool/command", and("pkg/sandbox", "pkg/tool/internal/..."), nil, "programs run in a sandbox and nowhere else"},
 		{"pkg/tool/mcp", and("pkg/egress", "pkg/procgroup", "pkg/tool/internal/..."), nil, "it starts servers, and knows no other implementation"},
+		{"pkg/tool/journal", and("pkg/weaken"), nil, "it knows its door, and the clock of builds for tests"},
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/fault", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
@@ -73,9 +75,9 @@ func layers() []layer {
 
 		// What services share.
 		{"pkg/transcript", vocabulary, nil, "what a log says is a fold of events, and no more"},
-		{"pkg/loop", and("pkg/transcript"), nil, "the turn loop knows neither NATS nor HTTP"},
+		{"pkg/loop", and("pkg/transcript", "pkg/weaken"), nil, "the turn loop knows neither NATS nor HTTP"},
 		{"pkg/config/...", and("pkg/config/..."), nil, "configuration knows words, not services"},
-		{"pkg/bus/...", and("pkg/budget", "pkg/bus/...", "pkg/telemetry"), nil, "the bus knows words, not services"},
+		{"pkg/bus/...", and("pkg/budget", "pkg/bus/...", "pkg/telemetry", "pkg/weaken"), nil, "the bus knows words, not services"},
 		{"pkg/state", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},
 		{"pkg/auth", vocabulary, nil, "keys are the same wherever they are kept"},
 		{"pkg/client", and("pkg/sse", "pkg/tarko", "pkg/eventstream"), nil, "a client is what anyone could write against the documents"},

@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/output"
+	"github.com/agentbus/agentbus/pkg/weaken"
 )
 
 // errAborted is why a call is cut off whose request was aborted.
@@ -131,13 +132,6 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 		return verdict{}, err
 	}
 	defer stop()
-	_, err = e.deps.Bus.Aborted(ctx, j.log) // the watch tells of it too, but maybe later than the tool starts
-	if err == nil {
-		return verdict{status: event.ToolAborted, content: neverRan}, nil
-	}
-	if !errors.Is(err, bus.ErrNotFound) {
-		return verdict{}, fmt.Errorf("look for an abort: %w", err)
-	}
 	if j.unsafe() {
 		first, err := e.putStarted(ctx, j)
 		if err != nil {
@@ -146,6 +140,13 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 		if !first {
 			return interrupted(), e.awaitKept(ctx, j)
 		}
+	}
+	aborted, err := e.aborted(ctx, j) // the watch reports it too, but maybe later than the tool starts
+	if err != nil {
+		return verdict{}, fmt.Errorf("look for an abort: %w", err)
+	}
+	if aborted && !weaken.Without(weaken.AbortBeforeRun) {
+		return verdict{status: event.ToolAborted, content: neverRan}, nil
 	}
 	progress := output.NewStream(func(delta string) {
 		// Whoever misses a piece of output still gets the result.
@@ -157,6 +158,32 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	}, e.time(j))
 	progress.Close()
 	return e.judge(ctx, j, result, err)
+}
+
+// lookWait bounds one look for an abort, and with it how long after an abort is stored a call may still start.
+const lookWait = 2 * time.Second
+
+// aborted reports whether the request of j is aborted. It is the last thing that happens before the tool runs, and an
+// answer that takes longer than lookWait does not count.
+func (e *Executor) aborted(ctx context.Context, j job) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, writePatience)
+	defer cancel()
+	for {
+		look, done := context.WithTimeout(ctx, lookWait)
+		_, err := e.deps.Bus.Aborted(look, j.log)
+		done()
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, bus.ErrNotFound):
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(firstRetry):
+		}
+	}
 }
 
 // limit is how long a call of the tool may take.
