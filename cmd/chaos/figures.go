@@ -35,6 +35,8 @@ type figures struct {
 	reads      int
 	executions int
 	takeovers  int
+	scripted   int // requests whose words were compared with their script
+	views      int
 	lost       int
 	violations map[string]int
 	faults     map[string]int
@@ -77,6 +79,8 @@ func (f *figures) add(r *check.Run, found []check.Violation, o outcome) {
 	for _, held := range r.Resources {
 		f.growth[held.Name] = max(f.growth[held.Name], held.After-held.Before)
 	}
+	f.scripted += r.Scripted()
+	f.views += len(r.Views)
 	f.addEntries(r.Entries)
 }
 
@@ -157,7 +161,7 @@ func (f *figures) kinds() []string {
 	return slices.Compact(names)
 }
 
-// missing is I14: what never came, of the kinds of faults and the rare paths.
+// missing is what never came, of the kinds of faults and the rare paths.
 func (f *figures) missing(kinds []string) []string {
 	var missing []string
 	for _, what := range append(kinds, check.Paths()...) {
@@ -186,7 +190,9 @@ func (f *figures) markdown() string {
 	row("requests", f.requests)
 	row("of these done, error, aborted",
 		fmt.Sprintf("%d, %d, %d", f.ends[event.NameDone], f.ends[event.NameError], f.ends[event.NameAborted]))
+	row("of these compared with their scripts", f.scripted)
 	row("events", f.events)
+	row("reads by every route, before and after retention", f.views)
 	row("connections that read a stream", f.reads)
 	row("executions of tools", f.executions)
 	row("takeovers", f.takeovers)
@@ -216,7 +222,7 @@ func (f *figures) tables(row func(...any), b *strings.Builder) {
 		row(kind, f.faults[kind], quantile(f.recovery[kind], 0.5), quantile(f.recovery[kind], 1))
 	}
 	b.WriteString("\n")
-	row("rare path (I14)", "times")
+	row("rare path", "times")
 	row("---", "---:")
 	for _, path := range check.Paths() {
 		row(path, f.sometimes[path])

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/pkg/weaken"
 )
 
 // options are the flags.
@@ -127,6 +128,15 @@ func weakenings() []weakening {
 		{"discard-old", "no", nil},
 		{"no-read-back", "no", []string{"lose answers to agent-runner", "kill nats"}},
 		{lateSync, "yes", []string{"power loss"}},
+		{string(weaken.DiscardOpen), "no", []string{"kill agent-runner"}},
+		{string(weaken.RepeatBlocks), "no", []string{"kill agent-runner"}},
+		{string(weaken.Approvals), "no", []string{"slow network"}},
+		{string(weaken.OneResult), "no", []string{"slow network"}},
+		{string(weaken.Steers), "no", []string{"slow network"}},
+		{string(weaken.LastLook), "no", []string{"slow network"}},
+		{string(weaken.AbortBeforeRun), "no", []string{"kill tool-executor"}},
+		{string(weaken.WholeMessages), "no", []string{"slow network"}},
+		{string(weaken.WholeHistory), "no", []string{"slow network"}},
 	}
 }
 

@@ -23,13 +23,14 @@ const (
 	patience = 90 * time.Second
 )
 
-// limits are what a run is held to. They are wide, for the machine may be slow: a promise that is broken is broken for
-// longer.
+// limits are what a run is held to: the numbers of docs/reliability.md. Deadline and Heartbeat are wider, for the machine
+// may be slow: a promise that is broken is broken for longer.
 func limits() check.Limits {
 	return check.Limits{
 		Deadline:  3 * time.Minute,
-		Grace:     12 * time.Second, // longer than anything is frozen
-		Decision:  time.Second,
+		Grace:     2 * time.Second, // one look of an executor
+		Decision:  2 * time.Second, // one look of a runner
+		Refusal:   time.Second,
 		Heartbeat: cluster.Heartbeat() + 8*time.Second,
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -56,12 +58,18 @@ func (w weakness) fenced(subject string, sequence, epoch uint64) {
 	w.marks.add(mark{What: "fenced", Subject: subject, Sequence: sequence, Epoch: epoch})
 }
 
+// ending marks when the writer of an epoch was given the terminal event, by the clock of the machine.
+func (w weakness) ending(subject string, epoch uint64) {
+	w.marks.add(mark{What: "ending", Subject: subject, Epoch: epoch, At: weaken.MachineTime()})
+}
+
 // mark is a line of the file.
 type mark struct {
-	What     string `json:"what"`
-	Subject  string `json:"subject,omitempty"`
-	Sequence uint64 `json:"sequence,omitzero"`
-	Epoch    uint64 `json:"epoch,omitzero"`
+	What     string    `json:"what"`
+	Subject  string    `json:"subject,omitempty"`
+	Sequence uint64    `json:"sequence,omitzero"`
+	Epoch    uint64    `json:"epoch,omitzero"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // marks is the file. It is safe for concurrent use.

@@ -15,3 +15,4 @@ func (weakness) earlyAck() bool                                                 
 func (weakness) noGapFilling() bool                                                      { return false }
 func (weakness) reached(string)                                                          {}
 func (weakness) fenced(string, uint64, uint64)                                           {}
+func (weakness) ending(string, uint64)                                                   {}

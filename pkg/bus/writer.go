@@ -152,6 +152,11 @@ func (w *Writer) Emit(bodies ...event.Body) error {
 	if err := w.enqueue(bodies...); err != nil {
 		return err
 	}
+	for _, body := range bodies {
+		if body.Name().IsTerminal() {
+			w.bus.weak.ending(w.subject, w.epoch)
+		}
+	}
 	w.poke()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
+	"github.com/agentbus/agentbus/pkg/weaken"
 )
 
 const (
@@ -264,6 +265,11 @@ func (j *journal) result(callID, name, blockID string, output Output, ref *event
 	}
 	if ref != nil {
 		j.keep(callID, output.Content)
+	}
+	if weaken.Without(weaken.OneResult) {
+		if err := j.emit(body); err != nil {
+			return err
+		}
 	}
 	return j.emit(event.ToolResult{
 		Block: j.stop(blockID), ToolCallID: callID, Tool: name,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/transcript"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -115,6 +116,9 @@ const (
 
 // discardOpen ends the blocks that a dead runner left open, except the results of tools that the agent goes on with.
 func (j *journal) discardOpen() error {
+	if weaken.Without(weaken.DiscardOpen) {
+		return nil
+	}
 	running := j.state.Running()
 	for _, b := range j.state.Open() {
 		if slices.ContainsFunc(running, func(r transcript.Running) bool { return r.ID == b.ID }) {

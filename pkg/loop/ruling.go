@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -93,7 +94,7 @@ func (r *run) ruleAnswered(c transcript.Call) ruling {
 	case action.Kind != event.ContinueApproval:
 		return fixed(event.ToolSuccess, "%s", content(answer.Result))
 	}
-	if hash, err := command.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash {
+	if hash, err := command.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash || weaken.Without(weaken.Approvals) {
 		return fixed(event.ToolDenied, "the approval was for other arguments")
 	}
 	if _, ok := r.spec(c.Name); !ok {

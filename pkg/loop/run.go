@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/weaken"
 )
 
 const (
@@ -188,7 +189,7 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 		return false, nil
 	}
 	for _, s := range steers {
-		if r.State.Steered(s.ID) {
+		if r.State.Steered(s.ID) || weaken.Without(weaken.Steers) {
 			continue
 		}
 		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}

@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/transcript"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -69,8 +70,12 @@ type draft struct {
 }
 
 func newSpeech(r *run) *speech {
+	repeat := r.State.Unfinished()
+	if weaken.Without(weaken.RepeatBlocks) {
+		repeat = nil
+	}
 	s := &speech{
-		run: r, repeat: r.State.Unfinished(), customs: r.State.Emitted(), number: r.State.Turns() + 1, started: time.Now(),
+		run: r, repeat: repeat, customs: r.State.Emitted(), number: r.State.Turns() + 1, started: time.Now(),
 	}
 	s.adopt()
 	return s

@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/transcript"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/measure"
 )
 
@@ -181,7 +182,11 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	ctx, end := c.runner.meters.Invoke(ctx, measure.Request{
 		Tenant: c.log.Tenant, Agent: c.accepted.AgentID, ThreadID: c.accepted.ThreadID, RequestID: c.log.RequestID,
 	})
-	stop, err := c.runner.deps.Bus.WatchAbort(ctx, c.log, func(a command.Abort) { cancel(&loop.Abort{Reason: a.Reason}) })
+	stop, err := c.runner.deps.Bus.WatchAbort(ctx, c.log, func(a command.Abort) {
+		if !weaken.Without(weaken.LastLook) {
+			cancel(&loop.Abort{Reason: a.Reason})
+		}
+	})
 	if err != nil {
 		end("left", "", err)
 		return err
@@ -293,7 +298,7 @@ func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
 	for i, s := range c.asked.Steers {
 		steers[i] = loop.Steer{ID: s.SteerID, Messages: s.Messages}
 	}
-	if c.asked.Abort == nil {
+	if c.asked.Abort == nil || weaken.Without(weaken.LastLook) {
 		return nil, steers
 	}
 	return &loop.Abort{Reason: c.asked.Abort.Reason}, steers

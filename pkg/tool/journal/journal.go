@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -84,7 +85,7 @@ func (f *file) run(ctx context.Context, name string, in args, call tool.Call) (t
 			return tool.Result{}, fault.New(fault.ToolError, "\"delay\" is %.20q; expected a duration such as 200ms, at most 10s", in.Delay)
 		}
 	}
-	line := Line{At: time.Now(), Tool: name, Call: call.ID, Args: call.Args}
+	line := Line{At: weaken.MachineTime(), Tool: name, Call: call.ID, Args: call.Args}
 	if err := f.append(line); err != nil {
 		return tool.Result{}, err
 	}
@@ -95,7 +96,7 @@ func (f *file) run(ctx context.Context, name string, in args, call tool.Call) (t
 		return tool.Result{}, ctx.Err()
 	case <-timer.C:
 	}
-	line.At, line.Ended = time.Now(), true
+	line.At, line.Ended = weaken.MachineTime(), true
 	return tool.Result{Content: "noted " + in.Mark}, f.append(line)
 }
 

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,146 +14,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-var begin = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-
-// at is a time of the run.
-func at(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
-
-const (
-	asker    = "req_asks"     // asks for an approval
-	resolver = "req_resolves" // brings it, runs the tool, and is done
-	stopped  = "req_stopped"  // is aborted
-)
-
-func id(request string) ID { return ID{"ash", request} }
-
-// write makes a frame behind those of a log.
-func write(t *testing.T, l *Log, request string, epoch, sequence uint64, seconds float64, bodies ...event.Body) {
-	t.Helper()
-	f := event.Frame{Incarnation: "inc", Epoch: epoch, First: l.Last().Next(), Sequence: sequence, Time: at(seconds)}
-	for i, body := range bodies {
-		line, err := event.Encode(event.Event{
-			ID: event.NewCursor("inc", f.First+uint64(i)), RequestID: request, Time: at(seconds), Body: body,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Names, f.Lines = append(f.Names, body.Name()), append(append(f.Lines, line...), '\n')
-	}
-	l.Frames = append(l.Frames, f)
-}
-
-// good is a run without a violation: a thread on which an approval is asked for and given, with a takeover, and a
-// request that is aborted.
-func good(t *testing.T) *Run {
-	t.Helper()
-	args := jsontext.Value(`{"mark":"m"}`)
-	hash, err := command.HashArgs(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Run{
-		Begin: begin, Logs: map[ID]*Log{}, Threads: map[ID][]Thread{}, Rows: map[ID]Row{}, Stored: map[uint64]string{},
-		Limits: Limits{Deadline: time.Minute, Grace: 5 * time.Second, Decision: time.Second, Heartbeat: 10 * time.Second},
-	}
-	one := accepted(r, asker, "thr_a", 0, nil)
-	write(t, one, asker, 1, 3, 1, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_a"})
-	call := event.ToolCall{Block: event.Block{BlockID: "b0", Stage: event.Stop}, ToolCallID: "call_1", Tool: journal.Approved, Args: args}
-	write(t, one, asker, 1, 4, 2, call, event.Continuation{ActionID: "act_1", Kind: event.ContinueApproval,
-		Payload: event.ContinuationAction{ToolCallID: "call_1", Tool: journal.Approved, ArgsHash: hash}})
-	write(t, one, asker, 1, 5, 3, event.Done{ThreadID: "thr_a", FinishReason: event.FinishActionRequired})
-
-	two := accepted(r, resolver, "thr_a", 1, []event.ActionResult{{ActionID: "act_1", Status: event.ActionSuccess}})
-	write(t, two, resolver, 1, 8, 4, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_a"})
-	write(t, two, resolver, 1, 9, 5, event.Text{Block: event.Block{BlockID: "b0", Stage: event.Delta}, Delta: "hi"})
-	write(t, two, resolver, 2, 10, 9, event.Claim{Epoch: 2}, event.ToolOutput{ToolCallID: "call_1", Content: "noted m"})
-	write(t, two, resolver, 2, 11, 10, event.Done{ThreadID: "thr_a", FinishReason: event.FinishStop})
-	two.Results = map[string]command.ToolResult{"call_1": {ToolCallID: "call_1", Status: event.ToolSuccess}}
-	r.Executions = []journal.Line{
-		{At: at(8), Tool: journal.Approved, Call: "call_1", Args: args},
-		{At: at(8.5), Tool: journal.Approved, Call: "call_1", Args: args, Ended: true},
-	}
-
-	three := accepted(r, stopped, "thr_b", 0, nil)
-	write(t, three, stopped, 1, 14, 4, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_b"})
-	three.Abort, three.AbortSeq, three.AbortAt = &command.Abort{RequestID: stopped}, 15, at(5)
-	write(t, three, stopped, 1, 16, 5.1, event.Aborted{ThreadID: "thr_b"})
-
-	for _, request := range []string{asker, resolver, stopped} {
-		project(r, request)
-		for _, f := range r.Logs[id(request)].Frames {
-			r.Stored[f.Sequence] = "agentbus.event.ash." + request
-		}
-	}
-	clients(r)
-	return r
-}
-
-// accepted adds a request with its records.
-func accepted(r *Run, request, thread string, index int, results []event.ActionResult) *Log {
-	a := command.Accepted{Tenant: "ash", RequestID: request, ThreadID: thread, BodyHash: "hash"}
-	a.Request.Context.ActionResults = results
-	l := &Log{Accepted: &a, AcceptedAt: at(0)}
-	r.Logs[id(request)] = l
-	t := Thread{Thread: command.Thread{ThreadID: thread, RequestID: request, Index: index}}
-	for _, result := range results {
-		t.Resolves = append(t.Resolves, result.ActionID)
-	}
-	r.Threads[ID{"ash", thread}] = append(r.Threads[ID{"ash", thread}], t)
-	return l
-}
-
-// project makes the row of a request.
-func project(r *Run, request string) {
-	l := r.Logs[id(request)]
-	row := Row{Status: string(l.Terminal()), Next: l.Last().Next(), Terminals: 1}
-	for _, f := range l.Frames {
-		row.Lines = append(row.Lines, f.Lines...)
-	}
-	r.Rows[id(request)] = row
-}
-
-// The places of entries in a good run.
-const (
-	postResolver = iota // taken
-	postAgain           // the same key, after no answer
-	readFirst           // of the session that leaves and comes back
-	readRest
-	abortStopped
-	spied
-	entries
-)
-
-// clients adds what clients did and saw.
-func clients(r *Run) {
-	whole := r.shown(shownKey{id(resolver), false})
-	r.Entries = make([]record.Entry, entries)
-	base := record.Entry{Actor: "u1", Tenant: "ash", Request: resolver, Thread: "thr_a", Gateway: "http://127.0.0.1:1"}
-	set := func(i int, change func(*record.Entry)) {
-		e := base
-		change(&e)
-		r.Entries[i] = e
-	}
-	set(postResolver, func(e *record.Entry) {
-		e.Op, e.Key, e.Status, e.Actions = record.Post, "k", 200, []string{"act_1"}
-	})
-	set(postAgain, func(e *record.Entry) {
-		e.Op, e.Key, e.Status, e.Actions = record.Post, "k", 202, []string{"act_1"}
-	})
-	read := func(seen []record.Seen, end record.End) func(*record.Entry) {
-		return func(e *record.Entry) {
-			e.Op, e.Session, e.Format, e.Status, e.Seen, e.End = record.Read, "s1", "sse", 200, seen, end
-			e.At, e.Took = time.Second, 5*time.Second
-		}
-	}
-	set(readFirst, read(whole[:1], record.Left))
-	set(readRest, read(whole[1:], record.Terminal))
-	set(abortStopped, func(e *record.Entry) {
-		e.Op, e.Request, e.Thread, e.Status, e.At = record.Abort, stopped, "", 202, 4900*time.Millisecond
-	})
-	set(spied, func(e *record.Entry) { e.Op, e.Tenant, e.Status, e.Thread = record.Spy, "birch", 404, "" })
-}
 
 func TestAGoodRunHasNoViolation(t *testing.T) {
 	t.Parallel()
@@ -261,6 +122,13 @@ func TestEachViolationIsFound(t *testing.T) {
 			said := event.Input{ThreadID: "thr_b", SteerID: "steer_1"}
 			write(t, log(r, stopped), stopped, 1, 16, 5.1, said, said, event.Aborted{ThreadID: "thr_b"})
 		}},
+		{"a steer that was taken and has no record", "I6", func(_ *testing.T, r *Run) {
+			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+		}},
+		{"a steer that came in time and is never read", "I6", func(_ *testing.T, r *Run) {
+			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			log(r, resolver).Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(7.9)}}
+		}},
 		{"a request that is not found", "I6", func(_ *testing.T, r *Run) { r.Entries[readRest].Status = 404 }},
 
 		{"an unsafe call that runs twice", "I7", func(_ *testing.T, r *Run) { r.Executions = append(r.Executions, r.Executions[0]) }},
@@ -268,9 +136,35 @@ func TestEachViolationIsFound(t *testing.T) {
 		{"a call that runs before it is stored", "I7", func(_ *testing.T, r *Run) { r.Executions[0].At = at(1) }},
 		{"a success that never ran", "I7", func(_ *testing.T, r *Run) { r.Executions = nil }},
 		{"a call that runs long after an abort", "I7", func(t *testing.T, r *Run) {
-			cut(r, resolver, 3)
-			write(t, log(r, resolver), resolver, 2, 11, 10, event.Aborted{})
-			r.Executions[0].At = at(16)
+			log(r, resolver).Abort, log(r, resolver).AbortAt = &command.Abort{}, at(2.4)
+		}},
+		{"a call without a result", "I7", func(t *testing.T, r *Run) {
+			cut(r, resolver, 0)
+			write(t, log(r, resolver), resolver, 1, 8, 4, event.Claim{Epoch: 1}, script("/say hi there"), event.Done{FinishReason: event.FinishStop})
+			log(r, resolver).Accepted.Request.Messages = []event.InputMessage{event.UserText("/say hi there")}
+		}},
+		{"a call with two outputs", "I7", func(t *testing.T, r *Run) {
+			cut(r, resolver, 2)
+			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted m"})
+		}},
+		{"a call with two results", "I7", func(t *testing.T, r *Run) {
+			cut(r, resolver, 2)
+			result := func(b event.Block) event.ToolResult {
+				return event.ToolResult{Block: b, ToolCallID: "call_1", Tool: journal.Approved}
+			}
+			write(t, log(r, resolver), resolver, 1, 10, 9, result(opened("b2", 2)), result(closed("b2")))
+		}},
+		{"a call whose output no client sees", "I7", func(t *testing.T, r *Run) {
+			cut(r, resolver, 1)
+			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted m"},
+				event.ToolResult{Block: given("b0")}, event.Done{FinishReason: event.FinishStop})
+		}},
+		{"an output of a call that nobody made", "I7", func(t *testing.T, r *Run) {
+			cut(r, resolver, 2)
+			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_x"})
+		}},
+		{"an output that is not the stored result", "I7", func(_ *testing.T, r *Run) {
+			log(r, resolver).Results["call_1"] = command.ToolResult{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted x"}
 		}},
 
 		{"an action that two requests resolve", "I8", func(_ *testing.T, r *Run) { r.Threads[ID{"ash", "thr_b"}][0].Resolves = []string{"act_1"} }},
@@ -282,12 +176,28 @@ func TestEachViolationIsFound(t *testing.T) {
 			log(r, resolver).Accepted.Request.Context.ActionResults[0].Status = event.ActionDenied
 		}},
 
+		{"an approved call that never runs", "I8", func(_ *testing.T, r *Run) { r.Executions = nil }},
+		{"an approved call that is denied", "I8", func(t *testing.T, r *Run) {
+			cut(r, resolver, 1)
+			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_1", Status: event.ToolDenied},
+				event.ToolResult{Block: closed("b0"), Status: event.ToolDenied, ToolCallID: "call_1"}, event.Done{FinishReason: event.FinishStop})
+		}},
+		{"a denied call with a success", "I8", func(_ *testing.T, r *Run) {
+			log(r, resolver).Accepted.Request.Context.ActionResults[0].Status = event.ActionDenied
+			r.Executions = nil
+		}},
+
 		{"requests of a thread at the same time", "I9", func(_ *testing.T, r *Run) { log(r, resolver).Frames[0].Sequence = 4 }},
 		{"two requests with one place on a thread", "I9", func(_ *testing.T, r *Run) { r.Threads[ID{"ash", "thr_a"}][1].Index = 0 }},
 
 		{"a request that ends well long after its abort", "I10", func(t *testing.T, r *Run) {
 			cut(r, stopped, 1)
-			write(t, log(r, stopped), stopped, 1, 16, 7, event.Done{ThreadID: "thr_b"})
+			write(t, log(r, stopped), stopped, 1, 16, 7.1, event.Done{ThreadID: "thr_b"})
+		}},
+		{"an end that is written long after the abort, by a clock that is wrong", "I10", func(t *testing.T, r *Run) {
+			cut(r, stopped, 1)
+			write(t, log(r, stopped), stopped, 1, 16, 5.1, event.Done{ThreadID: "thr_b"})
+			r.Marks = append(r.Marks, Mark{What: MarkEnding, Subject: "agentbus.event.ash." + stopped, Epoch: 1, At: at(7.1)})
 		}},
 		{"an abort that is taken after the end", "I10", func(_ *testing.T, r *Run) { r.Entries[abortStopped].At = 8 * time.Second }},
 
@@ -305,6 +215,74 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.Entries[readFirst].Partial, r.Entries[readFirst].End = 7, record.Cut
 			r.Entries = append(r.Entries, fault("stop gateway"))
 		}},
+
+		{"a block that is open at the end", "I14", func(t *testing.T, r *Run) {
+			cut(r, stopped, 1)
+			write(t, log(r, stopped), stopped, 1, 16, 5.1, event.Text{Block: opened("b0", 0)}, event.Aborted{})
+		}},
+		{"a takeover that leaves a block open", "I14", func(t *testing.T, r *Run) {
+			cut(r, resolver, 2)
+			write(t, log(r, resolver), resolver, 2, 10, 9, event.Claim{Epoch: 2}, event.Text{Block: opened("e2b2", 2)},
+				event.Text{Block: closed("e2b2")}, event.Text{Block: given("b1")}, event.Done{FinishReason: event.FinishStop})
+		}},
+		{"a block that starts twice", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 0)}, event.Text{Block: opened("b0", 0)})
+		}},
+		{"a block that stops twice", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 0)}, event.Text{Block: closed("b0")},
+				event.Text{Block: closed("b0")})
+		}},
+		{"a block that stops and has not started", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: closed("b0")})
+		}},
+		{"a block in another place than it says", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 1)})
+		}},
+		{"a block that misses a delta", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 0)}, event.Text{Block: added("b0", 1), Delta: "x"})
+		}},
+		{"a delta behind the stop of its block", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 0)}, event.Text{Block: closed("b0")},
+				event.Text{Block: added("b0", 0)})
+		}},
+		{"a stop that says other things than its deltas", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 0)}, event.Text{Block: added("b0", 0), Delta: "x"},
+				event.Text{Block: closed("b0"), Text: "y"})
+		}},
+		{"a call whose deltas are other arguments", "I14", func(t *testing.T, r *Run) {
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.ToolCall{Block: opened("b0", 0)}, event.ToolCall{Block: added("b0", 0), Delta: "{}"},
+				event.ToolCall{Block: closed("b0"), Args: jsontext.Value(`{"a":1}`)})
+		}},
+		{"a done request with a block that was cut", "I14", func(t *testing.T, r *Run) {
+			cut(r, stopped, 1)
+			partly := closed("b0")
+			partly.Reason = "error"
+			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.Text{Block: opened("b0", 0)}, event.Text{Block: added("b0", 0), Delta: "x"},
+				event.Text{Block: partly, Text: "x"}, event.Done{FinishReason: event.FinishStop})
+		}},
+
+		{"a step that is said twice", "I15", speaks("/say one\n/tool echo {}\n/say over", "one", "one")},
+		{"a step that is left out", "I15", speaks("/think hm\n/say one", "one")},
+		{"another text than the script's", "I15", speaks("/say one", "two")},
+		{"a text that is cut short", "I15", speaks("/stream 3 10", "0 the quick brown f 1 the quick brown f ")},
+		{"a script that is not run to its end", "I15", speaks("/say one\n/tool echo {}\n/say over", "one")},
+		{"an end that says other things than the blocks", "I15", func(t *testing.T, r *Run) {
+			cut(r, resolver, 4)
+			write(t, log(r, resolver), resolver, 2, 12, 10, event.Done{FinishReason: event.FinishStop})
+		}},
+
+		{"a message that is missing", "I16", func(_ *testing.T, r *Run) { r.Views[viewMessages].Document = "[]" }},
+		{"a message that says something else", "I16", func(_ *testing.T, r *Run) {
+			v := &r.Views[viewMessagesLater]
+			v.Document = strings.Replace(v.Document, "hi there", "hi", 1)
+		}},
+		{"messages that cannot be read", "I16", func(_ *testing.T, r *Run) { r.Views[viewMessages].Document = "{" }},
+
+		{"a route that cannot be read", "I17", func(_ *testing.T, r *Run) { r.Views[viewLater].Status = 404 }},
+		{"a route that shows less after retention", "I17", func(_ *testing.T, r *Run) { r.Views[viewLater].Seen = r.Views[viewLater].Seen[1:] }},
+		{"a thread's stream with another event", "I17", func(_ *testing.T, r *Run) { r.Views[viewThread].Seen[2].Sum++ }},
+		{"a resumed stream that begins too late", "I17", func(_ *testing.T, r *Run) { r.Views[viewResumed].After-- }},
+		{"session events that change after retention", "I17", func(_ *testing.T, r *Run) { r.Views[viewSessionLater].Document = "{}" }},
 	}
 	for _, test := range tests {
 		t.Run(test.invariant+" "+test.what, func(t *testing.T) {
@@ -316,6 +294,23 @@ func TestEachViolationIsFound(t *testing.T) {
 				t.Errorf("got %v, want a violation of %s", found, test.invariant)
 			}
 		})
+	}
+}
+
+// speaks lets the request that is aborted follow a script, and be done when it has said some texts, a block of each.
+func speaks(text string, blocks ...string) func(*testing.T, *Run) {
+	return func(t *testing.T, r *Run) {
+		l := r.Logs[id(stopped)]
+		l.Frames, l.AbortSeq = nil, 99
+		write(t, l, stopped, 1, 14, 4, event.Claim{Epoch: 1}, script(text), event.Metadata{Provider: providerScripted})
+		for i, block := range blocks {
+			name := "b" + strconv.Itoa(i)
+			write(t, l, stopped, 1, 15, 4, event.Text{Block: opened(name, i)}, event.Text{Block: added(name, 0), Delta: block},
+				event.Text{Block: closed(name), Text: block})
+		}
+		write(t, l, stopped, 1, 16, 5, event.UsageSoFar{Turns: 1})
+		write(t, l, stopped, 1, 17, 5, event.Done{FinishReason: event.FinishStop, Content: said(l, stopped)})
+		project(r, stopped)
 	}
 }
 
@@ -346,6 +341,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 		{"a waiting request that is aborted while another runs", func(t *testing.T, r *Run) {
 			waiting := accepted(r, "req_waits", "thr_a", 2, nil)
 			write(t, waiting, "req_waits", 1, 6, 3, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_a"}, event.Aborted{})
+			r.Views = nil
 			project(r, "req_waits")
 		}},
 		{"a log that is given out of hand", func(t *testing.T, r *Run) {
@@ -355,6 +351,26 @@ func TestWhatIsNoViolation(t *testing.T) {
 			write(t, l, stopped, 2, 17, 5.2, event.Claim{Epoch: 2})
 			write(t, l, stopped, 2, 18, 5.3, event.Aborted{ThreadID: "thr_b"})
 			project(r, stopped)
+		}},
+		{"what a script prescribes", speaks("/say one\n/say two\n/stream 2 10 5", "one\ntwo\n0 th 1 th ")},
+		{"a prompt that is no script", speaks("hello", "anything")},
+		{"an abort that comes while its runner is frozen", func(t *testing.T, r *Run) {
+			l := r.Logs[id(stopped)]
+			l.Frames = l.Frames[:1]
+			write(t, l, stopped, 1, 16, 8.5, event.Done{ThreadID: "thr_b", FinishReason: event.FinishActionRequired})
+			r.Logs[id(stopped)].Accepted.Request.Messages = nil
+			project(r, stopped)
+			r.Entries = append(r.Entries, record.Entry{
+				Op: record.Fault, Fault: "freeze agent-runner", Target: "agent-runner-0", At: 4 * time.Second, Took: 4 * time.Second,
+			})
+		}},
+		{"a steer that comes while the end is written", func(_ *testing.T, r *Run) {
+			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			r.Logs[id(resolver)].Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(9.9)}}
+		}},
+		{"a steer of a request that waits for its client", func(_ *testing.T, r *Run) {
+			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: asker, Status: 202, Steer: "steer_1"})
+			r.Logs[id(asker)].Steers = map[string]Steer{"steer_1": {Sequence: 3, At: at(0.5)}}
 		}},
 		{"a message of another epoch fences", func(_ *testing.T, r *Run) {
 			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 10, Epoch: 1})
@@ -387,7 +403,7 @@ func TestTheHistoryOfARequestTellsAllOfIt(t *testing.T) {
 	}
 	b.Reset()
 	r.History(&b, id(asker))
-	if !strings.Contains(b.String(), "executed at 8s: call_1") {
+	if !strings.Contains(b.String(), "executed at 4.5s: call_1") {
 		t.Errorf("the execution is missing in\n%s", b.String())
 	}
 }

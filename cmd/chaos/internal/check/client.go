@@ -77,10 +77,15 @@ func (r *Run) shown(key shownKey) []record.Seen {
 	if l == nil {
 		return nil
 	}
+	return seenOf(l, func(name event.Name) bool { return name.IsNative() || key.extended && !name.IsInternal() })
+}
+
+// seenOf is a log's events whose names are wanted, as a client sees them.
+func seenOf(l *Log, wanted func(event.Name) bool) []record.Seen {
 	var all []record.Seen
 	for _, f := range l.Frames {
 		for line := range f.Each() {
-			if line.Name.IsNative() || key.extended && !line.Name.IsInternal() {
+			if wanted(line.Name) {
 				all = append(all, record.Seen{N: line.N, Name: string(line.Name), Sum: record.SumOf(line.JSON)})
 			}
 		}
@@ -121,31 +126,6 @@ func (r *Run) posts() []Violation {
 		}
 	}
 	return found
-}
-
-// steers finds what the model has read twice.
-func (r *Run) steers() []Violation {
-	return r.each(func(id ID, l *Log) []Violation {
-		var found []Violation
-		read := map[string]bool{}
-		for _, f := range l.Frames {
-			for line := range f.Each() {
-				if line.Name != event.NameInput {
-					continue
-				}
-				e, err := event.Decode(line.JSON)
-				input, ok := e.Body.(event.Input)
-				if err != nil || !ok || input.SteerID == "" {
-					continue
-				}
-				if read[input.SteerID] {
-					found = append(found, violation(id, "event %d takes up steer %s for the second time", line.N, input.SteerID))
-				}
-				read[input.SteerID] = true
-			}
-		}
-		return found
-	})
 }
 
 func (r *Run) onThread(id ID, thread string) bool {

@@ -226,20 +226,18 @@ func neverRan(l *Log) bool {
 	return true
 }
 
-// aborts is I10. A runner looks for an abort just before it writes the end: one that comes while the end is on its way,
-// for as long as that takes, is too late. So the end counts from when it was written, not from when it was stored.
+// aborts is I10. A runner looks for an abort just before it writes the end. One that is stored while that look is on its
+// way is too late, and a look may take as long as Limits.Decision: so the end counts from when it was written, not from
+// when it was stored.
 func (r *Run) aborts() []Violation {
 	found := r.each(func(id ID, l *Log) []Violation {
 		terminal := l.Terminal()
 		if l.Abort == nil || terminal == event.NameAborted || terminal == "" || l.Last().Sequence < l.AbortSeq {
 			return nil
 		}
-		events, err := l.Last().Events()
-		if err != nil || len(events) == 0 {
-			return nil // I2 tells of it
-		}
-		if late := steady(events[len(events)-1].Time, l.Last().Time).Sub(l.AbortAt); late > r.Limits.Decision {
-			return []Violation{violation(id, "it ended with %s, %v after the record of its abort", terminal, late.Round(time.Millisecond))}
+		if late := r.overdue(id, l, l.AbortAt); late > 0 {
+			return []Violation{violation(id, "it ended with %s, written %v after the record of its abort was stored, %v too late",
+				terminal, r.ending(id, l).Sub(l.AbortAt).Round(time.Millisecond), late.Round(time.Millisecond))}
 		}
 		return nil
 	})
@@ -249,9 +247,51 @@ func (r *Run) aborts() []Violation {
 		if e.Status != 202 || l.Terminal() == "" {
 			continue
 		}
-		if asked := r.Begin.Add(e.At); l.Last().Time.Before(asked.Add(-time.Second)) {
+		if asked := r.Begin.Add(e.At); l.Last().Time.Before(asked.Add(-r.Limits.Refusal)) {
 			found = append(found, violation(id, "its abort was taken %v after it had ended", asked.Sub(l.Last().Time).Round(time.Millisecond)))
 		}
 	}
 	return found
+}
+
+// overdue is by how much the end of a request was written later than it may be without having seen a command that was stored
+// at a time; 0 or less = not at all. A runner that is frozen between its look and the end does not see what comes meanwhile.
+func (r *Run) overdue(id ID, l *Log, stored time.Time) time.Duration {
+	ending := r.ending(id, l)
+	return ending.Sub(stored) - r.Limits.Decision - r.frozen("agent-runner", stored, ending)
+}
+
+// ending is when a log's terminal event was written: as the runner marked it, by the clock of the machine, or else as
+// the event says, which may be by a clock that is wrong.
+func (r *Run) ending(id ID, l *Log) time.Time {
+	last := l.Last()
+	for _, m := range r.Marks {
+		if marked, ok := logOf(m.Subject); m.What == MarkEnding && ok && marked == id && m.Epoch == last.Epoch {
+			return m.At
+		}
+	}
+	events, err := last.Events()
+	if err != nil || len(events) == 0 {
+		return last.Time // I2 reports it
+	}
+	return events[len(events)-1].Time
+}
+
+// frozen is how long processes of a kind did not run between two times, because the nemesis had stopped them.
+func (r *Run) frozen(kind string, from, to time.Time) time.Duration {
+	total := time.Duration(0)
+	for _, f := range r.of(record.Fault) {
+		if !strings.HasPrefix(f.Fault, "freeze") || !strings.Contains(f.Target, kind) {
+			continue
+		}
+		begin, end := r.Begin.Add(f.At), r.Begin.Add(f.At+f.Took)
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		total += max(0, end.Sub(begin))
+	}
+	return total
 }

@@ -15,6 +15,7 @@ import (
 const (
 	MarkAcknowledged = "acknowledged" // an append was, at this sequence of this subject
 	MarkFenced       = "fenced"       // a writer of this epoch, by the subject's message at this sequence
+	MarkEnding       = "ending"       // a writer of this epoch was given the terminal event at this time
 )
 
 // The rare paths: see [Run.Sometimes].
@@ -40,11 +41,11 @@ func Paths() []string {
 	}
 }
 
-// Sometimes is I14: how often each rare path was taken.
+// Sometimes is how often each rare path was taken.
 func (r *Run) Sometimes() map[string]int {
 	taken := map[string]int{}
 	for _, m := range r.Marks {
-		if m.What != MarkAcknowledged {
+		if m.What != MarkAcknowledged && m.What != MarkEnding {
 			taken[m.What]++
 		}
 	}

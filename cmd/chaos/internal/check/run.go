@@ -28,14 +28,16 @@ type Run struct {
 	Panics     []string // what processes said before they broke down
 	Told       []string // where a secret stands in a log
 	Later      *Run     // the streams and executions after late posts, when the streams had forgotten this run; nil = none
+	Views      []View   // what each route showed when everything had come to rest, and again later
 	Limits     Limits
 }
 
 // Limits say how long things may take.
 type Limits struct {
 	Deadline  time.Duration // from the acceptance of a request to its terminal event
-	Grace     time.Duration // after the end of an aborted request until no tool of it starts
-	Decision  time.Duration // from an abort's record to a terminal event that did not see it
+	Grace     time.Duration // after the record of an abort until no call of its request starts
+	Decision  time.Duration // from the record of an abort, or steer, to a terminal event whose runner did not see it
+	Refusal   time.Duration // after the end of a request until an abort of it is refused
 	Heartbeat time.Duration // between two signs of life on an open stream, slack included
 }
 
@@ -52,6 +54,13 @@ type Log struct {
 	AbortAt    time.Time                      // when its record was stored
 	Started    map[string]command.ToolStarted // by call
 	Results    map[string]command.ToolResult  // by call
+	Steers     map[string]Steer               // by id
+}
+
+// Steer is the stored record of what a user said to a request that ran.
+type Steer struct {
+	Sequence uint64
+	At       time.Time // when it was stored
 }
 
 // Last is the newest frame; a zero one when there is none.
@@ -88,10 +97,11 @@ type Row struct {
 
 // Mark is a line that a service left where something rare or important happened in it.
 type Mark struct {
-	What     string `json:"what"`
-	Subject  string `json:"subject,omitempty"`
-	Sequence uint64 `json:"sequence,omitzero"`
-	Epoch    uint64 `json:"epoch,omitzero"`
+	What     string    `json:"what"`
+	Subject  string    `json:"subject,omitempty"`
+	Sequence uint64    `json:"sequence,omitzero"`
+	Epoch    uint64    `json:"epoch,omitzero"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // Resource is something that a run must give back.
@@ -104,7 +114,7 @@ type Resource struct {
 
 // Violation is an invariant that does not hold.
 type Violation struct {
-	Invariant string // I1 to I14
+	Invariant string // I1 to I21
 	ID        ID     // the request, or thread; zero = the whole run
 	Text      string
 }
@@ -124,22 +134,26 @@ func Invariants() []Invariant {
 		{"I3", "what a client sees over all its connections is the log, or the start of it", (*Run).sessions},
 		{"I4", "what was acknowledged is stored", (*Run).acknowledged},
 		{"I5", "SQL holds what the log holds", (*Run).tables},
-		{"I6", "a request that was taken is never lost; one key makes one request", (*Run).posts},
-		{"I7", "an unsafe call runs at most once, others at least once, and none after an abort", (*Run).executions},
-		{"I8", "an action is resolved once, and what runs is what was allowed", (*Run).actions},
+		{"I6", "a request that was taken is never lost; one key makes one request; a steer is read once", (*Run).posts},
+		{"I7", "an unsafe call runs at most once, others at least once, none after an abort; each has one result", (*Run).executions},
+		{"I8", "an action is resolved once; what was allowed runs, and nothing else", (*Run).actions},
 		{"I9", "requests on one thread do not overlap", (*Run).threads},
 		{"I10", "an abort that was taken ends the request, unless it had ended", (*Run).aborts},
 		{"I11", "no tenant sees anything of another, and no log a secret", (*Run).borders},
 		{"I12", "everything is given back, and no process breaks down", (*Run).resources},
+		{"I13", "open streams show life, and none is cut within an event by an orderly stop", (*Run).life},
+		{"I14", "every block starts once, goes on in order, and is stopped before its request ends", (*Run).stages},
+		{"I15", "a request says what its script prescribes, each step once, and its end repeats that", (*Run).contents},
+		{"I16", "the messages of a thread are what its events say", (*Run).messages},
+		{"I17", "every route shows the same, through every gateway, and after the stream has forgotten it", (*Run).views},
 		{"I18", "what an agent does that was called shows once where it was called, and it ends with its caller", (*Run).trees},
 		{"I19", "whoever watches a thread or session, by whatever route, sees the same events in the same order", (*Run).watches},
 		{"I20", "what a remote agent does shows once in its request; a task of the hub is given once, and ends", (*Run).remotes},
 		{"I21", "what the streams have forgotten stays known: no key makes it run again, and its thread goes on", (*Run).late},
-		{"I13", "open streams show life, and none is cut within an event by an orderly stop", (*Run).life},
 	}
 }
 
-// Invariant is one of them. I14, that rare paths were taken at all, is a matter of many runs: see [Run.Sometimes].
+// Invariant is one of them. That rare paths were taken at all is a matter of many runs: see [Run.Sometimes].
 type Invariant struct {
 	Name  string
 	Says  string

@@ -69,13 +69,18 @@ func (r *Run) executions() []Violation {
 		if x.At.Before(c.at.Add(-skew)) {
 			found = append(found, violation(c.id, "call %s ran %v before it was stored", x.Call, c.at.Sub(x.At)))
 		}
-		if late := x.At.Sub(l.Last().Time); l.Terminal() == event.NameAborted && late > r.Limits.Grace {
-			found = append(found, violation(c.id, "call %s ran %v after the request was aborted", x.Call, late.Round(time.Millisecond)))
+		if l.Abort != nil {
+			late := x.At.Sub(l.AbortAt)
+			if late > r.Limits.Grace+r.frozen("tool-executor", l.AbortAt, x.At) {
+				found = append(found, violation(c.id, "call %s ran %v after the abort of its request was stored",
+					x.Call, late.Round(time.Millisecond)))
+			}
 		}
 		if unsafe := x.Tool == journal.Unsafe || x.Tool == journal.Approved; unsafe && runs[x.Call] > 1 {
 			found = append(found, violation(c.id, "call %s of %s ran %d times", x.Call, x.Tool, runs[x.Call]))
 		}
 	}
+	found = append(found, r.results()...)
 	return append(found, r.each(func(id ID, l *Log) []Violation {
 		var found []Violation
 		for callID, result := range l.Results {
@@ -112,7 +117,11 @@ func isJournal(tool string) bool {
 // action is what a continuation asks for.
 type action struct {
 	id       ID
+	actionID string
+	kind     event.ContinuationKind
 	callID   string
+	tool     string
+	indirect bool // it asks for a call that has run, or for one of another agent
 	hash     string
 	resolved map[string]event.ActionStatus // by the request that brought the result and stands on the thread
 }
@@ -153,7 +162,7 @@ func (r *Run) actions() []Violation {
 			}
 		}
 	}
-	return append(found, r.unallowed(allowed)...)
+	return append(append(found, r.unallowed(allowed)...), r.obeyed(all)...)
 }
 
 // announced returns all actions by their ids.
@@ -167,7 +176,11 @@ func (r *Run) announced() map[string]action {
 				}
 				if e, err := event.Decode(line.JSON); err == nil {
 					if c, ok := e.Body.(event.Continuation); ok {
-						all[c.ActionID] = action{id, c.Payload.ToolCallID, c.Payload.ArgsHash, map[string]event.ActionStatus{}}
+						all[c.ActionID] = action{
+							id: id, actionID: c.ActionID, kind: c.Kind, callID: c.Payload.ToolCallID, tool: c.Payload.Tool,
+							indirect: c.Payload.Again || c.Payload.Agent != nil, hash: c.Payload.ArgsHash,
+							resolved: map[string]event.ActionStatus{},
+						}
 					}
 				}
 			}

@@ -53,6 +53,9 @@ type Entry struct {
 	Actions []string `json:"actions,omitempty"` // that it brings results for
 	Allow   bool     `json:"allow,omitzero"`    // whether these results say yes
 
+	// Of a steer.
+	Steer string `json:"steer,omitempty"` // the id that the answer gave it
+
 	// Of a read.
 	Session  string        `json:"session,omitempty"` // connections of one session are one after the other
 	Format   string        `json:"format,omitempty"`  // sse or ndjson

@@ -110,10 +110,11 @@ func take(stream string, msg jetstream.Msg, meta *jetstream.MsgMetadata, run *ch
 		run.Threads[id] = append(run.Threads[id], t)
 		return err
 	case "command":
-		if tokens[len(tokens)-1] != "abort" {
+		l, name := logOf(run, id), tokens[len(tokens)-1]
+		if name != "abort" {
+			l.Steers[name] = check.Steer{Sequence: meta.Sequence.Stream, At: meta.Timestamp}
 			return nil
 		}
-		l := logOf(run, id)
 		l.Abort, l.AbortSeq, l.AbortAt = new(command.Abort), meta.Sequence.Stream, meta.Timestamp
 		return json.Unmarshal(msg.Data(), l.Abort)
 	case "started":
@@ -132,7 +133,9 @@ func take(stream string, msg jetstream.Msg, meta *jetstream.MsgMetadata, run *ch
 
 func logOf(run *check.Run, id check.ID) *check.Log {
 	if run.Logs[id] == nil {
-		run.Logs[id] = &check.Log{Started: map[string]command.ToolStarted{}, Results: map[string]command.ToolResult{}}
+		run.Logs[id] = &check.Log{
+			Started: map[string]command.ToolStarted{}, Results: map[string]command.ToolResult{}, Steers: map[string]check.Steer{},
+		}
 	}
 	return run.Logs[id]
 }

@@ -79,8 +79,10 @@ func (w *Witness) finish(ctx context.Context, run *check.Run) error {
 		return err
 	}
 	var err error
-	run.Resources, err = w.compare(ctx)
-	return err
+	if run.Resources, err = w.compare(ctx); err != nil {
+		return err
+	}
+	return w.view(ctx, run)
 }
 
 // readLines reads files of JSON lines. The last line of a process that was killed may be cut.

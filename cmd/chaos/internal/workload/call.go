@@ -175,7 +175,19 @@ func (u *user) ask(ctx context.Context, q question) int {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // as above
 	entry.Status, entry.Code = response.StatusCode, codeOf(response.StatusCode, text)
 	entry.Foreign = foreignIn(text, u.crew.Tenants, u.tenant)
+	entry.Steer = steerIn(text)
 	return response.StatusCode
+}
+
+// steerIn is the id of a steer in an answer, or "".
+func steerIn(body []byte) string {
+	var answer struct {
+		SteerID string `json:"steerId"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	return answer.SteerID
 }
 
 // insist asks until there is an answer.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -108,6 +109,9 @@ func messagesOf(r store.Request, events []store.Event) ([]query.Message, error) 
 	}
 	if !slices.ContainsFunc(events, func(e store.Event) bool { return e.Name == event.NameInput }) {
 		messages = append(said(r, r.Input, r.CreatedAt), messages...)
+	}
+	if weaken.Without(weaken.WholeMessages) {
+		answer.Content = slices.DeleteFunc(answer.Content, func(c event.Content) bool { return c.Type == event.ContentToolUse })
 	}
 	if len(answer.Content) > 0 || answer.FinishReason != "" {
 		messages = append(messages, answer)

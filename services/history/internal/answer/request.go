@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json"
 )
@@ -92,6 +93,9 @@ func (a *Answerer) Frames(ctx context.Context, q query.FramesQuery) (query.Frame
 	})
 	if err != nil {
 		return page, err
+	}
+	if weaken.Without(weaken.WholeHistory) && len(stored) > 3 {
+		stored = slices.Delete(stored, 2, 3)
 	}
 	for len(stored) > 0 {
 		run := 1
