@@ -23,7 +23,13 @@ type Group struct {
 }
 
 // New starts a group. The caller calls Kill when the program has ended, and hands over the lock with the call: nil = none.
+//
+// No program that this process starts from then on has a descriptor that this process inherited.
 func New(lock *Lock) (*Group, error) {
+	if err := closeOnExec(); err != nil {
+		lock.Release()
+		return nil, err
+	}
 	in, hold, err := os.Pipe() // no other child inherits either end
 	if err != nil {
 		lock.Release()

@@ -129,3 +129,23 @@ func TestKillEndsWhatIsLeftAndReleasesTheLock(t *testing.T) {
 		}
 	}
 }
+
+func TestAProgramOfAGroupInheritsNoDescriptors(t *testing.T) {
+	t.Parallel()
+	fd, err := syscall.Open("/", syscall.O_RDONLY, 0) // without O_CLOEXEC, as a parent leaves it to this process
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) }) // nothing was written
+	group, err := procgroup.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Kill()
+	cmd := exec.Command("sh", "-c", "ls /dev/fd/"+strconv.Itoa(fd)+"/ && echo seen")
+	group.Join(cmd)
+	out, err := cmd.CombinedOutput()
+	if _, ended := errors.AsType[*exec.ExitError](err); !ended || strings.Contains(string(out), "seen") {
+		t.Errorf("got %q, %v; want a program without descriptor %d", out, err, fd)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +58,9 @@ func become(o order) error {
 		return fmt.Errorf("answer: %w", err)
 	}
 	if err := limit(o); err != nil {
+		return err
+	}
+	if err := closeOnExec(); err != nil {
 		return err
 	}
 	return fmt.Errorf("start %s: %w", program, unix.Exec(program, os.Args, environ))
@@ -193,6 +197,17 @@ func disarm() error {
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	return nil
+}
+
+// closeOnExec keeps every descriptor but the standard ones from the program: those of the process that started this service
+// too, which may lead to files that the sandbox does not show.
+func closeOnExec() error {
+	const first = 3 // after the standard ones
+	err := unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("keep the descriptors of the service from the program (Linux 5.11 can): %w", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,6 +75,32 @@ func TestWhatAProgramSees(t *testing.T) {
 			got, _ := run(t, sandbox.Policy{Dir: dir}, test.script) // some of the scripts end with a failure, as they should
 			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// inherited is a descriptor of the host's root that programs inherit, as a shell or a supervisor leaves one to the service.
+func inherited(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Open("/", syscall.O_RDONLY|syscall.O_DIRECTORY, 0) // without O_CLOEXEC
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) }) // nothing was written
+	return fd
+}
+
+func TestAProgramInheritsNoDescriptors(t *testing.T) {
+	t.Parallel()
+	fd := strconv.Itoa(inherited(t))
+	for name, p := range map[string]sandbox.Policy{"with namespaces": {}, "with limits alone": {Bare: true, Dir: "/"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The shell opens none of its own here; ls opens the folder that it lists.
+			got, err := run(t, p, "ls /proc/self/fd; ls /proc/self/fd/"+fd+"/ 2>/dev/null && echo seen; true")
+			if err != nil || got != "0\n1\n2\n3" {
+				t.Errorf("got %q, %v; want the standard descriptors and that of ls", got, err)
 			}
 		})
 	}
