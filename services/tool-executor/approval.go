@@ -69,9 +69,6 @@ func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
 	if allowed == "" {
 		return "nobody has acted on it", nil
 	}
-	if asked == "" {
-		return gone, nil
-	}
 	a, err := e.deps.Bus.Accepted(ctx, bus.LogID{Tenant: j.Tenant, RequestID: allowed})
 	if errors.Is(err, bus.ErrNotFound) {
 		return gone, nil
@@ -82,7 +79,14 @@ func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
 	if !allows(a, j.Approved) {
 		return "it was not given", nil
 	}
-	return e.announced(ctx, j, asked)
+	if asked == "" {
+		return e.archived(ctx, j, allowed)
+	}
+	why, err = e.announced(ctx, j, asked)
+	if why == gone {
+		return e.archived(ctx, j, allowed)
+	}
+	return why, err
 }
 
 // resolution finds the request that brought a result for the action, and the one before it on the thread.

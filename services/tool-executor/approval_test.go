@@ -1,6 +1,8 @@
 package toolexecutor_test
 
 import (
+	"context"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +12,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
@@ -177,6 +181,119 @@ func TestAnApprovalWithoutItsThread(t *testing.T) {
 	send(t, b, c)
 	if result := await(t, b, c); result.Status != event.ToolDenied || !strings.Contains(result.Content, "no longer kept") || p.runs.Load() != 0 {
 		t.Errorf("got %s %q", result.Status, result.Content)
+	}
+}
+
+// past is what history has of a thread; nil = history does not know the thread.
+type past []query.RequestFrames
+
+func (p past) AllThreadFrames(context.Context, query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error] {
+	return func(yield func(query.RequestFrames, error) bool) {
+		if p == nil {
+			yield(query.RequestFrames{}, fault.New(fault.ThreadNotFound, "no such thread"))
+		}
+		for _, r := range p {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// announcing returns what history has of a request that announces c.
+func announcing(t *testing.T, b *bus.Bus, requestID string, c event.Continuation) query.RequestFrames {
+	t.Helper()
+	log := bus.LogID{Tenant: "elsewhere", RequestID: id.New(id.Request)}
+	announce(t, b, log, c)
+	r := query.RequestFrames{RequestID: requestID}
+	for f, err := range b.Read(t.Context(), log, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Frames = append(r.Frames, query.Frame{Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: string(f.Lines)})
+		if f.Terminal() {
+			break
+		}
+	}
+	return r
+}
+
+// TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory keeps of a thread only the request that allowed the action.
+func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	for name, test := range map[string]struct {
+		change  func(*event.Continuation)
+		history func(asked, other, allowed query.RequestFrames) past
+		status  event.ToolStatus
+		content string
+	}{
+		"announced before": {
+			history: func(asked, other, allowed query.RequestFrames) past { return past{other, asked, allowed} },
+			status:  event.ToolSuccess, content: "ran",
+		},
+		"announced before, and the approval is not in history yet": {
+			history: func(asked, other, _ query.RequestFrames) past { return past{other, asked} },
+			status:  event.ToolSuccess, content: "ran",
+		},
+		"announced for other arguments": {
+			change:  func(c *event.Continuation) { c.Payload.ArgsHash = "other" },
+			history: func(asked, other, allowed query.RequestFrames) past { return past{other, asked, allowed} },
+			status:  event.ToolDenied, content: "another call",
+		},
+		"announced by an earlier request": {
+			history: func(asked, other, allowed query.RequestFrames) past { return past{asked, other, allowed} },
+			status:  event.ToolDenied, content: "nobody was asked",
+		},
+		"announced by the request that allows": {
+			history: func(asked, other, allowed query.RequestFrames) past {
+				allowed.Frames = asked.Frames
+				return past{other, allowed}
+			},
+			status: event.ToolDenied, content: "nobody was asked",
+		},
+		"a thread that history does not know": {
+			history: func(_, _, _ query.RequestFrames) past { return nil },
+			status:  event.ToolDenied, content: "no longer kept",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCall(t, "probe", `{"to":"eve"}`)
+			s := storyOf(&c)
+			if test.change != nil {
+				test.change(&s.announced)
+			}
+			asked := announcing(t, b, s.asked, s.announced)
+			other := announcing(t, b, id.New(id.Request), event.Continuation{ActionID: id.New(id.Action), Kind: event.ContinueInput})
+			allowed := query.RequestFrames{RequestID: s.allowed}
+			p := newProbe(tool.EffectUnsafe, says("ran"))
+			p.spec.Approval = tool.ApprovalAlways
+			defer start(t, toolexecutor.Deps{Bus: b, History: test.history(asked, other, allowed), Tools: []tool.Tool{p}})()
+			s.writeAllowed(t, b)
+			send(t, b, c)
+			result := await(t, b, c)
+			if result.Status != test.status || !strings.Contains(result.Content, test.content) {
+				t.Errorf("got %s %q, want %s with %q", result.Status, result.Content, test.status, test.content)
+			}
+		})
+	}
+}
+
+// writeAllowed puts only the last request of the story on the bus, on a thread that had seven others.
+func (s *story) writeAllowed(t *testing.T, b *bus.Bus) {
+	t.Helper()
+	accepted := command.Accepted{
+		Tenant: s.tenant, RequestID: s.allowed, ThreadID: s.threadID, AgentID: "demo", Owner: "ann", At: time.Now(),
+		Request: event.AgentRequest{Context: event.Context{ActionResults: s.results}},
+	}
+	if _, _, err := b.Accept(t.Context(), accepted); err != nil {
+		t.Fatal(err)
+	}
+	next := command.Thread{
+		ThreadID: s.threadID, Owner: "ann", AgentID: "demo", RequestID: s.allowed, Index: 7, Resolves: s.resolves, At: time.Now(),
+	}
+	if _, err := b.AdvanceThread(t.Context(), s.tenant, next, 0); err != nil {
+		t.Fatal(err)
 	}
 }
 

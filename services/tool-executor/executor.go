@@ -63,14 +63,15 @@ var _ Bus = (*bus.Bus)(nil)
 
 // Deps is what an executor is made of.
 type Deps struct {
-	Bus    Bus
-	Config config.Config
-	Tools  []tool.Tool                       // besides the configured ones; a name may stand for one tool only
-	Secret func(name string) (string, error) // that tools name in the configuration; nil = there are none
-	Log    *slog.Logger                      // nil = slog's default
-	Slots  int                               // calls at a time; 0 = 32
-	Name   string                            // of this process, in records; "" = the host's name
-	Grace  time.Duration                     // for running calls when the process ends; 0 = 20 s
+	Bus     Bus
+	History Archive // nil = what the stream has forgotten is gone
+	Config  config.Config
+	Tools   []tool.Tool                       // besides the configured ones; a name may stand for one tool only
+	Secret  func(name string) (string, error) // that tools name in the configuration; nil = there are none
+	Log     *slog.Logger                      // nil = slog's default
+	Slots   int                               // calls at a time; 0 = 32
+	Name    string                            // of this process, in records; "" = the host's name
+	Grace   time.Duration                     // for running calls when the process ends; 0 = 20 s
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
@@ -24,8 +25,8 @@ func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Part
 		return service.Parts{}, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: p.Bus, Config: cfg, Tools: builtin.HubTools(cfg, hub.NewClient(p.Bus)), Secret: env.Secrets(p.Environ.Get),
-		Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
+		Bus: p.Bus, History: query.NewClient(p.Bus), Config: cfg, Tools: builtin.HubTools(cfg, hub.NewClient(p.Bus)),
+		Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
 	})
 	if err != nil {
 		return service.Parts{}, err

@@ -182,7 +182,7 @@ func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: b, Config: s.config, Tools: builtin.HubTools(s.config, hub.NewClient(b)),
+		Bus: b, History: query.NewClient(b), Config: s.config, Tools: builtin.HubTools(s.config, hub.NewClient(b)),
 		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
 	})
 	if err != nil {
