@@ -70,7 +70,7 @@ func layers() []layer {
 		{"services/history/internal/store", vocabulary, nil, "a door does not know who stands behind it"},
 		{"services/history/internal/store/sqlstore", and("services/history/internal/store"), nil, "what both databases share knows neither"},
 		{"services/history/internal/store/*",
-			and("services/history/internal/store", "services/history/internal/store/sqlstore"), nil,
+			and("services/history/internal/store", "services/history/internal/store/sqlstore", "pkg/datadir"), nil,
 			"a store knows its door and no other store"},
 
 		// What services share.

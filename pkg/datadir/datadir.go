@@ -87,6 +87,24 @@ func (d *Dir) Secret(name string) ([]byte, error) {
 	return fresh, nil
 }
 
+// PrivateFile creates the file at path if necessary, and makes it and the files that SQLite keeps with it readable by
+// their user alone. SQLite gives the files that it creates later the mode of the database.
+func PrivateFile(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return fmt.Errorf("create a private file: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("create a private file: %w", err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Chmod(name, fileMode); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("make %s private: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // Close releases the folder for other processes.
 func (d *Dir) Close() error {
 	if err := d.lock.Close(); err != nil {

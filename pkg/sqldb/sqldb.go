@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/datadir"
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 	"github.com/pressly/goose/v3"
@@ -66,9 +67,12 @@ func openPostgres(ctx context.Context, address string, s Schema) (*sql.DB, error
 
 // openSQLite has one connection, so that a transaction waits its turn instead of failing.
 func openSQLite(ctx context.Context, path string, s Schema) (*sql.DB, error) {
-	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=secure_delete(ON)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
 	dsn := path + pragmas
 	if path != ":memory:" {
+		if err := datadir.PrivateFile(path); err != nil {
+			return nil, fmt.Errorf("open SQLite database: %w", err)
+		}
 		dsn = "file:" + (&url.URL{Path: path}).EscapedPath() + pragmas
 	}
 	db, err := sql.Open("sqlite", dsn)

@@ -11,10 +11,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/datadir"
 	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/services/agent-server/internal/access"
 	"github.com/agentbus/agentbus/services/agent-server/internal/api"
@@ -29,6 +28,7 @@ import (
 // Server is an agent and all that serves it. Its methods are safe for concurrent use.
 type Server struct {
 	settings Settings
+	data     *datadir.Dir
 	store    *store.Store
 	keys     *access.Keyring
 	desk     *desk.Desk
@@ -41,62 +41,66 @@ type Server struct {
 const (
 	streamHeartbeat = 15 * time.Second
 	maxStreams      = 256
-	folderMode      = 0o700 // the store holds keys
+	secretFile      = "secret" // hashes and seals the keys in the store
 )
 
 // New opens an agent-server. Nothing runs before [Server.Run].
 func New(ctx context.Context, s Settings, log *slog.Logger) (*Server, error) {
-	if err := os.MkdirAll(s.DataDir, folderMode); err != nil {
-		return nil, fmt.Errorf("folder for data (DATA_DIR): %w", err)
-	}
-	kept, err := store.Open(ctx, filepath.Join(s.DataDir, "agent.db"))
+	data, err := datadir.Open(s.DataDir, "agent-server "+s.ID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("DATA_DIR: %w", err)
 	}
-	server, err := build(ctx, s, kept, log)
+	kept, err := store.Open(ctx, data.File("agent.db"))
 	if err != nil {
-		return nil, errors.Join(err, kept.Close())
+		return nil, errors.Join(err, data.Close())
+	}
+	server := &Server{settings: s, data: data, store: kept, log: log}
+	if err := server.build(ctx); err != nil {
+		return nil, errors.Join(err, server.Close())
 	}
 	return server, nil
 }
 
-func build(ctx context.Context, s Settings, kept *store.Store, log *slog.Logger) (*Server, error) {
-	server := &Server{settings: s, store: kept, log: log}
-	var err error
-	if server.keys, err = access.Open(ctx, kept, s.Keys); err != nil {
-		return nil, err
+func (s *Server) build(ctx context.Context) error {
+	c := s.settings
+	secret, err := s.data.Secret(secretFile)
+	if err != nil {
+		return err
 	}
-	if server.agent, err = newAgent(ctx, server); err != nil {
-		return nil, err
+	if s.keys, err = access.Open(ctx, s.store, secret, c.Keys); err != nil {
+		return err
+	}
+	if s.agent, err = newAgent(ctx, s); err != nil {
+		return err
 	}
 	meter, err := measure.New()
 	if err != nil {
-		return nil, fmt.Errorf("metrics of the agent-server: %w", err)
+		return fmt.Errorf("metrics of the agent-server: %w", err)
 	}
 	worker := work.New(work.Deps{
-		Store: kept, Backend: s.Backend, Agent: s.Agent, Limits: s.Limits, Script: s.Script,
-		CompressAt: s.CompressAt, Window: s.Window, Price: s.Price, Tools: s.Tools, FolderTools: s.FolderTools,
-		FailOnStop: !s.Resume, Log: log, Changed: func(taskID string) { server.desk.Changed(taskID) },
-		Ended: func(ctx context.Context, task spoke.Task) { meter.Ended(ctx, s.BackendName, task) },
+		Store: s.store, Backend: c.Backend, Agent: c.Agent, Limits: c.Limits, Script: c.Script,
+		CompressAt: c.CompressAt, Window: c.Window, Price: c.Price, Tools: c.Tools, FolderTools: c.FolderTools,
+		FailOnStop: !c.Resume, Log: s.log, Changed: func(taskID string) { s.desk.Changed(taskID) },
+		Ended: func(ctx context.Context, task spoke.Task) { meter.Ended(ctx, c.BackendName, task) },
 	})
-	server.desk, err = desk.Open(ctx, desk.Deps{
-		Store: kept, Run: worker.Run, Places: s.Places, Queue: s.Queue, Root: s.Root,
-		Retention: desk.Retention(s.Keep), HandOver: s.Resume, Grace: s.Grace, Log: log, Ended: server.ended,
+	s.desk, err = desk.Open(ctx, desk.Deps{
+		Store: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root,
+		Retention: desk.Retention(c.Keep), HandOver: c.Resume, Grace: c.Grace, Log: s.log, Ended: s.ended,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	server.api = api.New(api.Deps{
-		Desk: server.desk, Agent: server.agent, Keys: server.keys, Rate: access.Rate(s.Rate), MaxBody: s.MaxBody,
-		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: log,
+	s.api = api.New(api.Deps{
+		Desk: s.desk, Agent: s.agent, Keys: s.keys, Rate: access.Rate(c.Rate), MaxBody: c.MaxBody,
+		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: s.log,
 	})
-	if s.Hub != "" {
-		server.uplink = uplink.New(uplink.Deps{
-			Store: kept, Hub: s.Hub, Token: s.Token, Register: server.registration, Condition: server.agent.condition,
-			Key: server.keys.Newest, AgentID: s.ID, Name: s.Name, Every: s.Heartbeat, Log: log,
+	if c.Hub != "" {
+		s.uplink = uplink.New(uplink.Deps{
+			Store: s.store, Hub: c.Hub, Token: c.Token, Register: s.registration, Condition: s.agent.condition,
+			Key: s.keys.Newest, AgentID: c.ID, Name: c.Name, Every: c.Heartbeat, Log: s.log,
 		})
 	}
-	return server, nil
+	return nil
 }
 
 func (s *Server) ended() {
@@ -140,4 +144,4 @@ func (s *Server) Reload(ctx context.Context, keys []string) error { return s.key
 func (s *Server) Ready(ctx context.Context) error { return s.store.Ready(ctx) }
 
 // Close closes the store. Run must have returned.
-func (s *Server) Close() error { return s.store.Close() }
+func (s *Server) Close() error { return errors.Join(s.store.Close(), s.data.Close()) }

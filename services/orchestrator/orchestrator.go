@@ -21,12 +21,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/vault"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/api"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/mcp"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/registry"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/task"
-	"github.com/agentbus/agentbus/services/orchestrator/internal/vault"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 )
@@ -82,9 +82,9 @@ func New(ctx context.Context, d Deps) (*Orchestrator, error) {
 	if d.Poll == 0 {
 		d.Poll = defaultPoll
 	}
-	safe, err := vault.New(d.Secret)
+	safe, err := vault.New(d.Secret, vault.HubAgentKeys)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("HUB_SECRET: %w", err)
 	}
 	keys, err := keyring(d)
 	if err != nil {

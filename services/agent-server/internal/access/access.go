@@ -3,9 +3,12 @@
 package access
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/vault"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 )
 
@@ -30,21 +34,70 @@ const (
 // Store keeps the keys of rotations.
 type Store interface {
 	Keys(ctx context.Context) ([]store.Key, error)
+	PlainKeys(ctx context.Context) ([]store.Key, error)
 	PutKeys(ctx context.Context, keys []store.Key) error
+}
+
+// owner is what the key for the hub is sealed for.
+const owner = "hub"
+
+// key is a key in memory.
+type key struct {
+	hash               string
+	secret             string // "" = the key is known by its hash alone
+	addedAt, expiresAt time.Time
 }
 
 // Keyring holds the good keys. It is safe for concurrent use.
 type Keyring struct {
-	store Store
+	store  Store
+	secret []byte // hashes and seals what is stored
+	vault  *vault.Vault
 
 	mu   sync.RWMutex
-	keys []store.Key // the newest first
+	keys []key // the newest first
 }
 
-// Open returns the keys of the operator and of earlier rotations.
-func Open(ctx context.Context, s Store, operators []string) (*Keyring, error) {
-	k := &Keyring{store: s}
+// Open returns the keys of the operator and of earlier rotations. The secret hashes and seals the keys that the store
+// keeps: a copy of the store alone opens nothing.
+func Open(ctx context.Context, s Store, secret []byte, operators []string) (*Keyring, error) {
+	v, err := vault.New(secret, vault.AgentServerKey)
+	if err != nil {
+		return nil, err
+	}
+	k := &Keyring{store: s, secret: secret, vault: v}
+	if err := k.hashPlain(ctx); err != nil {
+		return nil, err
+	}
 	return k, k.Reload(ctx, operators)
+}
+
+// hashPlain replaces the keys that an earlier version stored in plain text.
+func (k *Keyring) hashPlain(ctx context.Context) error {
+	plain, err := k.store.PlainKeys(ctx)
+	if err != nil || len(plain) == 0 {
+		return err
+	}
+	keys := make([]store.Key, len(plain))
+	for i, p := range plain {
+		keys[i] = k.sealed(key{k.hash(p.Hash), p.Hash, p.AddedAt, p.ExpiresAt})
+	}
+	return k.store.PutKeys(ctx, keys)
+}
+
+// sealed is what the store keeps of a key: only the key that the agent shows to its hub can be read again.
+func (k *Keyring) sealed(one key) store.Key {
+	stored := store.Key{Hash: one.hash, AddedAt: one.addedAt, ExpiresAt: one.expiresAt}
+	if one.secret != "" && one.expiresAt.IsZero() {
+		stored.Sealed = k.vault.Seal(owner, one.secret)
+	}
+	return stored
+}
+
+func (k *Keyring) hash(secret string) string {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write([]byte(secret))
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // Reload takes the operator's keys in place of those that he gave before. One that a rotation has retired stays so.
@@ -54,16 +107,23 @@ func (k *Keyring) Reload(ctx context.Context, operators []string) error {
 		return err
 	}
 	known := map[string]bool{}
-	for _, key := range stored {
-		known[key.Secret] = true
+	keys := make([]key, 0, len(stored)+len(operators))
+	for _, s := range stored {
+		one := key{hash: s.Hash, addedAt: s.AddedAt, expiresAt: s.ExpiresAt}
+		if s.Sealed != "" {
+			if one.secret, err = k.vault.Open(owner, s.Sealed); err != nil {
+				return err
+			}
+		}
+		known[s.Hash] = true
+		keys = append(keys, one)
 	}
-	keys := stored
 	for _, secret := range operators {
 		if err := Check(secret); err != nil {
 			return err
 		}
-		if !known[secret] {
-			keys, known[secret] = append(keys, store.Key{Secret: secret}), true
+		if hash := k.hash(secret); !known[hash] {
+			keys, known[hash] = append(keys, key{hash: hash, secret: secret}), true
 		}
 	}
 	k.mu.Lock()
@@ -89,11 +149,11 @@ func Check(secret string) error {
 	return nil
 }
 
-func good(keys []store.Key, now time.Time) []store.Key {
-	var valid []store.Key
-	for _, key := range keys {
-		if key.ExpiresAt.IsZero() || now.Before(key.ExpiresAt) {
-			valid = append(valid, key)
+func good(keys []key, now time.Time) []key {
+	var valid []key
+	for _, one := range keys {
+		if one.expiresAt.IsZero() || now.Before(one.expiresAt) {
+			valid = append(valid, one)
 		}
 	}
 	return valid
@@ -103,10 +163,9 @@ func good(keys []store.Key, now time.Time) []store.Key {
 func (k *Keyring) Good(secret string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	hash, found := sha256.Sum256([]byte(secret)), 0
-	for _, key := range good(k.keys, time.Now()) {
-		other := sha256.Sum256([]byte(key.Secret))
-		found |= subtle.ConstantTimeCompare(hash[:], other[:])
+	hash, found := []byte(k.hash(secret)), 0
+	for _, one := range good(k.keys, time.Now()) {
+		found |= subtle.ConstantTimeCompare(hash, []byte(one.hash))
 	}
 	return found == 1
 }
@@ -115,15 +174,14 @@ func (k *Keyring) Good(secret string) bool {
 func (k *Keyring) Newest() string {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	for _, key := range good(k.keys, time.Now()) {
-		if key.ExpiresAt.IsZero() {
-			return key.Secret
+	var expiring string
+	for _, one := range good(k.keys, time.Now()) {
+		if one.expiresAt.IsZero() && one.secret != "" {
+			return one.secret
 		}
+		expiring = cmp.Or(expiring, one.secret)
 	}
-	for _, key := range good(k.keys, time.Now()) {
-		return key.Secret
-	}
-	return ""
+	return expiring
 }
 
 // Rotate makes another key good, and those before it for the overlap only.
@@ -148,17 +206,18 @@ func (k *Keyring) Rotate(ctx context.Context, r spoke.Rotation) (spoke.Rotated, 
 			"%d keys are good already; wait until the overlap of the oldest is over", len(valid))
 	}
 	until := now.Add(overlap)
-	keys := []store.Key{{Secret: r.Key, AddedAt: now}}
-	for _, key := range valid {
-		if key.Secret == r.Key {
+	keys := []key{{hash: k.hash(r.Key), secret: r.Key, addedAt: now}}
+	stored := []store.Key{k.sealed(keys[0])}
+	for _, one := range valid {
+		if one.hash == keys[0].hash {
 			continue
 		}
-		if key.ExpiresAt.IsZero() || key.ExpiresAt.After(until) {
-			key.ExpiresAt = until
+		if one.expiresAt.IsZero() || one.expiresAt.After(until) {
+			one.expiresAt = until
 		}
-		keys = append(keys, key)
+		keys, stored = append(keys, one), append(stored, k.sealed(one))
 	}
-	if err := k.store.PutKeys(ctx, keys); err != nil {
+	if err := k.store.PutKeys(ctx, stored); err != nil {
 		return spoke.Rotated{}, err
 	}
 	k.keys = keys

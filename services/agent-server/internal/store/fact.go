@@ -8,40 +8,52 @@ import (
 	"time"
 )
 
-// Key is a key that clients may come with.
+// Key is a key that clients may use, as a hash.
 type Key struct {
-	Secret    string
+	Hash      string
+	Sealed    string // the key itself, encrypted; "" = it is not needed
 	AddedAt   time.Time
 	ExpiresAt time.Time // zero = never
 }
 
-// Keys gives the keys that were brought by rotations, and those that rotations have retired, the newest first.
+// Keys returns the keys that rotations have added or retired, the newest first.
 func (s *Store) Keys(ctx context.Context) ([]Key, error) {
-	keys, err := collect(ctx, s.db, func(rows *sql.Rows) (k Key, err error) {
-		var added int64
-		var expires sql.NullInt64
-		err = rows.Scan(&k.Secret, &added, &expires)
-		k.AddedAt = time.UnixMilli(added)
-		if expires.Valid {
-			k.ExpiresAt = time.UnixMilli(expires.Int64)
-		}
-		return k, err
-	}, "SELECT secret, added_at, expires_at FROM keys ORDER BY added_at DESC, secret")
+	keys, err := collect(ctx, s.db, scanKey, "SELECT hash, sealed, added_at, expires_at FROM keys ORDER BY added_at DESC, hash")
 	return keys, describe(err, "read keys")
 }
 
-// PutKeys stores keys, all or none; one that is there already gets another expiry.
+// PlainKeys returns the keys that an earlier version stored in plain text, in Hash. PutKeys removes them.
+func (s *Store) PlainKeys(ctx context.Context) ([]Key, error) {
+	keys, err := collect(ctx, s.db, scanKey, "SELECT secret, '', added_at, expires_at FROM plain_keys ORDER BY added_at DESC, secret")
+	return keys, describe(err, "read keys in plain text")
+}
+
+func scanKey(rows *sql.Rows) (k Key, err error) {
+	var added int64
+	var expires sql.NullInt64
+	err = rows.Scan(&k.Hash, &k.Sealed, &added, &expires)
+	k.AddedAt = time.UnixMilli(added)
+	if expires.Valid {
+		k.ExpiresAt = time.UnixMilli(expires.Int64)
+	}
+	return k, err
+}
+
+// PutKeys stores keys, all or none, and removes those in plain text. A key that is stored already gets the new expiry
+// and the new sealed text.
 func (s *Store) PutKeys(ctx context.Context, keys []Key) error {
 	err := s.within(ctx, func(tx *sql.Tx) error {
 		for _, k := range keys {
 			expires := sql.NullInt64{Int64: millis(k.ExpiresAt), Valid: !k.ExpiresAt.IsZero()}
-			_, err := tx.ExecContext(ctx, `INSERT INTO keys (secret, added_at, expires_at) VALUES ($1, $2, $3)
-				ON CONFLICT (secret) DO UPDATE SET expires_at = excluded.expires_at`, k.Secret, millis(k.AddedAt), expires)
+			_, err := tx.ExecContext(ctx, `INSERT INTO keys (hash, sealed, added_at, expires_at) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (hash) DO UPDATE SET sealed = excluded.sealed, expires_at = excluded.expires_at`,
+				k.Hash, k.Sealed, millis(k.AddedAt), expires)
 			if err != nil {
 				return err
 			}
 		}
-		return nil
+		_, err := tx.ExecContext(ctx, "DELETE FROM plain_keys")
+		return err
 	})
 	return describe(err, "store keys")
 }

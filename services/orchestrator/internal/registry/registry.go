@@ -17,8 +17,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/vault"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
-	"github.com/agentbus/agentbus/services/orchestrator/internal/vault"
 )
 
 // Publisher tells everybody what may be known of an agent. A *bus.Bus is one.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/datadir"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/agentbus/agentbus/services/history/internal/store/sqlstore"
 	"github.com/go-json-experiment/json"
@@ -41,6 +42,11 @@ var _ store.Store = (*sqlstore.Store)(nil)
 
 // Open opens or creates the database at path and brings its tables up to date.
 func Open(ctx context.Context, path string) (*sqlstore.Store, error) {
+	if path != Memory {
+		if err := datadir.PrivateFile(path); err != nil {
+			return nil, fmt.Errorf("open SQLite database: %w", err)
+		}
+	}
 	write, err := sql.Open("sqlite", dsn(path)+"&_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite database %s: %w", path, err)

@@ -4,12 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/services/orchestrator/internal/vault"
+	"github.com/agentbus/agentbus/pkg/vault"
 )
 
 func open(t *testing.T, secret string) *vault.Vault {
 	t.Helper()
-	v, err := vault.New([]byte(secret))
+	v, err := vault.New([]byte(secret), vault.HubAgentKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func forAgentServer(t *testing.T, secret string) *vault.Vault {
+	t.Helper()
+	v, err := vault.New([]byte(secret), vault.AgentServerKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +38,7 @@ func TestAKeyComesBackForItsOwnerAlone(t *testing.T) {
 	for name, try := range map[string]func() (string, error){
 		"another agent":   func() (string, error) { return v.Open("vm-1", sealed) },
 		"another secret":  func() (string, error) { return open(t, "fedcba9876543210").Open("home-pc-01", sealed) },
+		"another purpose": func() (string, error) { return forAgentServer(t, "0123456789abcdef").Open("home-pc-01", sealed) },
 		"a changed text":  func() (string, error) { return v.Open("home-pc-01", "A"+sealed[1:]+"A") },
 		"no sealed text":  func() (string, error) { return v.Open("home-pc-01", "") },
 		"what is no text": func() (string, error) { return v.Open("home-pc-01", "*") },
@@ -41,10 +51,10 @@ func TestAKeyComesBackForItsOwnerAlone(t *testing.T) {
 
 func TestAShortSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := vault.New([]byte("short")); err == nil || !strings.Contains(err.Error(), "HUB_SECRET") {
-		t.Errorf("got %v, want an error that names HUB_SECRET", err)
+	if _, err := vault.New([]byte("short"), vault.HubAgentKeys); err == nil {
+		t.Error("got no error")
 	}
-	if _, err := vault.New(vault.NewSecret()); err != nil {
+	if _, err := vault.New(vault.NewSecret(), vault.HubAgentKeys); err != nil {
 		t.Errorf("a secret of its own: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package vault keeps the keys of remote agents unreadable at rest: whoever has the database has none of them.
+// Package vault encrypts keys at rest: a copy of the database alone reveals none of them.
 package vault
 
 import (
@@ -17,12 +17,19 @@ const MinSecret = 16
 // Vault seals and opens. It is safe for concurrent use.
 type Vault struct{ aead cipher.AEAD }
 
-// New returns a vault under a secret: at least [MinSecret] random bytes, the same for every process on one database.
-func New(secret []byte) (*Vault, error) {
+// The purposes of vaults. What is sealed for one purpose cannot be opened for another, even under the same secret.
+const (
+	HubAgentKeys   = "agentbus hub: keys of agents"
+	AgentServerKey = "agentbus agent-server: key for the hub"
+)
+
+// New returns a vault for a purpose, under a secret of at least [MinSecret] random bytes, the same for every process on
+// one database.
+func New(secret []byte, purpose string) (*Vault, error) {
 	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("the hub's secret has %d bytes; at least %d random ones are needed (HUB_SECRET)", len(secret), MinSecret)
+		return nil, fmt.Errorf("the secret has %d bytes; at least %d random bytes are needed", len(secret), MinSecret)
 	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "agentbus hub: keys of agents", 32)
+	key, err := hkdf.Key(sha256.New, secret, nil, purpose, 32)
 	if err != nil {
 		return nil, fmt.Errorf("derive the vault's key: %w", err)
 	}
@@ -51,7 +58,7 @@ func (v *Vault) Open(owner, sealed string) (string, error) {
 	}
 	key, err := v.aead.Open(nil, nil, raw, []byte(owner))
 	if err != nil {
-		return "", fmt.Errorf("open the sealed key of %s: it was sealed under another HUB_SECRET: %w", owner, err)
+		return "", fmt.Errorf("open the sealed key of %s: it was sealed under another secret: %w", owner, err)
 	}
 	return string(key), nil
 }
