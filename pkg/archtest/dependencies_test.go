@@ -75,7 +75,7 @@ func dependencies() []dependency {
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
 		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster", "pkg/sandbox"},
 			"the ioctl that makes a file system lose what is not synced; namespaces and mounts of a sandbox"},
-		{"golang.org/x/time", []string{"pkg/state", "services/..."}, "a rate limit within one process"},
+		{"golang.org/x/time", []string{"pkg/state", "pkg/limit"}, "a rate limit within one process"},
 		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},
 		{"pgregory.net/rapid", nil, "property tests"},

@@ -33,6 +33,7 @@ func layers() []layer {
 			"a projection knows what it is of and what it becomes"},
 		{"pkg/budget", nil, nil, "bytes are counted the same whatever they are of"},
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
+		{"pkg/limit", nil, nil, "limits for any server"},
 		{"pkg/datadir", nil, nil, "a folder for any process"},
 		{"pkg/procgroup", nil, nil, "a group of processes for any program"},
 		{"pkg/sandbox", nil, nil, "a box that anything may run in"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/datadir"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/services/agent-server/internal/access"
 	"github.com/agentbus/agentbus/services/agent-server/internal/api"
@@ -91,7 +92,7 @@ func (s *Server) build(ctx context.Context) error {
 		return err
 	}
 	s.api = api.New(api.Deps{
-		Desk: s.desk, Agent: s.agent, Keys: s.keys, Rate: access.Rate(c.Rate), MaxBody: c.MaxBody,
+		Desk: s.desk, Agent: s.agent, Keys: s.keys, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
 		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: s.log,
 	})
 	if c.Hub != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/state"
@@ -23,7 +24,6 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
-	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
 	"github.com/agentbus/agentbus/services/gateway/internal/remote"
@@ -131,7 +131,7 @@ func (g *Gateway) Server(addr string) *http.Server {
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ConnContext:       crowd.Mark,
+		ConnContext:       limit.Mark,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 }
@@ -139,9 +139,9 @@ func (g *Gateway) Server(addr string) *http.Server {
 // Limit returns a listener for the server that counts the connections of each address.
 func (g *Gateway) Limit(l net.Listener) net.Listener {
 	if n := g.limits.Connections; n > 0 {
-		return crowd.NewConnections(n, true).Listen(l)
+		return limit.NewConnections(n, true).Listen(l)
 	}
-	return crowd.NewConnections(connections, false).Listen(l)
+	return limit.NewConnections(connections, false).Listen(l)
 }
 
 // Room reports why the gateway takes no new requests: the streams are nearly full. nil while they have room.

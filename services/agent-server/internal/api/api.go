@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/spoke"
-	"github.com/agentbus/agentbus/services/agent-server/internal/access"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/go-json-experiment/json"
 )
@@ -49,7 +49,7 @@ type Deps struct {
 	Desk      Desk
 	Agent     Agent
 	Keys      Keys
-	Rate      access.Rate // of a key
+	Rate      limit.Rate // of a key
 	MaxBody   int64
 	Heartbeat time.Duration // of streams
 	Streams   int           // open at one time
@@ -60,8 +60,8 @@ type Deps struct {
 type API struct {
 	deps     Deps
 	routes   *http.ServeMux
-	asked    *access.Limits // by key
-	mistaken *access.Limits // by address: callers without a good key
+	asked    *limit.Rates // by key
+	mistaken *limit.Rates // by address: callers without a good key
 	streams  chan struct{}
 	stopping chan struct{}
 }
@@ -75,8 +75,8 @@ const (
 // New returns the API.
 func New(deps Deps) *API {
 	a := &API{
-		deps: deps, routes: http.NewServeMux(), asked: access.NewLimits(deps.Rate),
-		mistaken: access.NewLimits(access.Rate{Requests: 60, Per: time.Minute, Burst: 60}),
+		deps: deps, routes: http.NewServeMux(), asked: limit.NewRates(deps.Rate),
+		mistaken: limit.NewRates(limit.Rate{Requests: 60, Per: time.Minute, Burst: 60}),
 		streams:  make(chan struct{}, deps.Streams), stopping: make(chan struct{}),
 	}
 	a.routes.HandleFunc("POST /tasks", a.handle(a.create))
@@ -133,7 +133,7 @@ func bearer(r *http.Request) (secret string, named bool) {
 	return secret, strings.EqualFold(scheme, "Bearer") && secret != ""
 }
 
-func pace(limits *access.Limits, caller string) error {
+func pace(limits *limit.Rates, caller string) error {
 	wait, ok := limits.Allow(caller)
 	if ok {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway/internal/accept"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
-	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/measure"
 	"github.com/agentbus/agentbus/services/gateway/internal/quota"
@@ -57,8 +57,8 @@ type API struct {
 	origins    *origins
 	limits     limits
 	quotas     *quota.Quotas              // of tenants and keys
-	streams    *crowd.Quota               // of a principal
-	lists      *crowd.Quota               // the same
+	streams    *limit.Quota               // of a principal
+	lists      *limit.Quota               // the same
 	listPlaces chan struct{}              // see oneList
 	replays    chan struct{}              // see paced
 	dialects   map[string]dialect.Dialect // by path, of routes that do not speak the first one
@@ -73,9 +73,9 @@ func New(d Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil), dialects: map[string]dialect.Dialect{}}
-	a.streams, a.replays = crowd.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
+	a.streams, a.replays = limit.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
 	a.quotas = quota.New(a.limits.open, d.Bus, d.State)
-	a.lists, a.listPlaces = crowd.NewQuota(a.limits.lists), make(chan struct{}, listPlaces)
+	a.lists, a.listPlaces = limit.NewQuota(a.limits.lists), make(chan struct{}, listPlaces)
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.RedirectTrailingSlash = false

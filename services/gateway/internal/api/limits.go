@@ -11,8 +11,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/state"
-	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
 	"github.com/agentbus/agentbus/services/gateway/internal/quota"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -108,7 +108,7 @@ const crowdPatience = 5 * time.Second
 
 // admit refuses what comes on a connection that is one too many.
 func (a *API) admit(c *gin.Context) {
-	if !crowd.Over(c.Request.Context()) {
+	if !limit.Over(c.Request.Context()) {
 		return
 	}
 	f := fault.New(fault.RateLimitExceeded, "too many connections are open from your address; close some, or use one for several requests")

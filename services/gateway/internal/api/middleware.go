@@ -7,7 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
@@ -94,7 +94,7 @@ func (a *API) authenticate(c *gin.Context) {
 		return
 	}
 	if fault.CodeOf(err) == fault.AuthFailed {
-		if d := a.State.Allow(c.Request.Context(), "guess:"+crowd.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
+		if d := a.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
 			err = tooMany(d)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package crowd counts who is here at once, so that nobody takes the place of all others: connections of an address,
-// streams of a principal. It counts for one process; rates, which all gateways share, are counted in pkg/state.
-package crowd
+// Package limit bounds what one caller takes of one process: connections of an address, concurrent streams of a
+// principal, requests per time of a caller. Rates that all gateways share are counted in pkg/state.
+package limit
 
 import "sync"
 

@@ -1,4 +1,4 @@
-package crowd_test
+package limit_test
 
 import (
 	"io"
@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/services/gateway/internal/crowd"
+	"github.com/agentbus/agentbus/pkg/limit"
 )
 
 func TestAQuotaIsOfEachKey(t *testing.T) {
 	t.Parallel()
-	q := crowd.NewQuota(2)
+	q := limit.NewQuota(2)
 	leave, ok := q.Enter("a")
 	if _, second := q.Enter("a"); !ok || !second {
 		t.Fatal("two places are not given")
@@ -36,7 +36,7 @@ func TestAQuotaIsOfEachKey(t *testing.T) {
 
 func TestAQuotaWithoutALimit(t *testing.T) {
 	t.Parallel()
-	q := crowd.NewQuota(0)
+	q := limit.NewQuota(0)
 	for range 10_000 {
 		if _, ok := q.Enter("a"); !ok {
 			t.Fatal("a place is refused")
@@ -46,8 +46,8 @@ func TestAQuotaWithoutALimit(t *testing.T) {
 
 func TestAQuotaIsNeverExceeded(t *testing.T) {
 	t.Parallel()
-	const limit = 5
-	q := crowd.NewQuota(limit)
+	const places = 5
+	q := limit.NewQuota(places)
 	var mu sync.Mutex
 	var here, most int
 	var all sync.WaitGroup
@@ -70,10 +70,10 @@ func TestAQuotaIsNeverExceeded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most > limit || most == 0 {
-		t.Errorf("%d were here at once, want 1 to %d", most, limit)
+	if most > places || most == 0 {
+		t.Errorf("%d were here at once, want 1 to %d", most, places)
 	}
-	for i := range limit {
+	for i := range places {
 		if _, ok := q.Enter("a"); !ok {
 			t.Errorf("place %d was lost", i)
 		}
@@ -92,22 +92,22 @@ func TestNetwork(t *testing.T) {
 		"":                         "",
 	}
 	for remote, want := range tests {
-		if got := crowd.Network(remote); got != want {
+		if got := limit.Network(remote); got != want {
 			t.Errorf("%q: got %q, want %q", remote, got, want)
 		}
 	}
 }
 
 // served is a server that says of each connection whether it is one too many.
-func served(t *testing.T, limit int, private bool) (addr string) {
+func served(t *testing.T, most int, private bool) (addr string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if crowd.Over(r.Context()) {
+		if limit.Over(r.Context()) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}))
-	server.Config.ConnContext = crowd.Mark
-	server.Listener = crowd.NewConnections(limit, private).Listen(server.Listener)
+	server.Config.ConnContext = limit.Mark
+	server.Listener = limit.NewConnections(most, private).Listen(server.Listener)
 	server.Start()
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()

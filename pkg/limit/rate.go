@@ -1,4 +1,4 @@
-package access
+package limit
 
 import (
 	"sync"
@@ -7,29 +7,29 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate is how often somebody may ask.
+// Rate is how often one caller may ask.
 type Rate struct {
 	Requests int
 	Per      time.Duration
 	Burst    int
 }
 
-// maxKnown is how many callers are told apart. When there are more, all of them begin anew.
+// maxKnown bounds how many callers have a count of their own. One more resets all counts.
 const maxKnown = 4096
 
-// Limits count by caller. They are safe for concurrent use.
-type Limits struct {
+// Rates counts requests by caller. It is safe for concurrent use.
+type Rates struct {
 	rate Rate
 
 	mu    sync.Mutex
 	known map[string]*rate.Limiter
 }
 
-// NewLimits returns limits under which every caller has the same rate.
-func NewLimits(r Rate) *Limits { return &Limits{rate: r, known: map[string]*rate.Limiter{}} }
+// NewRates returns a count that grants every caller the same rate.
+func NewRates(r Rate) *Rates { return &Rates{rate: r, known: map[string]*rate.Limiter{}} }
 
-// Allow counts a call, and says how long to wait where it is one too many.
-func (l *Limits) Allow(caller string) (wait time.Duration, ok bool) {
+// Allow counts a request. When it exceeds the rate, wait is the time until the next one is allowed.
+func (l *Rates) Allow(caller string) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limiter, known := l.known[caller]
