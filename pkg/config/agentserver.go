@@ -56,12 +56,7 @@ func (c checker) agentServer(a AgentServer) {
 	}
 	atLeastZero(c, "agentServer.maxBody", a.MaxBody)
 	atLeastZero(c, "agentServer.heartbeat", a.Heartbeat)
-	atLeastZero(c, "agentServer.rateLimit.requests", a.RateLimit.Requests)
-	atLeastZero(c, "agentServer.rateLimit.per", a.RateLimit.Per)
-	atLeastZero(c, "agentServer.rateLimit.burst", a.RateLimit.Burst)
-	if a.RateLimit.Requests > 0 && a.RateLimit.Per == 0 {
-		c.report("agentServer.rateLimit", "says how many requests and not per what; add per: 1m")
-	}
+	c.rate("agentServer.rateLimit", a.RateLimit)
 	atLeastZero(c, "agentServer.keep.tasks", a.Keep.Tasks)
 	atLeastZero(c, "agentServer.keep.sessions", a.Keep.Sessions)
 	atLeastZero(c, "agentServer.keep.tombstones", a.Keep.Tombstones)

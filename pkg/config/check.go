@@ -206,11 +206,15 @@ func (c checker) gateway(g Gateway) {
 	atLeastZero(c, "gateway.limits.idleTime", g.Limits.IdleTime)
 	atLeastZero(c, "gateway.quotas.tenantRequests", g.Quotas.TenantRequests)
 	atLeastZero(c, "gateway.quotas.keyRequests", g.Quotas.KeyRequests)
-	atLeastZero(c, "gateway.rateLimit.requests", g.RateLimit.Requests)
-	atLeastZero(c, "gateway.rateLimit.per", g.RateLimit.Per)
-	atLeastZero(c, "gateway.rateLimit.burst", g.RateLimit.Burst)
-	if g.RateLimit.Requests > 0 && g.RateLimit.Per == 0 {
-		c.report("gateway.rateLimit", "says how many requests and not per what; add per: 1m")
+	c.rate("gateway.rateLimit", g.RateLimit)
+}
+
+func (c checker) rate(path string, r Rate) {
+	atLeastZero(c, join(path, "requests"), r.Requests)
+	atLeastZero(c, join(path, "per"), r.Per)
+	atLeastZero(c, join(path, "burst"), r.Burst)
+	if r.Requests > 0 && r.Per == 0 {
+		c.report(path, "says how many requests and not per what; add per: 1m")
 	}
 }
 

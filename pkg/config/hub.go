@@ -12,6 +12,7 @@ type Hub struct {
 	Allow        []string `yaml:"allow"`        // hosts, addresses or CIDRs that agents may be at though they are not public
 	Budget       Budget   `yaml:"budget"`       // of all tasks; a task and an agent may have smaller ones
 	OfflineAfter Duration `yaml:"offlineAfter"` // without a sign of life; default 2m
+	RateLimit    Rate     `yaml:"rateLimit"`    // for each API key and each agent; default 600 a minute
 	Overlap      Duration `yaml:"overlap"`      // for which the key before stays good when an agent's key is replaced; default 10m
 }
 
@@ -23,7 +24,7 @@ type Budget struct {
 }
 
 func (h Hub) isZero() bool {
-	return !h.PlainHTTP && len(h.Allow) == 0 && h.Budget == Budget{} && h.OfflineAfter == 0 && h.Overlap == 0
+	return !h.PlainHTTP && len(h.Allow) == 0 && h.Budget == Budget{} && h.OfflineAfter == 0 && h.RateLimit == Rate{} && h.Overlap == 0
 }
 
 func (c checker) hub(h Hub) {
@@ -42,4 +43,5 @@ func (c checker) hub(h Hub) {
 	atLeastZero(c, "hub.budget.per", h.Budget.Per)
 	atLeastZero(c, "hub.offlineAfter", h.OfflineAfter)
 	atLeastZero(c, "hub.overlap", h.Overlap)
+	c.rate("hub.rateLimit", h.RateLimit)
 }

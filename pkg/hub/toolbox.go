@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -125,7 +126,7 @@ func decode(name string, args jsontext.Value, into any) error {
 		args = jsontext.Value("{}")
 	}
 	if err := json.Unmarshal(args, into, json.RejectUnknownMembers(true)); err != nil {
-		return fault.Wrap(err, fault.InvalidMessageFormat, "the arguments of %s do not fit its schema: %v", name, err)
+		return fault.Wrap(err, fault.InvalidMessageFormat, "the arguments of %s do not fit its schema: %s", name, spoke.ExplainJSON(err))
 	}
 	return nil
 }

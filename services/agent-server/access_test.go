@@ -212,7 +212,7 @@ func TestBadTasksAreRefused(t *testing.T) {
 		{"an array", "[]", asJSON, 400, "JSON"},
 		{"no prompt", "{}", asJSON, 400, "prompt is missing"},
 		{"a prompt that is a number", `{"prompt":1}`, asJSON, 400, "/prompt"},
-		{"a name twice", `{"prompt":"a","prompt":"b"}`, asJSON, 400, "JSON"},
+		{"a name twice", `{"prompt":"a","prompt":"b"}`, asJSON, 400, "twice"},
 		{"another mode", `{"prompt":"a","permissionMode":"yolo"}`, asJSON, 400, "permissionMode"},
 		{"turns below zero", `{"prompt":"a","maxTurns":-1}`, asJSON, 400, "maxTurns"},
 		{"half a turn", `{"prompt":"a","maxTurns":0.5}`, asJSON, 400, "maxTurns"},

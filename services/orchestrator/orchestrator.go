@@ -6,9 +6,11 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,6 +21,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/pkg/vault"
@@ -60,6 +63,10 @@ type Deps struct {
 const (
 	defaultPoll    = 10 * time.Second
 	defaultOverlap = 10 * time.Minute
+	// bodyTime is how long a body may take to arrive.
+	bodyTime = 30 * time.Second
+	// connections is how many connections a public address may have.
+	connections = 1000
 )
 
 // Orchestrator is one process of the service. Its methods are safe for concurrent use.
@@ -104,8 +111,11 @@ func New(ctx context.Context, d Deps) (*Orchestrator, error) {
 		OfflineAfter: d.Config.Hub.OfflineAfter.Or(spoke.OfflineAfter), Overlap: d.Config.Hub.Overlap.Or(defaultOverlap),
 	})
 	desk := task.NewDesk(s, r, d.Config.Hub.Budget, d.Log)
-	o := &Orchestrator{bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, d.Log), log: d.Log}
+	o := &Orchestrator{bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, rate(d.Config.Hub), d.Log), log: d.Log}
 	o.mcp = mcp.New(o.endpoint(d.Conformance))
+	if o.keys != nil {
+		o.mcp = o.api.Guard(auth.ScopeRead, o.mcp)
+	}
 	return o, nil
 }
 
@@ -113,9 +123,19 @@ func New(ctx context.Context, d Deps) (*Orchestrator, error) {
 func (o *Orchestrator) endpoint(conformance bool) mcp.Options {
 	options := mcp.Options{Door: o.desk, Version: service.Version, Conformance: conformance, Log: o.log}
 	if o.keys != nil {
-		options.Principal = func(r *http.Request) (auth.Principal, error) { return o.api.Principal(r, auth.ScopeRead) }
+		options.Principal = api.PrincipalOf
 	}
 	return options
+}
+
+// rate is how often an API key or an agent may call.
+func rate(c config.Hub) limit.Rate {
+	if c.RateLimit.Requests == 0 {
+		return limit.Rate{Requests: 600, Per: time.Minute, Burst: 600}
+	}
+	return limit.Rate{
+		Requests: c.RateLimit.Requests, Per: c.RateLimit.Per.Or(time.Minute), Burst: cmp.Or(c.RateLimit.Burst, c.RateLimit.Requests),
+	}
 }
 
 func keyring(d Deps) (*auth.Keyring, error) {
@@ -134,19 +154,48 @@ func (o *Orchestrator) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", o.api)
 	mux.Handle("/mcp", o.mcp)
-	return service.CloseChunked(http.NewCrossOriginProtection().Handler(mux))
+	return service.CloseChunked(http.NewCrossOriginProtection().Handler(inTime(mux)))
+}
+
+// inTime closes the connection of a client whose body takes longer than bodyTime. Once the body is here, a call may take
+// longer: it may wait for an agent.
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection := http.NewResponseController(w)
+		if r.Body != nil && r.Body != http.NoBody && connection.SetReadDeadline(time.Now().Add(bodyTime)) == nil {
+			r.Body = &arriving{ReadCloser: r.Body, connection: connection}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// arriving is a body that lifts the deadline of its connection when it is complete.
+type arriving struct {
+	io.ReadCloser
+	connection *http.ResponseController
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err == io.EOF { //nolint:errorlint // io.Reader returns io.EOF itself
+		_ = a.connection.SetReadDeadline(time.Time{}) // a connection without deadlines has none to lift
+	}
+	return n, err
 }
 
 // Server returns an HTTP server for addr.
 func (o *Orchestrator) Server(addr string) *http.Server {
 	return &http.Server{
-		Addr: addr, Handler: o.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
+		Addr: addr, Handler: o.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
 }
 
-// Limit lets every connection through: whoever reaches the hub has a key.
-func (o *Orchestrator) Limit(l net.Listener) net.Listener { return l }
+// Limit returns a listener that bounds the connections of each public address. Behind a proxy, which has a private
+// address as a rule, the proxy must count.
+func (o *Orchestrator) Limit(l net.Listener) net.Listener {
+	return limit.NewConnections(connections, false).Listen(l)
+}
 
 // Drain has nothing to do: every call here is short.
 func (o *Orchestrator) Drain() {}

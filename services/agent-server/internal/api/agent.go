@@ -31,7 +31,7 @@ func (a *API) rotate(w http.ResponseWriter, r *http.Request) error {
 	}
 	var rotation spoke.Rotation
 	if err := json.Unmarshal(body, &rotation); err != nil {
-		return invalid("the body is no rotation of keys: %s", explain(err))
+		return invalid("the body is no rotation of keys: %s", spoke.ExplainJSON(err))
 	}
 	rotated, err := a.deps.Keys.Rotate(r.Context(), rotation)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -115,7 +114,7 @@ func (a *API) admit(r *http.Request) error {
 	if named && a.deps.Keys.Good(secret) {
 		return pace(a.asked, secret)
 	}
-	if err := pace(a.mistaken, address(r)); err != nil {
+	if err := pace(a.mistaken, limit.Network(r.RemoteAddr)); err != nil {
 		return err
 	}
 	if !named {
@@ -141,14 +140,6 @@ func pace(limits *limit.Rates, caller string) error {
 	r := spoke.Refuse(http.StatusTooManyRequests, fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
 	r.RetryAfter = max(wait, time.Second)
 	return r
-}
-
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // handle makes a handler of one that returns what went wrong before it has answered.

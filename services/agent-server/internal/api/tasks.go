@@ -70,7 +70,7 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // decodeAssignment reads a task, and says what is wrong with it.
 func decodeAssignment(body []byte) (a spoke.Assignment, err error) {
 	if err := json.Unmarshal(body, &a); err != nil {
-		return a, invalid("the body is no task: %s", explain(err))
+		return a, invalid("the body is no task: %s", spoke.ExplainJSON(err))
 	}
 	a.Extra = nil // what is not known here has no effect
 	switch {
@@ -92,18 +92,6 @@ func decodeAssignment(body []byte) (a spoke.Assignment, err error) {
 
 func invalid(format string, args ...any) error {
 	return spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, format, args...)
-}
-
-// explain names the member that is wrong.
-func explain(err error) string {
-	semantic, ok := errors.AsType[*json.SemanticError](err)
-	if !ok {
-		return "it is not one JSON object"
-	}
-	if semantic.JSONPointer == "" {
-		return "it is not one JSON object with a prompt"
-	}
-	return strconv.Quote(string(semantic.JSONPointer)) + " cannot be a " + semantic.JSONKind.String()
 }
 
 func checkKey(key string) error {

@@ -57,5 +57,9 @@ func (a *API) agent(r *http.Request, id string) (store.Agent, error) {
 	if err != nil {
 		return store.Agent{}, err
 	}
-	return a.registry.Authenticate(r.Context(), id, key)
+	agent, err := a.registry.Authenticate(r.Context(), id, key)
+	if err != nil {
+		return store.Agent{}, err
+	}
+	return agent, a.paced("agent " + id)
 }

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/spoke"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/registry"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/task"
@@ -29,13 +32,17 @@ type API struct {
 	keys     *auth.Keyring // nil = authentication is off
 	registry *registry.Registry
 	desk     *task.Desk
+	limits   limits
 	log      *slog.Logger
 	mux      *http.ServeMux
 }
 
-// New returns an API. Without keys everybody is auth.Dev.
-func New(keys *auth.Keyring, r *registry.Registry, d *task.Desk, log *slog.Logger) *API {
-	a := &API{keys: keys, registry: r, desk: d, log: log, mux: http.NewServeMux()}
+// New returns an API. Without keys every caller is auth.Dev. The rate is that of an API key and of an agent.
+func New(keys *auth.Keyring, r *registry.Registry, d *task.Desk, rate limit.Rate, log *slog.Logger) *API {
+	a := &API{
+		keys: keys, registry: r, desk: d, log: log, mux: http.NewServeMux(),
+		limits: limits{guesses: limit.NewRates(guessRate()), calls: limit.NewRates(rate)},
+	}
 	a.user("POST /api/agents", auth.ScopeAgents, a.postAgent)
 	a.user("GET /api/agents", auth.ScopeRead, a.getAgents)
 	a.user("GET /api/agents/{id}", auth.ScopeRead, a.getAgent)
@@ -67,7 +74,7 @@ func (a *API) handle(pattern string, h handler) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		status, answer, err := h(r.WithContext(ctx))
 		if err != nil {
-			a.fail(w, r, err)
+			a.fail(w, r, a.guessed(r, err))
 			return
 		}
 		a.reply(w, r, status, answer)
@@ -77,7 +84,7 @@ func (a *API) handle(pattern string, h handler) {
 // user is handle for somebody with an API key.
 func (a *API) user(pattern string, scope auth.Scope, h func(*http.Request, auth.Principal) (int, any, error)) {
 	a.handle(pattern, func(r *http.Request) (int, any, error) {
-		p, err := a.Principal(r, scope)
+		p, err := a.principal(r, scope)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -85,8 +92,8 @@ func (a *API) user(pattern string, scope auth.Scope, h func(*http.Request, auth.
 	})
 }
 
-// Principal is who calls, if the key is good for scope.
-func (a *API) Principal(r *http.Request, scope auth.Scope) (auth.Principal, error) {
+// principal returns the caller, if the key is good for scope.
+func (a *API) principal(r *http.Request, scope auth.Scope) (auth.Principal, error) {
 	if a.keys == nil {
 		return auth.Dev(), nil
 	}
@@ -95,10 +102,13 @@ func (a *API) Principal(r *http.Request, scope auth.Scope) (auth.Principal, erro
 		return auth.Principal{}, err
 	}
 	p, err := a.keys.Verify(key, time.Now())
-	if err == nil && !p.May(scope) {
-		err = fault.New(fault.AuthFailed, "the API key %s lacks the scope %q that this call needs", p.KeyID, scope)
+	if err != nil {
+		return auth.Principal{}, err
 	}
-	return p, err
+	if !p.May(scope) {
+		return auth.Principal{}, fault.New(fault.AuthFailed, "the API key %s lacks the scope %q that this call needs", p.KeyID, scope)
+	}
+	return p, a.paced("key " + p.KeyID)
 }
 
 func (a *API) reply(w http.ResponseWriter, r *http.Request, status int, answer any) {
@@ -127,6 +137,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refusal.Retryable = f.Retryable
 	if f.Code == fault.AuthFailed {
 		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
 	body, err := json.Marshal(refusal)
 	if err != nil {
@@ -172,7 +185,7 @@ func read(r *http.Request, into any, options ...json.Options) error {
 		return fault.Wrap(err, fault.InvalidMessageFormat, "the body could not be read; send it again")
 	}
 	if err := json.Unmarshal(text, into, options...); err != nil {
-		return fault.Wrap(err, fault.InvalidMessageFormat, "the body does not fit: %v", err)
+		return fault.Wrap(err, fault.InvalidMessageFormat, "the body is refused: %s", spoke.ExplainJSON(err))
 	}
 	return nil
 }

@@ -177,7 +177,8 @@ func strange(address string, err error) error {
 	case refused && (refusal.HTTP == http.StatusUnauthorized || refusal.HTTP == http.StatusForbidden):
 		return fault.Wrap(err, fault.InvalidMessageFormat, "the agent does not take this apiKey; give one of its AGENT_KEYS")
 	case refused:
-		return fault.Wrap(err, fault.InvalidMessageFormat, "the agent answered %d to /agent/health: %s", refusal.HTTP, refusal.Message)
+		// The body is not repeated: the server may not be an agent, and its answer may be for its own network alone.
+		return fault.Wrap(err, fault.InvalidMessageFormat, "the server at %s answered %d, which an agent server does not", address, refusal.HTTP)
 	default:
 		return fault.Wrap(err, fault.InvalidMessageFormat,
 			"no agent answers at %s; check the URL, and that the agent server runs and can be reached from here", address)
@@ -187,8 +188,9 @@ func strange(address string, err error) error {
 func (c Candidate) check() error {
 	u, err := url.Parse(c.URL)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || len(c.URL) > maxText:
-		return fault.New(fault.InvalidMessageFormat, "url must be the address of an agent server, such as https://vm-1.example.com:4001")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(c.URL) > maxText ||
+		u.User != nil || strings.Trim(u.Path, "/") != "" || strings.ContainsAny(c.URL, "?#"):
+		return fault.New(fault.InvalidMessageFormat, "url must be the address of an agent server and nothing more, such as https://vm-1.example.com:4001")
 	case c.APIKey == "" || len(c.APIKey) > maxText || strings.ContainsAny(c.APIKey, "\r\n"):
 		return fault.New(fault.InvalidMessageFormat, "apiKey is needed: one of the agent's AGENT_KEYS, at most %d characters", maxText)
 	case len(c.DefaultCwd) > maxText || len(c.Name) > maxText || len(c.DefaultModel) > maxText:
