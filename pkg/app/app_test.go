@@ -21,6 +21,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/sqldb"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // These tests are not parallel: a service sets slog's default and OpenTelemetry's globals, as a process does once.
@@ -157,12 +159,12 @@ func TestAServiceWaitsForNATSAndForItsStreams(t *testing.T) {
 			stop()
 			return service.Parts{}, nil
 		})
-	nats, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: addr})
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: addr})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(nats.Close)
-	b, err := bus.Connect(t.Context(), bus.Options{URL: nats.URL(), Name: "test"})
+	t.Cleanup(server.Close)
+	b, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +181,78 @@ func TestAServiceWaitsForNATSAndForItsStreams(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServicesStartOnAClusterThatIsStillElecting starts services together, as a deployment does, before the cluster can
+// elect a leader.
+func TestServicesStartOnAClusterThatIsStillElecting(t *testing.T) {
+	url, others := bustest.Electing(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	built := make(chan error, 3)
+	build := func(ctx context.Context, p *app.Platform, _ env.ToolExecutor) (service.Parts, error) {
+		built <- p.Bus.Ready(ctx)
+		return service.Parts{}, nil
+	}
+	environ := []string{"NATS_URL=" + url, "NATS_PROVISION=create", "NATS_REPLICAS=3"}
+	first := waits(ctx, t, environ, "waiting for streams: ", build)
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() {
+			ended <- app.Run(ctx, "thing", append([]string{"ADMIN_ADDR=127.0.0.1:0", "LOG_LEVEL=error"}, environ...), build)
+		}()
+	}
+	others()
+	for range cap(built) {
+		select {
+		case err := <-built:
+			if err != nil {
+				t.Error(err)
+			}
+		case err := <-first:
+			t.Fatalf("the first service ended: %v", err)
+		case err := <-ended:
+			t.Fatalf("a service ended: %v", err)
+		case <-time.After(2 * time.Minute):
+			t.Fatal("a service does not start")
+		}
+	}
+	sameLimits(t, url)
+	stop()
+	for _, c := range []<-chan error{first, ended, ended} {
+		if err := <-c; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// sameLimits checks that the streams which keep events, results and objects may take as many bytes each.
+func sameLimits(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := map[int64][]string{}
+	for _, name := range []string{"AGENTBUS_EVENTS", "AGENTBUS_RESULTS", "OBJ_AGENTBUS_OBJECTS"} {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := stream.CachedInfo().Config
+		limits[c.MaxBytes] = append(limits[c.MaxBytes], name)
+		if c.Replicas != 3 {
+			t.Errorf("%s has %d replicas, want 3", name, c.Replicas)
+		}
+	}
+	if len(limits) != 1 {
+		t.Errorf("the streams may take different numbers of bytes: %v", limits)
 	}
 }
 

@@ -62,6 +62,28 @@ func TestStreamsHaveALimitThatTheServerHasRoomFor(t *testing.T) {
 	}
 }
 
+// TestStreamsKeepTheFirstLimitWhenAProvisionerDies provisions behind a process that has learnt how much room there is, and
+// has got no further.
+func TestStreamsKeepTheFirstLimitWhenAProvisionerDies(t *testing.T) {
+	t.Parallel()
+	b := onServer(t, 200<<20)
+	if limit, err := b.firstMaxBytes(t.Context(), Storage{}); err != nil || limit != 40<<20 {
+		t.Fatalf("got %d bytes, %v", limit, err)
+	}
+	if err := b.Provision(t.Context(), Storage{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{b.eventsStream(), b.resultsStream(), "OBJ_" + b.objectsBucket()} {
+		info, err := b.look(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Config.MaxBytes != 40<<20 || info.Config.Metadata[metaProbe] != "" {
+			t.Errorf("%s may take %d bytes and has metadata %v, want 40 MiB", name, info.Config.MaxBytes, info.Config.Metadata)
+		}
+	}
+}
+
 // TestAServerWithoutRoomIsFull fills a server whose streams have no limit of their own.
 func TestAServerWithoutRoomIsFull(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -140,6 +141,7 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 		// What an operator noted on the stream stays: its incarnation above all.
 		if stream, err := b.js.Stream(ctx, c.Name); err == nil {
 			c.Metadata = stream.CachedInfo().Config.Metadata
+			delete(c.Metadata, metaProbe)
 		}
 		if _, err := b.js.CreateOrUpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("provision stream %s: %w", c.Name, err)
@@ -177,33 +179,46 @@ const (
 	leastBytes = 16 << 20
 )
 
+// metaProbe is the metadata of an EVENTS stream that was made to learn for how much the server has room: the limit that it
+// and the others get. It has three times as much until then.
+const metaProbe = "agentbus.probe"
+
 // firstMaxBytes is the limit where none is configured: that of the stream that exists, or else the largest of diskBytes, a
 // half of it, and so on, for which the server has room three times. The server reserves what streams may take, so the
 // streams are full, which is noticed and leaves room for what runs, before the server or its disk is.
 func (b *Bus) firstMaxBytes(ctx context.Context, s Storage) (int64, error) {
 	events := b.streams(s)[0]
-	stream, err := b.js.Stream(ctx, events.Name)
-	if err == nil {
-		return stream.CachedInfo().Config.MaxBytes, nil
-	}
-	if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, fmt.Errorf("look at stream %s: %w", events.Name, err)
-	}
 	limit := int64(diskBytes)
 	if s.Memory {
 		limit = memoryBytes
 	}
 	for {
-		events.MaxBytes = 3 * limit
-		_, err := b.js.CreateStream(ctx, events)
+		// Other services provision at the same time, so this one looks before each attempt.
+		stream, err := b.js.Stream(ctx, events.Name)
+		if err == nil {
+			return maxBytesOf(stream.CachedInfo().Config), nil
+		}
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return 0, fmt.Errorf("look at stream %s: %w", events.Name, err)
+		}
+		events.MaxBytes, events.Metadata = 3*limit, map[string]string{metaProbe: strconv.FormatInt(limit, 10)}
+		_, err = b.js.CreateStream(ctx, events)
 		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return limit, nil
+			continue
 		}
 		if answer, ok := errors.AsType[*jetstream.APIError](err); !ok || !insufficient(answer) || limit/2 < leastBytes {
 			return 0, fmt.Errorf("provision stream %s with room for 3 times %d bytes: %w", events.Name, limit, err)
 		}
 		limit /= 2
 	}
+}
+
+// maxBytesOf returns the limit of an EVENTS stream, or the one that it is to get.
+func maxBytesOf(c jetstream.StreamConfig) int64 {
+	if limit, err := strconv.ParseInt(c.Metadata[metaProbe], 10, 64); err == nil {
+		return limit
+	}
+	return c.MaxBytes
 }
 
 // insufficient reports whether the server, the account or every node of the cluster has too little room for a stream.

@@ -100,33 +100,47 @@ func provision(t testing.TB, b *bus.Bus, s bus.Storage) {
 // startCluster starts three servers that know one another and returns their URLs.
 func startCluster(t testing.TB) string {
 	t.Helper()
-	var routes, urls string
+	first, others := Electing(t)
+	return first + "," + others()
+}
+
+// Electing starts the first server of a cluster of three. Alone it takes connections and elects no leader, so JetStream does
+// not work until the others are started. That function returns their URLs. All servers end with the test.
+func Electing(t testing.TB) (url string, others func() string) {
+	t.Helper()
+	var routes string
 	ports := make([]int, 3)
 	for i := range ports {
 		ports[i] = freePort(t)
 		routes += fmt.Sprintf(",nats://127.0.0.1:%d", ports[i])
 	}
-	for i := range ports {
+	start := func(i int) string {
 		options := &server.Options{
 			ServerName: fmt.Sprintf("n%d", i), JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 			Host: "127.0.0.1", Port: server.RANDOM_PORT, Routes: server.RoutesFromStr(routes[1:]),
 			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[i]},
 		}
-		node, err := server.NewServer(options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		node.Start()
-		t.Cleanup(func() {
-			node.Shutdown()
-			node.WaitForShutdown()
-		})
-		if !node.ReadyForConnections(10 * time.Second) {
-			t.Fatalf("cluster node %d does not take connections", i)
-		}
-		urls += "," + node.ClientURL()
+		return startNode(t, options)
 	}
-	return urls[1:]
+	return start(0), func() string { return start(1) + "," + start(2) }
+}
+
+// startNode starts a server that ends with the test, and returns its URL.
+func startNode(t testing.TB, o *server.Options) string {
+	t.Helper()
+	node, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Start()
+	t.Cleanup(func() {
+		node.Shutdown()
+		node.WaitForShutdown()
+	})
+	if !node.ReadyForConnections(time.Minute) {
+		t.Fatalf("cluster node %s does not take connections", o.ServerName)
+	}
+	return node.ClientURL()
 }
 
 func freePort(t testing.TB) int {
