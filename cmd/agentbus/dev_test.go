@@ -198,6 +198,10 @@ func TestKeys(t *testing.T) {
 	if _, side := execute(t, exitFailed, "--url="+s.URL, "agents"); !strings.Contains(side, "AGENTBUS_KEY") {
 		t.Errorf("without a key: %q", side)
 	}
+	open := regexp.MustCompile(`//.*@`).ReplaceAllString(s.NATS, "//")
+	if out, side := begin(t, env, "keys", "--nats="+open, "list").wait(t, exitFailed); open == s.NATS || !strings.Contains(side, "Authorization") {
+		t.Errorf("NATS at %s without its token: %q, %q", open, out, side)
+	}
 	made, side := keys(0, "create", "alice", "--scope=read")
 	if !strings.HasPrefix(made, "ak_") || !strings.Contains(side, "only time") {
 		t.Fatalf("got %q and %q", made, side)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"time"
@@ -16,12 +17,15 @@ import (
 type Options struct {
 	Dir  string // "" = a temporary folder that Close removes
 	Addr string // host:port to listen on, port 0 = any free one; "" = this process only
+	// Token is what clients must present, those of this process too; "" = every client on Addr has access.
+	Token string
 }
 
 // Server is a running server with JetStream.
 type Server struct {
-	nats *server.Server
-	temp string
+	nats  *server.Server
+	token string
+	temp  string
 }
 
 // startWait bounds the wait for a server that recovers its streams.
@@ -29,7 +33,7 @@ const startWait = 30 * time.Second
 
 // Start starts a server and waits until it takes connections.
 func Start(o Options) (*Server, error) {
-	s := &Server{}
+	s := &Server{token: o.Token}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "agentbus-nats-")
 		if err != nil {
@@ -39,6 +43,7 @@ func Start(o Options) (*Server, error) {
 	}
 	options := &server.Options{
 		ServerName: "embedded", JetStream: true, StoreDir: o.Dir, DontListen: o.Addr == "", NoSigs: true, NoLog: true,
+		Authorization: o.Token,
 	}
 	if o.Addr != "" {
 		if err := listenAt(options, o.Addr); err != nil {
@@ -85,12 +90,17 @@ func (s *Server) giveUp(err error) error {
 // InProcessConn connects from this process without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// URL is where others connect, or "" when the server does not listen.
+// URL is where others connect, with the token, or "" when the server does not listen.
 func (s *Server) URL() string {
-	if s.nats.Addr() == nil {
+	addr := s.nats.Addr()
+	if addr == nil {
 		return ""
 	}
-	return s.nats.ClientURL()
+	u := url.URL{Scheme: "nats", Host: addr.String()}
+	if s.token != "" {
+		u.User = url.User(s.token)
+	}
+	return u.String()
 }
 
 // Close stops the server and waits for it.

@@ -138,7 +138,7 @@ func (s *stack) build(ctx context.Context) (service.Parts, error) {
 func (s *stack) connect(ctx context.Context, name string) (*bus.Bus, error) {
 	o := bus.Options{URL: s.options.NATS, Name: name}
 	if s.servers.nats != nil {
-		o.InProcess = s.servers.nats
+		o.InProcess, o.URL = s.servers.nats, s.servers.nats.URL()
 	}
 	b, err := bus.Connect(ctx, o)
 	if err != nil {

@@ -2,8 +2,10 @@ package dev
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
@@ -38,7 +40,12 @@ func (s *stack) openServers(ctx context.Context) error {
 			return fmt.Errorf("start the embedded Redis: %w", err)
 		}
 		s.closing(redis.Close)
-		s.servers.redis, s.servers.redisURL = redis, "redis://"+redis.Addr()
+		address := url.URL{Scheme: "redis", Host: redis.Addr()}
+		if password := s.password(); password != "" {
+			redis.RequireAuth(password)
+			address.User = url.UserPassword("", password)
+		}
+		s.servers.redis, s.servers.redisURL = redis, address.String()
 	}
 	s.servers.database = o.Database
 	if o.Database == "" {
@@ -48,6 +55,15 @@ func (s *stack) openServers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// password returns a new password for an embedded server where API keys are required: without it, every user of this
+// machine could write keys. It returns "" otherwise.
+func (s *stack) password() string {
+	if !s.options.Auth {
+		return ""
+	}
+	return rand.Text()
 }
 
 // release lets another process use the data folder.
@@ -61,7 +77,7 @@ func (s *stack) openNATS(ctx context.Context) error {
 	if s.options.NATS != "" {
 		return nil
 	}
-	o := embedded.Options{Addr: s.options.NATSAddr}
+	o := embedded.Options{Addr: s.options.NATSAddr, Token: s.password()}
 	if s.options.Data != "" {
 		o.Dir = s.data.File("nats")
 	}
