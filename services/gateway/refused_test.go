@@ -1,0 +1,48 @@
+package gateway_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway"
+)
+
+// A request that its log cannot hold must be refused before anything of it is stored: a thread record without an accept
+// record was a thread with a request that nothing could run.
+func TestARefusedRequestLeavesNoRecord(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.MaxBody = 8 << 20 })
+	tap := b.nats.Tap(t)
+	for name, text := range map[string]string{
+		"a long text":              strings.Repeat("x", 1_500_000),
+		"a text that grows stored": strings.Repeat("\u2028", 165_000),
+	} {
+		body := `{"messages":[{"role":"user","content":"` + text + `"}]}`
+		for _, path := range []string{"/v1/agents/demo/requests", "/v1/agents/demo/stream"} {
+			for _, headers := range [][]string{nil, {"Idempotency-Key", "0123456789"}} {
+				a := b.post(path, body, headers...)
+				if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != fault.MessageTooLarge {
+					t.Errorf("%s at %s: got %d %.200s, want 413", name, path, a.status, a.body)
+				}
+			}
+		}
+	}
+	stored := func(subject string) bool {
+		for _, record := range []string{".accept.", ".thread.", ".request.", ".event.", ".session."} {
+			if strings.Contains(subject, record) && strings.HasPrefix(subject, "agentbus.") {
+				return true
+			}
+		}
+		return false
+	}
+	if heard := tap.Heard(); slices.ContainsFunc(heard, stored) {
+		t.Errorf("got messages on %q, want none stored", heard)
+	}
+	b.works()
+	if !slices.ContainsFunc(tap.Heard(), stored) {
+		t.Error("the test does not see what a good request stores")
+	}
+}
