@@ -43,6 +43,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/elastic/go-seccomp-bpf v1.6.0
+
 require (
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/modelcontextprotocol/go-sdk v1.8.0

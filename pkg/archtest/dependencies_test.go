@@ -41,7 +41,8 @@ func dependencies() []dependency {
 			"JSON Schema 2020-12: arguments of tools, types of events, and the contract's tests"},
 		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
 
-		{"golang.org/x/net", []string{"services/gateway/internal/frontend"}, "HTML as browsers read it: which scripts are a page's own"},
+		{"golang.org/x/net", []string{"services/gateway/internal/frontend", "pkg/sandbox"},
+			"HTML as browsers read it: which scripts are a page's own; instructions of a filter of system calls"},
 		{"github.com/klauspost/compress", []string{"pkg/event"}, "S2: frames shrink to a tenth, at a gigabyte a second"},
 
 		// Models.
@@ -75,6 +76,7 @@ func dependencies() []dependency {
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
 		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster", "pkg/sandbox"},
 			"the ioctl that makes a file system lose what is not synced; namespaces and mounts of a sandbox"},
+		{"github.com/elastic/go-seccomp-bpf", []string{"pkg/sandbox"}, "a policy of system calls as a seccomp filter, without C"},
 		{"golang.org/x/time", []string{"pkg/state", "pkg/limit"}, "a rate limit within one process"},
 		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},

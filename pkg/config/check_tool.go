@@ -145,6 +145,7 @@ func (c checker) commandTool(path string, t CommandTool) {
 	limits := join(path, "limits")
 	atLeastZero(c, join(limits, "cpu"), t.Limits.CPU)
 	atLeastZero(c, join(limits, "memory"), t.Limits.Memory)
+	atLeastZero(c, join(limits, "addressSpace"), t.Limits.AddressSpace)
 	atLeastZero(c, join(limits, "fileSize"), t.Limits.FileSize)
 	atLeastZero(c, join(limits, "processes"), t.Limits.Processes)
 }

@@ -59,10 +59,12 @@ type CommandTool struct {
 
 // CommandLimits bound one process and its children.
 type CommandLimits struct {
-	CPU       Duration `yaml:"cpu"`       // of each process; default: the call's timeout
-	Memory    int64    `yaml:"memory"`    // bytes of each process; default 1 GiB
-	FileSize  int64    `yaml:"fileSize"`  // bytes of each file that it writes; default 64 MiB
-	Processes int      `yaml:"processes"` // and threads, together; default 64
+	CPU    Duration `yaml:"cpu"`    // of each process; default: the call's timeout
+	Memory int64    `yaml:"memory"` // bytes of private data of each process; default 1 GiB
+	// AddressSpace is bytes that each process may map, shared memory and what it only reserves included; default: no limit.
+	AddressSpace int64 `yaml:"addressSpace"`
+	FileSize     int64 `yaml:"fileSize"`  // bytes of each file that it writes; default 64 MiB
+	Processes    int   `yaml:"processes"` // and threads, together; default 64
 }
 
 // The values of CommandTool.Isolation.

@@ -20,6 +20,9 @@ func attach(cmd *exec.Cmd, p Policy) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: !root}
 	}
 	if p.Bare {
+		if root {
+			cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SETPCAP}
+		}
 		return
 	}
 	user, group := os.Geteuid(), os.Getegid()
@@ -31,5 +34,6 @@ func attach(cmd *exec.Cmd, p Policy) {
 	cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: user, Size: 1}}
 	cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: group, Size: 1}}
 	cmd.SysProcAttr.GidMappingsEnableSetgroups = root
-	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount, until the program begins
+	// To mount, to deny user namespaces and to give up capabilities, until the program begins.
+	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE, unix.CAP_SETPCAP}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,15 +48,12 @@ func become(o order) error {
 		return fmt.Errorf("find the program: %w", err)
 	}
 	environ := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
-	if err := disarm(); err != nil {
+	enforced, err := disarm(o.Bare)
+	if err != nil {
 		return err
 	}
 	if o.Probe {
-		_, err := os.Stdout.WriteString(ready)
-		if err == nil {
-			os.Exit(0)
-		}
-		return fmt.Errorf("answer: %w", err)
+		return answer(enforced)
 	}
 	if err := limit(o); err != nil {
 		return err
@@ -64,6 +62,18 @@ func become(o order) error {
 		return err
 	}
 	return fmt.Errorf("start %s: %w", program, unix.Exec(program, os.Args, environ))
+}
+
+// answer ends a process that was to find out what the kernel gives.
+func answer(enforced Report) error {
+	text, err := json.Marshal(enforced)
+	if err == nil {
+		_, err = os.Stdout.WriteString(ready + string(text))
+	}
+	if err == nil {
+		os.Exit(0)
+	}
+	return fmt.Errorf("answer: %w", err)
 }
 
 // enclose leaves this process with a file system of its own: what may be seen of the host is cloned first, put into an
@@ -97,7 +107,11 @@ func enclose(p Policy) error {
 		}
 		trees = append(trees, t)
 	}
-	return newRoot(trees, p)
+	denied := denyUserNamespaces()
+	if err := newRoot(trees, p); err != nil || denied == nil {
+		return err
+	}
+	return denyUserNamespaces() // the host's /proc is read-only in many containers, that of the sandbox is not
 }
 
 // tree is a part of the host's file system, and where it shall stand.
@@ -190,13 +204,54 @@ func mountPoint(path string, folder bool) error {
 	return file.Close()
 }
 
-// disarm gives up every way to more rights.
-func disarm() error {
+// disarm gives up every way to more rights. Where not all is required it does what the kernel allows.
+func disarm(lenient bool) (Report, error) {
+	enforced := Report{Namespaces: !lenient, UserNamespaces: !lenient}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up new privileges: %w", err)
+		return enforced, fmt.Errorf("give up new privileges: %w", err)
 	}
+	err := dropCapabilities()
+	if err != nil && !lenient {
+		return enforced, err
+	}
+	enforced.Capabilities = err == nil
+	if err = filterCalls(); err != nil && !lenient {
+		return enforced, err
+	}
+	enforced.SystemCalls = err == nil
+	return enforced, nil
+}
+
+// dropCapabilities empties the five sets of this thread. Where the bounding set cannot be emptied it empties the others.
+func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	var bounding error
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP && bounding == nil; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err != nil && !errors.Is(err, unix.EINVAL) { // an older kernel does not know all of them
+			bounding = fmt.Errorf("empty the bounding set of capabilities: %w", err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	return bounding
+}
+
+// denyUserNamespaces has the kernel refuse user namespaces below that of this process, which has the capability that this
+// needs; the program does not.
+func denyUserNamespaces() error {
+	file, err := os.OpenFile("/proc/sys/user/max_user_namespaces", os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("deny user namespaces: %w", err)
+	}
+	_, err = file.WriteString("0")
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("deny user namespaces: %w", err)
 	}
 	return nil
 }
@@ -224,8 +279,11 @@ func limit(o order) error {
 	}{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_NOFILE, maxFiles}, {unix.RLIMIT_FSIZE, uint64(l.FileSize)}, //nolint:gosec // never negative
 		{unix.RLIMIT_CPU, uint64(o.Seconds)}, {unix.RLIMIT_NPROC, uint64(l.Processes)}, //nolint:gosec // never negative
-		{unix.RLIMIT_DATA, uint64(l.Memory)}, //nolint:gosec // never negative
+		{unix.RLIMIT_DATA, uint64(l.Memory)}, {unix.RLIMIT_AS, uint64(l.AddressSpace)}, //nolint:gosec // never negative
 	} {
+		if set.resource == unix.RLIMIT_AS && set.most == 0 {
+			continue
+		}
 		if err := unix.Setrlimit(set.resource, &unix.Rlimit{Cur: set.most, Max: set.most}); err != nil {
 			return fmt.Errorf("set limit %d: %w", set.resource, err)
 		}

@@ -7,10 +7,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -25,22 +27,25 @@ type Policy struct {
 	Dir      string   `json:"dir,omitzero"` // folder of the host that it runs in, as /work; "" = an empty one
 	Writable bool     `json:"writable,omitzero"`
 	Read     []string `json:"read,omitzero"` // folders and files that it sees besides those of the system
-	Bare     bool     `json:"bare,omitzero"` // without namespaces, where the kernel refuses them: limits alone
+	Bare     bool     `json:"bare,omitzero"` // without namespaces, and with as much of the rest as the kernel gives
 	Limits   Limits   `json:"limits"`
 }
 
 // Limits bound each process of a program, except that Processes bounds all of them together.
 type Limits struct {
-	CPU       time.Duration `json:"-"`         // 0 = 60 s; whole seconds count
-	Memory    int64         `json:"memory"`    // bytes; 0 = 1 GiB
-	FileSize  int64         `json:"fileSize"`  // bytes; 0 = 64 MiB
-	Processes int           `json:"processes"` // 0 = 64
+	CPU    time.Duration `json:"-"`      // 0 = 60 s; whole seconds count
+	Memory int64         `json:"memory"` // bytes of private data; 0 = 1 GiB
+	// AddressSpace is bytes of all that is mapped, shared memory included; 0 = no limit: runtimes such as that of Node reserve
+	// far more than they use.
+	AddressSpace int64 `json:"addressSpace,omitzero"`
+	FileSize     int64 `json:"fileSize"`  // bytes; 0 = 64 MiB
+	Processes    int   `json:"processes"` // 0 = 64
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		CPU: cmp.Or(l.CPU, time.Minute), Memory: cmp.Or(l.Memory, 1<<30), FileSize: cmp.Or(l.FileSize, 64<<20),
-		Processes: cmp.Or(l.Processes, 64),
+		Processes: cmp.Or(l.Processes, 64), AddressSpace: l.AddressSpace,
 	}
 }
 
@@ -60,7 +65,7 @@ const failed = 125
 
 const (
 	prefix = "sandbox: "
-	ready  = "sandbox ready"
+	ready  = "sandbox ready "
 	// closing is how long a program's output may stay open after its end.
 	closing = 500 * time.Millisecond
 )
@@ -103,17 +108,43 @@ func (o order) command(ctx context.Context, argv, environ []string) (*exec.Cmd, 
 	return cmd, nil
 }
 
-// Probe builds a sandbox and looks for a program in it, and says why that cannot be.
-func (p Policy) Probe(ctx context.Context, program string) error {
+// Report says which mechanisms hold a program. Limits of processes, no_new_privs and closed descriptors always do; there are
+// no limits of cgroups.
+type Report struct {
+	Namespaces     bool `json:"namespaces"`     // of its own: users, mounts, processes, network, IPC, name of the host
+	UserNamespaces bool `json:"userNamespaces"` // the kernel gives it no user namespaces
+	Capabilities   bool `json:"capabilities"`   // it has none, and its bounding set is empty
+	SystemCalls    bool `json:"systemCalls"`    // a seccomp filter refuses it those that tools do not need
+}
+
+// LogValue implements [slog.LogValuer]: a log says of each mechanism whether it is on.
+func (r Report) LogValue() slog.Value {
+	state := func(name string, on bool) slog.Attr {
+		if on {
+			return slog.String(name, "on")
+		}
+		return slog.String(name, "off")
+	}
+	return slog.GroupValue(
+		state("namespaces", r.Namespaces), state("userNamespacesDenied", r.UserNamespaces),
+		state("capabilitiesDropped", r.Capabilities), state("systemCallFilter", r.SystemCalls),
+		state("noNewPrivileges", true), state("processLimits", true), state("cgroupLimits", false),
+	)
+}
+
+// Probe builds a sandbox, looks for a program in it, and reports what holds it. An error says why that cannot be: without
+// Policy.Bare also that one of the mechanisms is not available.
+func (p Policy) Probe(ctx context.Context, program string) (Report, error) {
 	cmd, err := order{Policy: p, Probe: true}.command(ctx, []string{program}, []string{"PATH=" + Path})
 	if err != nil {
-		return err
+		return Report{}, err
 	}
 	output, err := cmd.CombinedOutput()
-	if err == nil && string(output) == ready {
-		return nil
+	var enforced Report
+	if text, ok := bytes.CutPrefix(output, []byte(ready)); ok && err == nil && json.Unmarshal(text, &enforced) == nil {
+		return enforced, nil
 	}
-	return fmt.Errorf("a sandbox for %s cannot be had: %s", program, Reason(err, output))
+	return Report{}, fmt.Errorf("a sandbox for %s cannot be had: %s", program, Reason(err, output))
 }
 
 // Path is where programs are looked for.

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -66,23 +67,31 @@ func fileTools(cfg config.Config) []tool.Tool {
 // added makes the tools that cfg adds.
 func added(cfg config.Config, secret func(name string) (string, error)) ([]tool.Tool, error) {
 	tools := fileTools(cfg)
+	programs := map[sandbox.Report][]string{} // names of tools by what holds their programs
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
 		t := cfg.Tools[name]
 		if !t.New() {
 			continue
 		}
-		made, err := newTool(newSpec(name, t), t, secret)
+		made, err := newTool(newSpec(name, t), t, secret, programs)
 		if err != nil {
 			return nil, fmt.Errorf("tools.%s: %w", name, err)
 		}
 		tools = append(tools, made)
 	}
+	for enforced, names := range programs { // one, unless the isolation of some is best-effort and incomplete
+		slog.Info("programs of tools run in a sandbox", "tools", names, "sandbox", enforced)
+	}
 	return tools, nil
 }
 
-func newTool(spec tool.Spec, t config.Tool, secret func(name string) (string, error)) (tool.Tool, error) {
+func newTool(
+	spec tool.Spec, t config.Tool, secret func(name string) (string, error), programs map[sandbox.Report][]string,
+) (tool.Tool, error) {
 	if len(t.Command.Argv) > 0 {
-		return command.New(spec, program(spec, t.Command), secret)
+		made, enforced, err := command.New(spec, program(spec, t.Command), secret)
+		programs[enforced] = append(programs[enforced], spec.Name)
+		return made, err
 	}
 	allow, err := egress.ParseAllow(t.Allow)
 	if err != nil {
@@ -99,6 +108,7 @@ func program(spec tool.Spec, c config.CommandTool) command.Program {
 			Dir: c.Dir, Writable: c.Writable, Read: c.Read,
 			Limits: sandbox.Limits{
 				CPU: c.Limits.CPU.Or(spec.Timeout), Memory: c.Limits.Memory, FileSize: c.Limits.FileSize, Processes: c.Limits.Processes,
+				AddressSpace: c.Limits.AddressSpace,
 			},
 		},
 	}

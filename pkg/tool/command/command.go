@@ -36,15 +36,15 @@ type Program struct {
 	Stdin      string
 	Env        map[string]string // of secrets and literals, not of arguments
 	Sandbox    sandbox.Policy
-	BestEffort bool // run it with limits alone where the kernel refuses the rest of the sandbox
+	BestEffort bool // run it with limits and what else the kernel offers where it refuses some of the sandbox
 }
 
-// New returns the tool that spec describes. It starts a sandbox to see whether one can be had. An error says what is wrong
-// with the description, or what the system refuses.
-func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, error) {
+// New returns the tool that spec describes, and what holds its programs. It starts a sandbox to find that out. An error says
+// what is wrong with the description, or what the system refuses.
+func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, sandbox.Report, error) {
 	p, err := prepare(program, secrets)
 	if err != nil {
-		return nil, err
+		return nil, sandbox.Report{}, err
 	}
 	if spec.MaxOutput == 0 {
 		spec.MaxOutput = MaxOutput
@@ -52,19 +52,21 @@ func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, 
 	p.spec = spec
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	err = p.policy.Probe(ctx, program.Argv[0])
+	enforced, err := p.policy.Probe(ctx, program.Argv[0])
 	if err == nil {
-		return tool.Func(spec, p.call), nil
+		return tool.Func(spec, p.call), enforced, nil
 	}
 	if !program.BestEffort {
-		return nil, fmt.Errorf("%w; allow what it names, or set isolation: best-effort to run the program with limits alone", err)
+		return nil, enforced, fmt.Errorf(
+			"%w; allow what it names, or set isolation: best-effort to run the program with what this system offers", err)
 	}
 	p.policy.Bare = true
-	if bare := p.policy.Probe(ctx, program.Argv[0]); bare != nil {
-		return nil, bare
+	enforced, bare := p.policy.Probe(ctx, program.Argv[0])
+	if bare != nil {
+		return nil, enforced, bare
 	}
-	slog.WarnContext(ctx, "a tool runs its program with limits alone", "tool", spec.Name, "why", err)
-	return tool.Func(spec, p.call), nil
+	slog.WarnContext(ctx, "a tool runs its program without all of the isolation", "tool", spec.Name, "why", err)
+	return tool.Func(spec, p.call), enforced, nil
 }
 
 // prepared is a [Program] whose texts have been read.

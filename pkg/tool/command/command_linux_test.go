@@ -31,7 +31,7 @@ func secrets(name string) (string, error) {
 
 func newTool(t *testing.T, p command.Program) tool.Tool {
 	t.Helper()
-	subject, err := command.New(tool.Spec{
+	subject, _, err := command.New(tool.Spec{
 		Name: "program", Description: "Runs a program.", Schema: jsontext.Value(schema),
 		Effect: tool.EffectUnsafe, Approval: tool.ApprovalNever, MaxOutput: 1000,
 	}, p, secrets)
@@ -128,7 +128,7 @@ func TestAToolThatCannotBeHad(t *testing.T) {
 		"there is no secret ME":         {Argv: []string{"sh"}, Env: map[string]string{"A": "${ME}"}},
 		"env.A: arguments of the model": {Argv: []string{"sh"}, Env: map[string]string{"A": "{text}"}},
 	} {
-		if _, err := command.New(tool.Spec{Name: "x"}, p, secrets); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := command.New(tool.Spec{Name: "x"}, p, secrets); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", p, err, want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
@@ -23,6 +24,7 @@ const name = "agent-server"
 const flushTime = 3 * time.Second
 
 func main() {
+	sandbox.Enter()
 	ctx, stop := service.Signals(context.Background())
 	defer stop()
 	if err := run(ctx); err != nil {

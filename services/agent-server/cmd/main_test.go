@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -28,9 +29,9 @@ import (
 
 const key = "0123456789abcdef-test"
 
-// TestMain makes the test program an agent-server, where a test asks for one.
+// TestMain makes the test program an agent-server, where a test asks for one or an agent-server starts a sandbox.
 func TestMain(m *testing.M) {
-	if os.Getenv("AGENT_SERVER_TEST_CHILD") != "" {
+	if os.Getenv("AGENT_SERVER_TEST_CHILD") != "" || os.Getenv("AGENTBUS_SANDBOX") != "" {
 		main()
 		return
 	}
@@ -43,6 +44,7 @@ type process struct {
 	t       *testing.T
 	command *exec.Cmd
 	address string
+	before  []string    // what it said before
 	lines   chan string // what it says, from the first line that gives its address on
 }
 
@@ -69,16 +71,15 @@ func start(t *testing.T, dir string, more ...string) *process {
 	}
 	t.Cleanup(func() { p.signal(syscall.SIGKILL) })
 	said := bufio.NewScanner(stderr)
-	var before []string
 	for said.Scan() {
 		if found := listening.FindStringSubmatch(said.Text()); found != nil {
 			p.address = found[1]
 			break
 		}
-		before = append(before, said.Text())
+		p.before = append(p.before, said.Text())
 	}
 	if p.address == "" {
-		t.Fatalf("the agent server did not start: %s", strings.Join(before, "\n"))
+		t.Fatalf("the agent server did not start: %s", strings.Join(p.before, "\n"))
 	}
 	go func() { // ends with the process
 		defer close(p.lines)
@@ -194,6 +195,27 @@ func TestAKilledProcessLeavesAFailedTask(t *testing.T) {
 	again := p.create(spoke.Assignment{Prompt: "/say back", SessionID: task.SessionID})
 	if _, got := p.finish(again.TaskID, 0); got.Status != spoke.Completed || got.Result != "back" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestProgramsOfToolsRunInASandboxThatTheLogDescribes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	config := "agents: {worker: {backend: scripted, tools: [user]}}\nagentServer: {agent: worker}\n" +
+		"tools: {user: {description: x, command: {argv: [id, -u]}}}\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, dir, "CONFIG_FILE="+file)
+	const want = "tools=[user] sandbox.namespaces=on sandbox.userNamespacesDenied=on sandbox.capabilitiesDropped=on " +
+		"sandbox.systemCallFilter=on sandbox.noNewPrivileges=on sandbox.processLimits=on sandbox.cgroupLimits=off"
+	if !strings.Contains(strings.Join(p.before, "\n"), want) {
+		t.Errorf("it said %q, want %q", p.before, want)
+	}
+	events, task := p.finish(p.create(spoke.Assignment{Prompt: "/tool user {}"}).TaskID, 0)
+	if said := fmt.Sprintf("%+v", events); task.Status != spoke.Completed || !strings.Contains(said, "65534") {
+		t.Errorf("got %+v and %s, want the user of the sandbox", task, said)
 	}
 }
 
