@@ -40,6 +40,8 @@ type Bus interface {
 	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
 	WatchKeys(ctx context.Context, changed func(bus.KeyRecord), ready func()) error
 	Ready(ctx context.Context) error
+	Verify(ctx context.Context) error // measures the clock of Now
+	Now() time.Time
 }
 
 // Deps are what an orchestrator works with.
@@ -106,7 +108,7 @@ func New(ctx context.Context, d Deps) (*Orchestrator, error) {
 		return nil, err
 	}
 	r := registry.New(registry.Options{
-		Store: s, Vault: safe, Publisher: d.Bus, HTTP: client, Poll: d.Poll, Log: d.Log,
+		Store: s, Vault: safe, Publisher: d.Bus, HTTP: client, Poll: d.Poll, Now: d.Bus.Now, Log: d.Log,
 		Reserved:     func(id string) bool { _, ok := d.Config.Agents[id]; return ok },
 		OfflineAfter: d.Config.Hub.OfflineAfter.Or(spoke.OfflineAfter), Overlap: d.Config.Hub.Overlap.Or(defaultOverlap),
 	})
@@ -205,6 +207,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return o.registry.Run(ctx) })
 	group.Go(func() error { return o.desk.Run(ctx) })
+	group.Go(func() error { return o.measure(ctx) })
 	group.Go(func() error { return o.bus.Serve(ctx, hub.Service, o.verbs()) })
 	group.Go(func() error {
 		return o.bus.Serve(ctx, hub.FollowService, map[string]bus.Handler{hub.VerbFollow: verb(o.desk.Follow)})
@@ -213,6 +216,25 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 		group.Go(func() error { return o.watchKeys(ctx) })
 	}
 	return errors.Join(group.Wait(), o.store.Close())
+}
+
+// measureEvery is how often the broker is asked what time it is.
+const measureEvery = time.Minute
+
+// measure keeps the time of Bus.Now true: nothing else here looks at the broker's streams.
+func (o *Orchestrator) measure(ctx context.Context) error {
+	tick := time.NewTicker(measureEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := o.bus.Verify(ctx); err != nil && ctx.Err() == nil {
+			o.log.WarnContext(ctx, "the broker's clock could not be read", "error", err)
+		}
+	}
 }
 
 func (o *Orchestrator) verbs() map[string]bus.Handler {

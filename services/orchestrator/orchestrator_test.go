@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -23,10 +22,16 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
+// link is what tests and hubs use of a *bus.Bus.
+type link interface {
+	orchestrator.Bus
+	hub.Asker
+}
+
 // house is a running hub.
 type house struct {
 	t    *testing.T
-	bus  *bus.Bus
+	bus  link
 	url  string
 	door hub.Client
 	stop func()
@@ -37,7 +42,7 @@ func nearby() config.Hub {
 }
 
 // open runs a hub until the test ends, or until it is stopped.
-func open(t *testing.T, b *bus.Bus, database string, h config.Hub) house {
+func open(t *testing.T, b link, database string, h config.Hub) house {
 	t.Helper()
 	o, err := orchestrator.New(t.Context(), orchestrator.Deps{
 		Bus: b, DatabaseURL: database, Secret: []byte("0123456789abcdef"), Log: slog.New(slog.DiscardHandler),

@@ -54,7 +54,7 @@ func (r *Registry) Register(ctx context.Context, tenant string, c Candidate) (st
 // registered anew.
 func (r *Registry) RegisterByToken(ctx context.Context, in spoke.Registration) (store.Agent, error) {
 	hash := digest(in.Token)
-	tenant, err := r.Store.Token(ctx, hash, time.Now())
+	tenant, err := r.Store.Token(ctx, hash, r.Now())
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Agent{}, fault.New(fault.AuthFailed, "the set-up token is not good any more; make a new one with agentbus agents token")
 	}
@@ -79,7 +79,7 @@ func (r *Registry) RegisterByToken(ctx context.Context, in spoke.Registration) (
 // Token makes a set-up token: whoever has it may register one agent for the tenant.
 func (r *Registry) Token(ctx context.Context, tenant string) (token string, expires time.Time, err error) {
 	token = "hub_" + rand.Text()
-	now := time.Now()
+	now := r.Now()
 	expires = now.Add(TokenLife).UTC().Truncate(time.Second)
 	return token, expires, r.Store.AddToken(ctx, digest(token), tenant, now, expires)
 }
@@ -121,7 +121,7 @@ func (r *Registry) candidate(ctx context.Context, tenant string, c Candidate) (s
 	if err != nil {
 		return store.Agent{}, err
 	}
-	now := time.Now().UTC().Truncate(time.Millisecond)
+	now := r.Now().UTC().Truncate(time.Millisecond)
 	a := store.Agent{
 		ID: cmp.Or(c.ID, info.AgentID), Tenant: tenant, Name: cmp.Or(c.Name, info.Name, c.ID, info.AgentID), URL: strings.TrimRight(c.URL, "/"),
 		Capabilities: c.Capabilities, DefaultCwd: c.DefaultCwd, DefaultModel: c.DefaultModel,

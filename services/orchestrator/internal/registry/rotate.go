@@ -24,7 +24,7 @@ func (r *Registry) Rotate(ctx context.Context, a store.Agent, key string) (until
 	if err := r.introduce(ctx, a, key); err != nil {
 		return time.Time{}, err
 	}
-	until = time.Now().Add(r.Overlap).UTC().Truncate(time.Second)
+	until = r.Now().Add(r.Overlap).UTC().Truncate(time.Second)
 	err = r.Store.Rotate(ctx, a, r.Vault.Seal(a.ID, key), until)
 	if errors.Is(err, store.ErrNotFound) {
 		return until, fault.New(fault.ThreadBusy, "the key of agent %s was replaced meanwhile; try again", a.ID)

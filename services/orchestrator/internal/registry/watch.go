@@ -58,7 +58,7 @@ func (r *Registry) look(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(polls)
 	for _, a := range all {
-		if time.Since(a.LastHeartbeat) > min(spoke.HeartbeatEvery, r.OfflineAfter/4)+r.every() || !a.Online {
+		if r.Now().Sub(a.LastHeartbeat) > min(spoke.HeartbeatEvery, r.OfflineAfter/4)+r.every() || !a.Online {
 			group.Go(func() error { return r.ask(ctx, a) })
 		}
 	}
@@ -76,7 +76,7 @@ func (r *Registry) ask(ctx context.Context, a store.Agent) error {
 	if _, err = client.Health(asking); err == nil {
 		return gone(r.Alive(ctx, a))
 	}
-	if ctx.Err() != nil || time.Since(a.LastHeartbeat) < r.OfflineAfter {
+	if ctx.Err() != nil || r.Now().Sub(a.LastHeartbeat) < r.OfflineAfter {
 		return nil //nolint:nilerr // it may answer the next time
 	}
 	return gone(r.Lost(ctx, a))

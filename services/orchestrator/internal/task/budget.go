@@ -15,7 +15,7 @@ const defaultPeriod = 30 * 24 * time.Hour
 
 // costs is what a tenant's tasks have cost in the budget's period, by agent.
 func (d *Desk) costs(ctx context.Context, tenant string) (map[string]float64, error) {
-	return d.store.Costs(ctx, tenant, time.Now().Add(-d.budget.Per.Or(defaultPeriod)))
+	return d.store.Costs(ctx, tenant, d.registry.Now().Add(-d.budget.Per.Or(defaultPeriod)))
 }
 
 func total(costs map[string]float64) float64 {

@@ -244,7 +244,7 @@ func (w *watch) away(ctx context.Context, agent store.Agent, cause error) (ended
 	if err := w.desk.registry.Lost(ctx, agent); err != nil {
 		return false, err
 	}
-	if time.Since(agent.LastHeartbeat) > giveUp {
+	if w.desk.registry.Now().Sub(agent.LastHeartbeat) > giveUp {
 		return w.fail(ctx, "the agent went offline and did not come back")
 	}
 	if w.lost {
@@ -301,7 +301,7 @@ func (w *watch) end(ctx context.Context, now spoke.Task) error {
 
 // put writes where the task stands, and tells whoever follows it.
 func (w *watch) put(ctx context.Context, t store.Task) error {
-	t.UpdatedAt = time.Now().UTC()
+	t.UpdatedAt = w.desk.registry.Now().UTC()
 	if _, err := w.desk.store.PutTask(ctx, t); err != nil {
 		return err
 	}
