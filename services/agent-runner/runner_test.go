@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
@@ -37,6 +38,7 @@ type stack struct {
 	redis   agentrunner.Actions
 	grace   time.Duration
 	leave   time.Duration // Deps.HandOver
+	hub     remote.Hub    // nil = no agents on other machines
 	sweep   time.Duration
 	slots   int
 	backend backend.Model
@@ -82,7 +84,7 @@ func (s *stack) runner(name string) (stop func()) {
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
 		Backends: map[string]backend.Backend{"demo": backend.Stateless(s.backend)},
 		Log:      slog.New(slog.DiscardHandler), Slots: s.slots, Name: name, Build: "test", Grace: s.grace,
-		HandOver: s.leave, Sweep: s.sweep,
+		HandOver: s.leave, Sweep: s.sweep, Hub: s.hub,
 	})
 	if err != nil {
 		s.t.Fatal(err)

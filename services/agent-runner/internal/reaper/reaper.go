@@ -168,16 +168,17 @@ func (r *Reaper) unbegun(ctx context.Context, h heard) error {
 	return r.abort(ctx, accepted, h.abort)
 }
 
-// abort ends a request that was aborted. First it sees to it that there is a pointer: should this process die between its
-// claim and the end, a runner gets to hear of the request at once, and ends it.
+// abort ends a request that was aborted.
 func (r *Reaper) abort(ctx context.Context, a command.Accepted, asked command.Abort) error {
-	if _, err := r.deps.Requests.Point(ctx, a); err != nil {
-		return err
-	}
 	return r.conclude(ctx, Aborted, a, &loop.Abort{Reason: asked.Reason})
 }
 
+// conclude ends a request. First it makes sure that the queue has a pointer: no sweep returns to a request that has ended, so
+// if this process dies, or cannot do what remains to be done behind the end, a runner does it.
 func (r *Reaper) conclude(ctx context.Context, what string, a command.Accepted, cause error) error {
+	if _, err := r.deps.Requests.Point(ctx, a); err != nil {
+		return err
+	}
 	err := r.deps.Requests.Conclude(ctx, a, cause)
 	if errors.Is(err, bus.ErrFenced) {
 		return nil // somebody else sees to it

@@ -1,0 +1,89 @@
+package agentrunner_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/hub"
+)
+
+// later is a bus whose broker has a later time than its messages say.
+type later struct {
+	*bus.Bus
+	by time.Duration
+}
+
+func (l later) Now() time.Time { return l.Bus.Now().Add(l.by) }
+
+// absentHub does not answer the first questions. Then it notes what it is asked to cancel.
+type absentHub struct {
+	silent    atomic.Int32
+	cancelled chan hub.TaskRef
+}
+
+func (h *absentHub) answer() error {
+	if h.silent.Add(-1) < 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", hub.ErrSilent, fault.New(fault.Unavailable, "the hub service does not answer"))
+}
+
+func (h *absentHub) AssignTask(context.Context, hub.Assignment) (hub.Task, error) {
+	return hub.Task{}, fault.New(fault.AgentError, "no task is expected")
+}
+
+func (h *absentHub) Connect(context.Context, hub.AgentRef) (hub.Connection, error) {
+	return hub.Connection{URL: "http://127.0.0.1:1"}, h.answer()
+}
+
+func (h *absentHub) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled, error) {
+	if err := h.answer(); err != nil {
+		return hub.Cancelled{}, err
+	}
+	select {
+	case h.cancelled <- r:
+	default:
+	}
+	return hub.Cancelled{TaskID: r.TaskID}, nil
+}
+
+// TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack lets a request to a remote agent lose its runner, its
+// pointer and its time while the hub is away.
+func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	away := &absentHub{cancelled: make(chan hub.TaskRef, 1)}
+	away.silent.Store(3)
+	s.hub, s.sweep = away, 50*time.Millisecond
+	accepted, next := s.record(event.AgentRequest{Messages: []event.InputMessage{event.UserText("build it")}})
+	accepted.AgentID, next.AgentID = "vm-1", "vm-1"
+	s.append(accepted, next)
+	log := bus.LogID{Tenant: tenant, RequestID: accepted.RequestID}
+	w, _, err := s.bus.Claim(t.Context(), log, "dead", "test",
+		event.Input{ThreadID: "thr_1", AgentID: "vm-1", Messages: accepted.Request.Messages},
+		event.AgentSession{SessionID: "task_9@1@" + accepted.RequestID + "#s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	s.history.lists(log, time.Now().Add(-time.Hour))
+	s.link = later{s.bus, 3 * time.Hour}
+	s.runner("r1")
+	if failed, _ := end[event.Error](s, log); failed.Code != fault.StreamTimeout {
+		t.Errorf("it ended with %+v, want stream_timeout", failed)
+	}
+	select {
+	case got := <-away.cancelled:
+		if want := (hub.TaskRef{Tenant: tenant, AgentID: "vm-1", TaskID: "task_9"}); got != want {
+			t.Errorf("got %+v cancelled, want %+v", got, want)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the task was never cancelled")
+	}
+}
