@@ -7,7 +7,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 )
 
-// ErrSilent says that the orchestrator itself gave no answer: whoever can, asks again.
+// ErrSilent says that the orchestrator itself could not answer: it cannot be reached, or cannot reach its database, or does
+// not know yet. The same question may be asked again.
 var ErrSilent = errors.New("the orchestrator does not answer")
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one.
@@ -61,8 +62,13 @@ func (c Client) Follow(ctx context.Context, q FollowQuery) (Progress, error) {
 func ask[A any](ctx context.Context, bus Asker, service, verb string, question any) (A, error) {
 	var answer A
 	err := bus.Ask(ctx, service, verb, question, &answer)
-	// A fault that came from the other side has left its cause there.
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == fault.Unavailable && f.Unwrap() != nil {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Code != fault.Unavailable {
+		return answer, err
+	}
+	// A fault that came from the other side has left its cause there. One that says when to come back is about the
+	// orchestrator, any other about an agent.
+	if f.Unwrap() != nil || f.RetryAfter > 0 {
 		err = errors.Join(ErrSilent, err)
 	}
 	return answer, err

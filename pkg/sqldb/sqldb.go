@@ -104,8 +104,9 @@ func (s Schema) migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, 
 	return nil
 }
 
-// Unreachable reports whether an error of [Open], or of another PostgreSQL driver of this module, says that the database
-// cannot be reached now: it may come later. An address that is wrong, or a refused password, is none.
+// Unreachable reports whether an error of [Open], of the database that it returned, or of another PostgreSQL driver of this
+// module, says that the database cannot be reached now: it may come later. An address that is wrong, or a refused password,
+// is none.
 func Unreachable(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch class := answer.Code[:min(2, len(answer.Code))]; class {
@@ -117,5 +118,10 @@ func Unreachable(err error) bool {
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
-	return connecting || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn)
+	for _, cut := range []error{io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, sql.ErrConnDone} {
+		if errors.Is(err, cut) {
+			return true
+		}
+	}
+	return connecting || network || pgconn.SafeToRetry(err) // the connection was closed before anything was sent
 }

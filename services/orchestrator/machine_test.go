@@ -20,10 +20,11 @@ type machine struct {
 
 	mu       sync.Mutex
 	key      string
-	ill      bool // every call is cut
-	frozen   bool // no call is answered
-	slow     bool // tasks are taken, and the answer never comes
-	deaf     bool // tasks are not taken, and no answer comes
+	ill      bool   // every call is cut
+	frozen   bool   // no call is answered
+	slow     bool   // tasks are taken, and the answer never comes
+	deaf     bool   // tasks are not taken, and no answer comes
+	before   func() // called before a task that was taken is answered; nil = nothing
 	tasks    map[string]*played
 	byKey    map[string]string
 	changed  chan struct{} // closed and replaced at every change
@@ -104,6 +105,9 @@ func (m *machine) create(w http.ResponseWriter, r *http.Request) {
 	m.byKey[r.Header.Get(spoke.IdempotencyKey)] = id
 	if m.slow {
 		panic(http.ErrAbortHandler)
+	}
+	if m.before != nil {
+		m.before()
 	}
 	answer(w, http.StatusCreated, m.tasks[id].Task)
 }

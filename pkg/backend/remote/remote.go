@@ -77,8 +77,7 @@ const maxPrompt = 240 << 10
 
 const (
 	cancelWait = 5 * time.Second
-	hubWait    = 30 * time.Second // for a hub that is being started again
-	assignWait = 2 * hubWait
+	assignWait = time.Minute // for one answer of the hub, which asks the agent
 	retryPause = time.Second
 )
 
@@ -147,10 +146,10 @@ func (s *session) give(ctx context.Context, turn backend.Turn, messages []backen
 		MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session,
 		Key: id.Derive("turn", turn.RequestID, s.place.session, task),
 	}
-	// A request that is aborted meanwhile must still learn of the task, to cancel it.
-	asking, done := context.WithTimeout(context.WithoutCancel(ctx), assignWait)
-	defer done()
 	err = s.patiently(ctx, func() error {
+		// A request that is aborted meanwhile must still learn of the task, to cancel it.
+		asking, done := context.WithTimeout(context.WithoutCancel(ctx), assignWait)
+		defer done()
 		t, err = s.Hub.AssignTask(asking, a)
 		return err
 	})
@@ -167,13 +166,10 @@ func title(messages []backend.Message) string {
 	return "its task"
 }
 
-// patiently asks again while the hub does not answer.
-func (s *session) patiently(ctx context.Context, ask func() error) error {
-	late := time.Now().Add(hubWait)
+// patiently asks again while the hub cannot answer, as long as the request may take: another runner would meet the same hub.
+func (*session) patiently(ctx context.Context, ask func() error) error {
 	for {
-		err := ask()
-		silent := fault.CodeOf(err) == fault.Unavailable && errors.Is(err, hub.ErrSilent)
-		if !silent || time.Now().After(late) || !sleep(ctx, retryPause) {
+		if err := ask(); !errors.Is(err, hub.ErrSilent) || !sleep(ctx, retryPause) {
 			return err
 		}
 	}

@@ -101,7 +101,7 @@ func (a *API) principal(r *http.Request, scope auth.Scope) (auth.Principal, erro
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	p, err := a.keys.Verify(key, time.Now())
+	p, err := a.keys.Verify(key, a.registry.Now())
 	if err != nil {
 		return auth.Principal{}, err
 	}

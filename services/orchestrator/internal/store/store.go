@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/sqldb"
 )
 
@@ -64,13 +65,27 @@ func (s *Store) change(ctx context.Context, what, statement string, args ...any)
 func (s *Store) count(ctx context.Context, what, statement string, args ...any) (int64, error) {
 	result, err := s.db.ExecContext(ctx, statement, args...)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
+		return 0, failed(what, err)
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
+		return 0, failed(what, err)
 	}
 	return n, nil
+}
+
+// comeBack is when whoever met an outage of the database may try again.
+const comeBack = time.Second
+
+// failed says what failed. While the database cannot be reached it returns fault.Unavailable with a time to come back.
+func failed(what string, err error) error {
+	err = fmt.Errorf("%s: %w", what, err)
+	if !sqldb.Unreachable(err) {
+		return err
+	}
+	f := fault.Wrap(err, fault.Unavailable, "the hub cannot reach its database; try again")
+	f.RetryAfter = comeBack
+	return f
 }
 
 // scanner is a row.
@@ -80,19 +95,19 @@ type scanner interface{ Scan(into ...any) error }
 func collect[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, failed(what, err)
 	}
 	defer rows.Close()
 	var all []T
 	for rows.Next() {
 		one, err := scan(rows)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+			return nil, failed(what, err)
 		}
 		all = append(all, one)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, failed(what, err)
 	}
 	return all, nil
 }
@@ -104,7 +119,7 @@ func one[T any](ctx context.Context, s *Store, what string, scan func(scanner) (
 		return value, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
 	if err != nil {
-		return value, fmt.Errorf("%s: %w", what, err)
+		return value, failed(what, err)
 	}
 	return value, nil
 }

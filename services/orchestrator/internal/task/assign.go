@@ -35,7 +35,7 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 	}
 	t := store.Task{
 		Ref: id.New("asg"), Tenant: a.Tenant, AgentID: agent.ID, AgentName: agent.Name, Title: hub.Title(a.Task),
-		Status: spoke.Running, CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
+		Status: spoke.Running, CreatedAt: d.registry.Now().UTC().Truncate(time.Millisecond),
 	}
 	if a.Key != "" {
 		t.Ref = id.Derive("asg", a.Tenant, agent.ID, a.Key)
@@ -55,7 +55,7 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 	}
 	if w := d.find(t.Ref); w != nil {
 		w.look()
-		return hub.Task{}, fault.New(fault.Unavailable, "it is not known yet whether agent %s has taken this task; try again", agent.ID)
+		return hub.Task{}, notYet(agent)
 	}
 	t, err = d.create(ctx, agent, t, spoke.Assignment{
 		Prompt: a.Task, SystemPrompt: a.SystemPrompt, Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), Model: agent.DefaultModel,
@@ -63,6 +63,16 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 		MaxBudgetUSD: min(cmp.Or(a.MaxBudgetUSD, hub.DefaultMaxBudgetUSD), room),
 	})
 	return told(t, true), err
+}
+
+// lookWait is how long the watch of a task may take to find out whether its agent has it.
+const lookWait = time.Second
+
+// notYet answers for a task of which only its watch can find out whether the agent has it.
+func notYet(agent store.Agent) error {
+	f := fault.New(fault.Unavailable, "it is not known yet whether agent %s has taken this task; try again", agent.ID)
+	f.RetryAfter = lookWait
+	return f
 }
 
 // create has the agent take the task. When nobody knows whether it did, the task stays open and its watch finds out. Who
@@ -90,12 +100,16 @@ func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a sp
 	}
 	notFinished := now
 	notFinished.Status = spoke.Running // the watch ends it, when it has ended already
-	if t = merge(t, notFinished); now.Status == spoke.Queued {
-		t.Status = spoke.Queued
+	taken := merge(t, notFinished)
+	if now.Status == spoke.Queued {
+		taken.Status = spoke.Queued
 	}
-	_, err = d.store.PutTask(ctx, t)
-	d.begin(ctx, t) // also of a row that could not be written: the watch writes it again
-	return t, err
+	if _, err = d.store.PutTask(ctx, taken); err != nil {
+		d.begin(ctx, t) // the row lacks the task's id: the watch asks the agent for it and writes it
+		return t, err
+	}
+	d.begin(ctx, taken)
+	return taken, nil
 }
 
 // uncertain tells a task that the agent never heard of from one of which nobody knows.

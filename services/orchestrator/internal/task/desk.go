@@ -60,7 +60,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer close(d.stopped)
-	open, err := d.store.Open(ctx)
+	open, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,24 @@ func (d *Desk) Run(ctx context.Context) error {
 			start(w)
 		case <-ctx.Done():
 			return nil
+		}
+	}
+}
+
+// open lists the tasks that have not ended. It waits for a database that is away; when ctx is done it returns none.
+func (d *Desk) open(ctx context.Context) ([]store.Task, error) {
+	for {
+		open, err := d.store.Open(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil
+		case fault.CodeOf(err) != fault.Unavailable:
+			return open, err
+		}
+		d.log.WarnContext(ctx, "the open tasks cannot be read; trying again", "error", err)
+		select {
+		case <-time.After(firstPause):
+		case <-ctx.Done():
 		}
 	}
 }
