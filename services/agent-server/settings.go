@@ -195,11 +195,17 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 	if agent.FinalAnswer {
 		s.Agent.Tools = append(s.Agent.Tools, loop.FinalAnswer())
 	}
-	if s.Root != "" {
-		s.FolderTools = func(folder string) []tool.Tool {
-			o := files.Options{Root: folder, Shared: true}
-			return append(files.Reading(o), files.Writing(o)...)
-		}
+	if s.Root == "" {
+		return nil
+	}
+	root, err := openRoot(s.Root)
+	if err != nil {
+		return err
+	}
+	s.Backend = confined{s.Backend}
+	s.FolderTools = func(folder string) []tool.Tool {
+		o := files.Options{Open: func() (*os.Root, error) { return root.open(folder) }}
+		return append(files.Reading(o), files.Writing(o)...)
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ type Options struct {
 	Root    string // an absolute path; it is created
 	Shared  bool   // all threads work in Root itself
 	MaxFile int64  // bytes; 0 = DefaultMaxFile
+	// Open opens the folder of a call instead of Root: for a caller that has more to say about how.
+	Open func() (*os.Root, error)
 }
 
 // Reading returns the tools that change nothing: list_files, read_file, search_files.
@@ -76,6 +78,9 @@ func define[In any](w workspace, spec tool.Spec, schema string, do func(context.
 
 // open opens the folder of a thread, which it creates.
 func (w workspace) open(caller tool.Caller) (*os.Root, error) {
+	if w.Open != nil {
+		return w.Open()
+	}
 	if err := os.MkdirAll(w.Root, folderMode); err != nil {
 		return nil, fmt.Errorf("open the files: %w", err)
 	}
