@@ -134,6 +134,10 @@ type Request struct {
 	EndedAt   time.Time      `json:"endedAt,omitzero"`
 	Usage     *event.Usage   `json:"usage,omitempty"`
 	Terminal  jsontext.Value `json:"terminal,omitempty"` // the terminal event
+
+	// UnreadSteers are the steers that were accepted and that an ended request did not read. The gateway adds them, as
+	// long as the bus remembers them.
+	UnreadSteers []string `json:"unreadSteers,omitempty"`
 }
 
 // KeptQuery asks for the first of several requests that history knows: those that one Idempotency-Key may have made.

@@ -10,7 +10,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/go-json-experiment/json"
 )
@@ -63,6 +65,28 @@ func TestSteer(t *testing.T) {
 	}
 	if said := b.steers(requestID); len(said) != 2 {
 		t.Errorf("recorded %v", said)
+	}
+}
+
+func TestASteerThatWasNotReadIsReported(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	requestID, threadID := b.accepted(hello)
+	path := "/v1/requests/" + requestID
+	b.post(path+"/steer", steer("read"))
+	b.post(path+"/steer", steer("not read"))
+	said := b.steers(requestID)
+	if len(said) != 2 {
+		t.Fatalf("recorded %v", said)
+	}
+	b.run(requestID, metadata(), event.Input{ThreadID: threadID, SteerID: said[0].SteerID, Messages: said[0].Messages}, done())
+	b.archive.requests = append(b.archive.requests, query.Request{RequestID: requestID, Status: query.StatusDone, Owner: "dev"})
+	var got struct {
+		Unread []string `json:"unreadSteers"`
+	}
+	a := b.get(path)
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || len(got.Unread) != 1 || got.Unread[0] != said[1].SteerID {
+		t.Errorf("got %d %s, want %s among the unread steers", a.status, a.body, said[1].SteerID)
 	}
 }
 

@@ -129,6 +129,11 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
 			log(r, resolver).Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(7.9)}}
 		}},
+		{"a steer that is not read and not reported", "I6", func(_ *testing.T, r *Run) {
+			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			log(r, resolver).Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(9.9)}}
+			r.Views = append(r.Views, View{ID: id(resolver), Route: RouteState, Status: 200, Document: "[]"})
+		}},
 		{"a request that is not found", "I6", func(_ *testing.T, r *Run) { r.Entries[readRest].Status = 404 }},
 
 		{"an unsafe call that runs twice", "I7", func(_ *testing.T, r *Run) { r.Executions = append(r.Executions, r.Executions[0]) }},

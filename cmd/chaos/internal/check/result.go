@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
@@ -241,6 +242,12 @@ func (r *Run) steers() []Violation {
 			read[id][input.SteerID] = true
 		}
 	}
+	unread := map[ID]string{} // what the state of each request says of it
+	for _, v := range r.Views {
+		if v.Route == RouteState {
+			unread[v.ID] = v.Document
+		}
+	}
 	for _, e := range r.of(record.Steer) {
 		id := ID{e.Tenant, e.Request}
 		l := r.Logs[id]
@@ -254,6 +261,9 @@ func (r *Run) steers() []Violation {
 		case !read[id][e.Steer] && r.mustRead(id, l, stored):
 			found = append(found, violation(id, "steer %s was stored %v before the end was written, and was never read",
 				e.Steer, r.ending(id, l).Sub(stored.At).Round(time.Millisecond)))
+		}
+		if state, ok := unread[id]; ok && strings.Contains(state, e.Steer) == read[id][e.Steer] {
+			found = append(found, violation(id, "steer %s was read: %v, and the state of the request says %s", e.Steer, read[id][e.Steer], state))
 		}
 	}
 	return found

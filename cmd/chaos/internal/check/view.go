@@ -19,6 +19,7 @@ const (
 	RouteEvents   Route = "thread events"
 	RouteMessages Route = "thread messages"
 	RouteSession  Route = "session events"
+	RouteState    Route = "request state" // the steers that it reports as unread
 )
 
 // View is what one route showed of one request, or thread, when everything had come to rest.
@@ -64,7 +65,7 @@ func (r *Run) views() []Violation {
 			found = append(found, violation(v.ID, "%s: %d %s", v.what(), v.Status, v.Error))
 			continue
 		}
-		if v.Route == RouteSession || v.Route == RouteMessages {
+		if v.Route == RouteSession || v.Route == RouteMessages || v.Route == RouteState {
 			key := string(v.Route) + v.ID.Tenant + v.ID.Name
 			if first, ok := documents[key]; !ok {
 				documents[key] = v

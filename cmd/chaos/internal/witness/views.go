@@ -94,6 +94,13 @@ func (w *Witness) plan(run *check.Run, forgotten bool) []*look {
 			l.cursor = string(event.NewCursor(f.Incarnation, l.After))
 		})
 	}
+	for _, id := range ended(run) {
+		for gateway := range w.Cluster.Gateways {
+			if len(run.Logs[id].Steers) > 0 && !forgotten {
+				add(id, check.RouteState, gateway, func(*look) {})
+			}
+		}
+	}
 	for i, id := range threads(run) {
 		for gateway := range w.Cluster.Gateways {
 			for _, route := range []check.Route{check.RouteEvents, check.RouteMessages, check.RouteSession} {
@@ -216,6 +223,8 @@ func (w *Witness) read(ctx context.Context, l *look) error {
 		return w.readPages(ctx, l, "/v1/threads/"+l.ID.Name+"/events", "events")
 	case check.RouteMessages:
 		return w.readPages(ctx, l, "/v1/threads/"+l.ID.Name+"/messages", "messages")
+	case check.RouteState:
+		return w.readState(ctx, l)
 	default:
 		body, err := w.get(ctx, l, "/api/v1/sessions/events?sessionId="+url.QueryEscape(l.ID.Name))
 		if err != nil {
@@ -226,6 +235,21 @@ func (w *Witness) read(ctx context.Context, l *look) error {
 		l.Document = string(text)
 		return err
 	}
+}
+
+// readState reads what the state of a request says of its steers.
+func (w *Witness) readState(ctx context.Context, l *look) error {
+	body, err := w.get(ctx, l, "/v1/requests/"+l.ID.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	var state struct {
+		Unread jsontext.Value `json:"unreadSteers"`
+	}
+	err = json.UnmarshalRead(body, &state)
+	l.Document = string(state.Unread)
+	return err
 }
 
 // readPages reads a list from its first page to its last.

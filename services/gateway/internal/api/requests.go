@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
@@ -34,6 +35,9 @@ func (a *API) getRequest(c *gin.Context) error {
 	if known.Status == query.StatusQueued || known.Status == query.StatusRunning {
 		return a.replyIndexed(c, r, known)
 	}
+	if known.UnreadSteers, err = a.unread(ctx, r); err != nil {
+		return err
+	}
 	told, err := a.History.Request(ctx, query.RequestRef{Tenant: r.Tenant, RequestID: r.RequestID})
 	if fault.CodeOf(err) == fault.Unavailable && known.Status != "" {
 		return a.replyIndexed(c, r, known)
@@ -41,7 +45,43 @@ func (a *API) getRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	told.UnreadSteers = known.UnreadSteers
 	return reply(c, http.StatusOK, told)
+}
+
+// unread lists the steers of an ended request that its agent has not read, as long as the bus remembers them.
+func (a *API) unread(ctx context.Context, r access.Request) ([]string, error) {
+	var said []string
+	for s, err := range a.Bus.Steers(ctx, r.Log(), 0) {
+		if err != nil {
+			return nil, access.Unavailable(err)
+		}
+		said = append(said, s.SteerID)
+	}
+	if len(said) == 0 {
+		return nil, nil
+	}
+	for f, err := range a.Bus.Read(ctx, r.Log(), 0) {
+		if errors.Is(err, bus.ErrForgotten) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, access.Unavailable(err)
+		}
+		for line := range f.Each() {
+			if line.Name != event.NameInput {
+				continue
+			}
+			e, err := event.Decode(line.JSON)
+			if err != nil {
+				return nil, err
+			}
+			if input, ok := e.Body.(event.Input); ok {
+				said = slices.DeleteFunc(said, func(id string) bool { return id == input.SteerID })
+			}
+		}
+	}
+	return said, nil
 }
 
 // replyIndexed answers with what the log told, and the request's index on its thread.
