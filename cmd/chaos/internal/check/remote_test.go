@@ -48,6 +48,28 @@ func TestARemoteAgentShowsOnce(t *testing.T) {
 	}
 }
 
+func TestOutputsOfWhatAnAgentRanByItselfHaveCalls(t *testing.T) {
+	t.Parallel()
+	r := good(t)
+	l := accepted(r, "req_far", "thr_far", 0, nil)
+	index, delta := 0, 0
+	block := func(stage event.Stage) event.Block {
+		return event.Block{BlockID: "b0", BlockIndex: &index, Stage: stage}
+	}
+	args := event.ToolCall{Block: block(event.Delta), Delta: "{}"}
+	args.DeltaIndex = &delta
+	write(t, l, "req_far", 1, 201, 1, event.Claim{Epoch: 1}, event.ToolCall{Block: block(event.Start)}, args,
+		event.ToolCall{Block: block(event.Stop), ToolCallID: "call_far", Tool: "echo", Args: jsontext.Value(`{}`), ByAgent: true},
+		event.ToolOutput{ToolCallID: "call_far"}, event.Done{ThreadID: "thr_far"})
+	if found := r.results(); len(found) > 0 {
+		t.Errorf("got %v, want none", found)
+	}
+	write(t, l, "req_far", 1, 202, 6, event.ToolOutput{ToolCallID: "call_far"}, event.ToolOutput{ToolCallID: "call_other"})
+	if found := r.results(); len(found) != 2 {
+		t.Errorf("got %v, want one for the second output and one for that of an unknown call", found)
+	}
+}
+
 func TestATaskIsGivenOnceAndEnds(t *testing.T) {
 	t.Parallel()
 	entry := func(key, task, state string) record.Entry {

@@ -41,7 +41,7 @@ func (r *Run) callsMade() (map[string]*made, []Violation) {
 			}
 		}
 		for _, b := range folds[id].kept() {
-			if b.content.Type == event.ContentToolUse && !b.inside {
+			if b.content.Type == event.ContentToolUse {
 				calls[b.content.ToolCallID] = &made{id: id, block: b, whole: b.start < ended}
 			}
 		}
@@ -81,6 +81,9 @@ func (r *Run) results() []Violation {
 		if n := len(c.outputs); n > 1 || len(c.results) > 1 {
 			found = append(found, violation(c.id, "call %s of %s has %d outputs and %d results", callID, c.block.content.Name, n, len(c.results)))
 			continue
+		}
+		if c.block.inside {
+			continue // the agent ran it: I20 says what is owed
 		}
 		if len(c.outputs) != len(c.results) && r.ended(c) {
 			found = append(found, violation(c.id, "call %s has %d outputs for the model and %d results for clients",

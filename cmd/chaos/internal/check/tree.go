@@ -45,8 +45,13 @@ func (r *Run) trees() []Violation {
 		if end := caller.Last(); caller.Terminal() != "" && l.Last().Sequence > end.Sequence && l.Abort == nil {
 			found = append(found, violation(id, "its caller %s ended before it, and it was not aborted", c.RequestID))
 		}
-		for _, by := range sorted(copies[id]) {
-			found = append(found, r.mirrored(id, by, copies[id][by], by == above && resultOf(caller, c.ToolCallID) == event.ToolSuccess)...)
+		shown := copies[id]
+		if shown == nil {
+			shown = map[ID][]copied{}
+		}
+		shown[above] = shown[above] // the caller must show it, even where nothing of it is shown anywhere
+		for _, by := range sorted(shown) {
+			found = append(found, r.mirrored(id, by, shown[by], by == above && resultOf(caller, c.ToolCallID) == event.ToolSuccess)...)
 		}
 		return found
 	})

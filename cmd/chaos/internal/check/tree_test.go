@@ -69,6 +69,7 @@ func TestATreeOfAgents(t *testing.T) {
 			above.Frames = append(above.Frames[:2:2], append([]event.Frame{above.Frames[1]}, above.Frames[2:]...)...)
 		}, "at place 1"},
 		{"the last event is missing", func(_ *Run, above, _ *Log) { above.Frames = append(above.Frames[:2:2], above.Frames[3:]...) }, "shows 1 of 2"},
+		{"every event is missing", func(_ *Run, above, _ *Log) { above.Frames = append(above.Frames[:1:1], above.Frames[3:]...) }, "shows 0 of 2"},
 	}
 	for _, test := range tests {
 		r := family(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,13 +25,16 @@ type held struct {
 	which    []string
 }
 
+// openFilesMetric is the metric of how many descriptors a process holds.
+const openFilesMetric = "process_open_fds"
+
 // measured is what is asked of each service's metrics, and how much more of it is no leak.
 var measured = map[string]struct {
 	name  string
 	slack float64
 }{
 	"go_goroutines":                 {"goroutines", 40},
-	"process_open_fds":              {"file descriptors", 40},
+	openFilesMetric:                 {"file descriptors", 40},
 	"process_resident_memory_bytes": {"bytes of memory", 96 << 20},
 }
 
@@ -73,15 +77,32 @@ func pair(before, after []held) (resources []check.Resource, over bool) {
 	for _, h := range after {
 		was := first[[2]string{h.of, h.name}]
 		r := check.Resource{Of: h.of, Name: h.name, Before: was.amount, After: h.amount, Slack: h.slack}
-		for _, one := range h.which {
-			if !slices.Contains(was.which, one) {
-				r.New = append(r.New, one)
-			}
-		}
+		r.New = added(was.which, h.which)
 		resources = append(resources, r)
 		over = over || r.After > r.Before+r.Slack
 	}
 	return resources, over
+}
+
+// added lists what is in after and not in before, each with how many times more where that is not once.
+func added(before, after []string) []string {
+	more := map[string]int{}
+	for _, one := range after {
+		more[one]++
+	}
+	for _, one := range before {
+		more[one]--
+	}
+	var all []string
+	for _, one := range slices.Sorted(maps.Keys(more)) {
+		switch n := more[one]; {
+		case n == 1:
+			all = append(all, one)
+		case n > 1:
+			all = append(all, fmt.Sprintf("%d times %s", n, one))
+		}
+	}
+	return all
 }
 
 func (w *Witness) measure(ctx context.Context) ([]held, error) {
@@ -116,7 +137,11 @@ func measureService(ctx context.Context, n *cluster.Node) ([]held, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, held{of: n.Name(), name: what.name, amount: amount, slack: what.slack})
+		one := held{of: n.Name(), name: what.name, amount: amount, slack: what.slack}
+		if name == openFilesMetric {
+			one.which = openFiles(n)
+		}
+		all = append(all, one)
 	}
 	return all, nil
 }
