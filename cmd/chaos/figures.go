@@ -235,7 +235,7 @@ func (o options) command() string {
 	if o.power != "both" && o.weaken == "" {
 		text += " -power " + o.power
 	}
-	if o.expire != "no" && o.weaken == "" {
+	if o.expire != "both" && o.weaken == "" {
 		text += " -expire " + o.expire
 	}
 	if len(o.faults) > 0 {

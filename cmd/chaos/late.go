@@ -15,7 +15,7 @@ import (
 // expireOf is whether everything expires after the load of a seed. Turns are two seeds long, so that one NATS node and
 // three have theirs, and other seeds than those whose disks lose power.
 func (o options) expireOf(seed uint64) bool {
-	return o.weaken == "" && (o.expire == "yes" || o.expire == "both" && !(options{power: "both"}).powerOf(seed))
+	return o.expire == "yes" || o.expire == "both" && !(options{power: "both"}).powerOf(seed)
 }
 
 // late lets everything expire that a run has written, and repeats some of its posts.

@@ -69,7 +69,7 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.duration, "duration", 45*time.Second, "time of load and faults for each seed")
 	flags.StringVar(&o.nodes, "nodes", "1", "nodes of NATS: 1, 3, or both for one and three by turns")
 	flags.StringVar(&o.power, "power", "both", "disks of NATS that lose power, and sync_interval: always: yes, no, or both by turns")
-	flags.StringVar(&o.expire, "expire", "no", "use keys again on both routes, and after the load let everything expire and use them once more: yes, no, or both by turns")
+	flags.StringVar(&o.expire, "expire", "both", "after the load all expires, and keys and threads are used once more: yes, no, or both by turns")
 	flags.IntVar(&o.users, "users", 8, "clients at once")
 	flags.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time between two faults")
 	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")
@@ -104,7 +104,7 @@ func parse(args []string) (options, error) {
 		o.faults = weak.faults
 	}
 	if o.weaken != "" {
-		o.power = weak.power
+		o.power, o.expire = weak.power, weak.expire
 	}
 	return o, nil
 }
@@ -113,6 +113,7 @@ func parse(args []string) (options, error) {
 type weakening struct {
 	name   string
 	power  string   // as in options
+	expire string   // as in options
 	faults []string // that it guards against; none = all
 }
 
@@ -121,22 +122,27 @@ const lateSync = "late-sync"
 
 func weakenings() []weakening {
 	return []weakening{
-		{"no-compare-and-set", "no", nil},
-		{"early-ack", "no", []string{"agent-runner"}},
-		{"raw-subject", "no", []string{"freeze agent-runner", "kill agent-runner", "nats"}},
-		{"no-gap-filling", "no", nil},
-		{"discard-old", "no", nil},
-		{"no-read-back", "no", []string{"lose answers to agent-runner", "kill nats"}},
-		{lateSync, "yes", []string{"power loss"}},
-		{string(weaken.DiscardOpen), "no", []string{"kill agent-runner"}},
-		{string(weaken.RepeatBlocks), "no", []string{"kill agent-runner"}},
-		{string(weaken.Approvals), "no", []string{"slow network"}},
-		{string(weaken.OneResult), "no", []string{"slow network"}},
-		{string(weaken.Steers), "no", []string{"slow network"}},
-		{string(weaken.LastLook), "no", []string{"slow network"}},
-		{string(weaken.AbortBeforeRun), "no", []string{"kill tool-executor"}},
-		{string(weaken.WholeMessages), "no", []string{"slow network"}},
-		{string(weaken.WholeHistory), "no", []string{"slow network"}},
+		{"no-compare-and-set", "no", "no", nil},
+		{"early-ack", "no", "no", []string{"agent-runner"}},
+		{"raw-subject", "no", "no", []string{"freeze agent-runner", "kill agent-runner", "nats"}},
+		{"no-gap-filling", "no", "no", nil},
+		{"discard-old", "no", "no", nil},
+		{"no-read-back", "no", "no", []string{"lose answers to agent-runner", "kill nats"}},
+		{lateSync, "yes", "no", []string{"power loss"}},
+		{string(weaken.DiscardOpen), "no", "no", []string{"kill agent-runner"}},
+		{string(weaken.RepeatBlocks), "no", "no", []string{"kill agent-runner"}},
+		{string(weaken.Approvals), "no", "no", []string{"slow network"}},
+		{string(weaken.OneResult), "no", "no", []string{"slow network"}},
+		{string(weaken.Steers), "no", "no", []string{"slow network"}},
+		{string(weaken.LastLook), "no", "no", []string{"slow network"}},
+		{string(weaken.AbortBeforeRun), "no", "no", []string{"kill tool-executor"}},
+		{string(weaken.WholeMessages), "no", "no", []string{"slow network"}},
+		{string(weaken.WholeHistory), "no", "no", []string{"slow network"}},
+		{string(weaken.Relay), "no", "no", []string{"slow network"}},
+		{string(weaken.ThreadCursor), "no", "no", []string{"slow network"}},
+		{string(weaken.OneTask), "no", "no", []string{"slow network"}},
+		{string(weaken.RemotePlace), "no", "no", []string{"kill agent-runner"}},
+		{string(weaken.OldKeys), "no", "yes", []string{"slow network"}},
 	}
 }
 

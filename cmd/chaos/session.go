@@ -140,7 +140,7 @@ func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, 
 func (s session) crew(c *cluster.Cluster, log *record.Log) workload.Crew {
 	return workload.Crew{
 		Gateways: c.Gateways, Hub: c.Hub, Remote: cluster.RemoteAgent, Keys: c.Keys, Tenants: cluster.Tenants(),
-		Retries: s.options.expire != "no", Users: s.options.users, Seed: s.seed, Log: log,
+		Users: s.options.users, Seed: s.seed, Log: log,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -45,6 +46,9 @@ func (l relay) Tell(agentID string, line []byte) error {
 	defer l.job.mu.Unlock()
 	if l.job.over {
 		return context.Canceled // nobody waits for the agent any more
+	}
+	if weaken.Without(weaken.Relay) {
+		return nil
 	}
 	r := l.job.run
 	told := event.Subagent{ToolCallID: l.job.call.ID, AgentID: agentID, Inner: jsontext.Value(line).Clone()}

@@ -319,8 +319,12 @@ func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (ba
 // send gives a turn to the agent's session, and opens that first, or again where the thread has one.
 func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	if r.session == nil {
+		state := r.State.Session()
+		if weaken.Without(weaken.RemotePlace) {
+			state = backend.State{}
+		}
 		session, err := r.Backend.Start(ctx, backend.Start{
-			State: r.State.Session(), RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name,
+			State: state, RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name,
 			UserID: r.UserID, Workspace: r.Workspace, Running: r.running(),
 		})
 		if err != nil {

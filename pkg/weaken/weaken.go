@@ -17,4 +17,9 @@ const (
 	AbortBeforeRun Safeguard = "no-abort-before-run"    // an executor looks for an abort before it runs a call
 	WholeMessages  Safeguard = "messages-without-calls" // the messages of a thread hold its calls
 	WholeHistory   Safeguard = "short-history"          // history answers with every event of a request
+	Relay          Safeguard = "no-relay"               // a request shows what the agents do that it has called
+	ThreadCursor   Safeguard = "skip-on-return"         // a reader who comes back to a thread gets the next event
+	OneTask        Safeguard = "double-tasks"           // the hub makes one task under one key
+	RemotePlace    Safeguard = "forget-place"           // a takeover follows a remote task from where its log ends
+	OldKeys        Safeguard = "forget-keys"            // a key is looked up in history when the stream does not know it
 )

@@ -37,7 +37,8 @@ func Paths() []string {
 	return []string{
 		PathTakeover, PathAborted, PathConflict, PathReplayed, PathResumed, PathDiscarded,
 		PathSteered, PathWaited, PathNeverRan, PathHandedOver, PathCalled, PathNested, PathAskedBelow, PathCutBelow, PathRejoined,
-		PathRemote, PathRemoteTaken, PathTask, PathTaskAgain, PathCancelled, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
+		PathRemote, PathRemoteTaken, PathTask, PathTaskAgain, PathCancelled, PathBothRoutes, PathOtherBody,
+		PathLateKey, PathLateOther, PathLateThread, MarkFenced, "read-back", "in-process", "duplicate", "gap", "tail",
 	}
 }
 

@@ -21,7 +21,6 @@ type Crew struct {
 	Remote   func(tenant string) string // the remote agent of a tenant
 	Keys     map[string]string          // API keys by tenant
 	Tenants  []string
-	Retries  bool // keys are used again, on both routes at once and with other bodies
 	Users    int
 	Seed     uint64
 	Log      *record.Log

@@ -17,7 +17,7 @@ import (
 // tell tells one story.
 func (u *user) tell(ctx context.Context) {
 	switch n := u.rng.IntN(140); {
-	case n >= 136 && u.crew.Retries:
+	case n >= 136:
 		u.retrying(ctx)
 	case n < 30:
 		u.streamed(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 )
 
@@ -58,6 +59,9 @@ func (d *Desk) past(ctx context.Context, c Call, a command.Accepted) (t Ticket, 
 	young, wait := d.young(c.Key), pastWait
 	if young {
 		wait = youngWait
+	}
+	if weaken.Without(weaken.OldKeys) {
+		return t, false, nil
 	}
 	asking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 )
@@ -103,7 +104,9 @@ func (t *Thread) within(ctx context.Context, r bus.ThreadRecord, n uint64) (afte
 	case at.Ended:
 		return r.Sequence, false, nil
 	default:
-		t.skip, t.from = r.Index, at.From
+		if t.skip, t.from = r.Index, at.From; weaken.Without(weaken.ThreadCursor) {
+			t.from++
+		}
 		return r.Sequence - 1, false, nil
 	}
 }

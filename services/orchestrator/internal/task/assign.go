@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/hub"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/registry"
 	"github.com/agentbus/agentbus/services/orchestrator/internal/store"
 )
@@ -37,7 +38,7 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 		Ref: id.New("asg"), Tenant: a.Tenant, AgentID: agent.ID, AgentName: agent.Name, Title: hub.Title(a.Task),
 		Status: spoke.Running, CreatedAt: d.registry.Now().UTC().Truncate(time.Millisecond),
 	}
-	if a.Key != "" {
+	if a.Key != "" && !weaken.Without(weaken.OneTask) {
 		t.Ref = id.Derive("asg", a.Tenant, agent.ID, a.Key)
 	}
 	room, err := d.room(ctx, agent)
