@@ -29,8 +29,16 @@ import (
 
 const key = "0123456789abcdef-test"
 
-// TestMain makes the test program an agent-server, where a test asks for one or an agent-server starts a sandbox.
+// TestMain makes the test program an agent-server, where a test asks for one or an agent-server starts a sandbox, and the
+// program of an agent, where an agent-server runs it.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(programVariable); dir != "" {
+		if err := program(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv("AGENT_SERVER_TEST_CHILD") != "" || os.Getenv("AGENTBUS_SANDBOX") != "" {
 		main()
 		return
