@@ -42,6 +42,13 @@ func TestKeysAreChecked(t *testing.T) {
 			}
 		}
 	}
+	t.Run("in one header", func(t *testing.T) {
+		for _, headers := range [][]string{{"Bearer " + key, "Bearer " + key}, {"Bearer " + key, "Basic x"}, {"", "Bearer " + key}} {
+			if status, _, _ := s.raw("GET", "/tasks", "", http.Header{"Authorization": headers}); status != http.StatusUnauthorized {
+				t.Errorf("%q: got %d, want %d", headers, status, http.StatusUnauthorized)
+			}
+		}
+	})
 	t.Run("before the body is read", func(t *testing.T) {
 		body := strings.Repeat("x", 8<<20)
 		status, _, _ := s.raw("POST", "/tasks", body[:1<<20], http.Header{"Authorization": {"Bearer wrong-wrong-wrong"}})

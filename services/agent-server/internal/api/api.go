@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/pkg/spoke"
@@ -119,17 +119,16 @@ func (a *API) admit(r *http.Request) error {
 	}
 	if !named {
 		refusal := spoke.Refuse(http.StatusUnauthorized, fault.AuthFailed,
-			"a key is missing; send the header Authorization: Bearer KEY")
+			"a key is missing; send one header Authorization: Bearer KEY")
 		return refusal
 	}
 	return spoke.Refuse(http.StatusForbidden, fault.AuthFailed, "the key is not valid for this agent, or no longer")
 }
 
-// bearer returns the key that a request carries.
+// bearer returns the key that a request carries in its one Authorization header.
 func bearer(r *http.Request) (secret string, named bool) {
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	secret = strings.TrimSpace(secret)
-	return secret, strings.EqualFold(scheme, "Bearer") && secret != ""
+	secret, err := auth.Bearer(r.Header)
+	return secret, err == nil
 }
 
 func pace(limits *limit.Rates, caller string) error {
