@@ -35,7 +35,8 @@ func TestAWrongClockChangesNothingAtTheHub(t *testing.T) {
 			}
 			first.ask(http.MethodPost, "/api/agents/tokens", "", nil, &token)
 			m.set(func() { m.key = "new-key" })
-			if status, text := first.ask(http.MethodPost, "/api/agents/vm-1/key", "", map[string]any{"apiKey": "new-key"}, nil); status != http.StatusOK {
+			key := map[string]any{"apiKey": "new-key"}
+			if status, text := first.ask(http.MethodPost, "/api/agents/vm-1/key", "", key, nil); status != http.StatusOK {
 				t.Fatalf("got %d %s", status, text)
 			}
 			first.stop()
