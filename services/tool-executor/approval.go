@@ -3,7 +3,6 @@ package toolexecutor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
@@ -79,14 +79,28 @@ func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
 	if !allows(a, j.Approved) {
 		return "it was not given", nil
 	}
+	announced, err := e.announcedBefore(ctx, j, asked, allowed)
+	if errors.Is(err, bus.ErrNotFound) {
+		return gone, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	c, ok := action(announced, j.Approved)
+	if !ok {
+		return "nobody was asked for it", nil
+	}
+	return j.differs(c), nil
+}
+
+// announcedBefore lists the actions that the request before the allowed one announces: asked, "" when its record has
+// expired from the stream.
+func (e *Executor) announcedBefore(ctx context.Context, j job, asked, allowed string) ([]event.Continuation, error) {
+	r := records{e.deps.Bus, e.deps.History}
 	if asked == "" {
-		return e.archived(ctx, j, allowed)
+		return r.archivedBefore(ctx, query.ThreadRef{Tenant: j.Tenant, ThreadID: j.ThreadID}, allowed)
 	}
-	why, err = e.announced(ctx, j, asked)
-	if why == gone {
-		return e.archived(ctx, j, allowed)
-	}
-	return why, err
+	return r.announcedIn(ctx, bus.LogID{Tenant: j.Tenant, RequestID: asked})
 }
 
 // resolution finds the request that brought a result for the action, and the one before it on the thread.
@@ -108,57 +122,6 @@ func allows(a command.Accepted, actionID string) bool {
 	return slices.ContainsFunc(a.Request.Context.ActionResults, func(r event.ActionResult) bool {
 		return r.ActionID == actionID && r.Status == event.ActionSuccess
 	})
-}
-
-// announcedIn lists the actions that a request announces; none when its log is no longer kept.
-func announcedIn(ctx context.Context, b Evidence, log bus.LogID) ([]event.Continuation, error) {
-	var actions []event.Continuation
-	for f, err := range b.Read(ctx, log, 0) {
-		if errors.Is(err, bus.ErrForgotten) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for line := range f.Each() {
-			if line.Name != event.NameContinuation {
-				continue
-			}
-			told, err := event.Decode(line.JSON)
-			if err != nil {
-				return nil, fmt.Errorf("event %d of request %s: %w", line.N, log.RequestID, err)
-			}
-			if c, ok := told.Body.(event.Continuation); ok {
-				actions = append(actions, c)
-			}
-		}
-	}
-	return actions, nil
-}
-
-// announced reports why the action that a request announced is not for this call.
-func (e *Executor) announced(ctx context.Context, j job, requestID string) (why string, err error) {
-	for f, err := range e.deps.Bus.Read(ctx, bus.LogID{Tenant: j.Tenant, RequestID: requestID}, 0) {
-		if errors.Is(err, bus.ErrForgotten) {
-			return gone, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		for line := range f.Each() {
-			if line.Name != event.NameContinuation {
-				continue
-			}
-			told, err := event.Decode(line.JSON)
-			if err != nil {
-				return "", fmt.Errorf("event %d of request %s: %w", line.N, requestID, err)
-			}
-			if c, ok := told.Body.(event.Continuation); ok && c.ActionID == j.Approved {
-				return j.differs(c), nil
-			}
-		}
-	}
-	return "nobody was asked for it", nil
 }
 
 func (j job) differs(c event.Continuation) string {

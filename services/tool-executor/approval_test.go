@@ -67,8 +67,11 @@ func (s *story) write(t *testing.T, b *bus.Bus) {
 			t.Fatal(err)
 		}
 		sequence = record.Sequence
-		if requestID == announcer {
+		switch requestID {
+		case announcer:
 			announce(t, b, bus.LogID{Tenant: s.tenant, RequestID: requestID}, s.announced)
+		case s.asked:
+			announce(t, b, bus.LogID{Tenant: s.tenant, RequestID: requestID}, event.Continuation{ActionID: "act_no", Kind: event.ContinueInput})
 		}
 	}
 }
@@ -186,6 +189,14 @@ func TestAnApprovalWithoutItsThread(t *testing.T) {
 
 // past is what history has of a thread; nil = history does not know the thread.
 type past []query.RequestFrames
+
+func (p past) Thread(context.Context, query.ThreadRef) (query.Thread, error) {
+	return query.Thread{}, fault.New(fault.ThreadNotFound, "no such thread")
+}
+
+func (p past) Frames(context.Context, query.FramesQuery) (query.FramePage, error) {
+	return query.FramePage{}, fault.New(fault.RequestNotFound, "no such request")
+}
 
 func (p past) AllThreadFrames(context.Context, query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error] {
 	return func(yield func(query.RequestFrames, error) bool) {

@@ -5,59 +5,137 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
 )
 
-// Archive has the events that the stream no longer keeps. A query.Client is one.
+// Archive has what the stream no longer keeps. A query.Client is one.
 type Archive interface {
+	Thread(ctx context.Context, q query.ThreadRef) (query.Thread, error)
+	Frames(ctx context.Context, q query.FramesQuery) (query.FramePage, error)
 	AllThreadFrames(ctx context.Context, q query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error]
 }
 
-// archived does the same as announced, with history instead of the stream: for an action that was announced by a request
-// whose records have expired. That request is the last one of the thread before the request that allowed the action.
-func (e *Executor) archived(ctx context.Context, j job, allowed string) (why string, err error) {
-	if e.deps.History == nil {
-		return gone, nil
-	}
-	var (
-		request   string // the one that is being read
-		announced *event.Continuation
-	)
-	q := query.ThreadFramesQuery{ThreadRef: query.ThreadRef{Tenant: j.Tenant, ThreadID: j.ThreadID}}
-	for part, err := range e.deps.History.AllThreadFrames(ctx, q) {
-		if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == fault.ThreadNotFound {
-			return gone, nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("ask history: %w", err)
-		}
-		if part.RequestID == allowed {
-			break
-		}
-		if part.RequestID != request {
-			request, announced = part.RequestID, nil
-		}
-		for _, f := range part.Frames {
-			c, err := announcement(f.Event(), j.Approved)
-			if err != nil {
-				return "", fmt.Errorf("request %s: %w", request, err)
-			}
-			if c != nil {
-				announced = c
-			}
-		}
-	}
-	if announced == nil {
-		return "nobody was asked for it", nil
-	}
-	return j.differs(*announced), nil
+// noArchive is the archive of an executor without history.
+type noArchive struct{}
+
+func (noArchive) Thread(context.Context, query.ThreadRef) (query.Thread, error) {
+	return query.Thread{}, fault.New(fault.ThreadNotFound, "there is no history")
 }
 
-// announcement returns the continuation of an action in a frame, nil when the frame has none.
-func announcement(f event.Frame, actionID string) (*event.Continuation, error) {
+func (noArchive) Frames(context.Context, query.FramesQuery) (query.FramePage, error) {
+	return query.FramePage{}, fault.New(fault.RequestNotFound, "there is no history")
+}
+
+func (noArchive) AllThreadFrames(context.Context, query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error] {
+	return func(yield func(query.RequestFrames, error) bool) {
+		yield(query.RequestFrames{}, fault.New(fault.ThreadNotFound, "there is no history"))
+	}
+}
+
+// notFound reports whether history does not know what it was asked for.
+func notFound(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && (f.Code == fault.ThreadNotFound || f.Code == fault.RequestNotFound)
+}
+
+// records finds what requests and threads were, on the bus and, where that has expired, in history.
+type records struct {
+	Evidence
+	history Archive
+}
+
+// thread returns the newest record of a thread, or bus.ErrNotFound. A record of history has sequence 0.
+func (r records) thread(ctx context.Context, ref query.ThreadRef) (bus.ThreadRecord, error) {
+	t, err := r.history.Thread(ctx, ref)
+	if notFound(err) {
+		return bus.ThreadRecord{}, bus.ErrNotFound
+	}
+	if err != nil {
+		return bus.ThreadRecord{}, fmt.Errorf("ask history: %w", err)
+	}
+	return bus.ThreadRecord{Thread: command.Thread{
+		ThreadID: t.ThreadID, Owner: t.Owner, AgentID: t.AgentID, RequestID: t.LastRequestID, Index: t.Requests - 1, At: t.UpdatedAt,
+	}}, nil
+}
+
+// announcedIn lists the actions that a request announces, or fails with bus.ErrNotFound when its log is kept nowhere.
+func (r records) announcedIn(ctx context.Context, log bus.LogID) (actions []event.Continuation, err error) {
+	empty := true
+	for f, err := range r.Read(ctx, log, 0) {
+		if errors.Is(err, bus.ErrForgotten) {
+			return r.archivedIn(ctx, log)
+		}
+		if err != nil {
+			return nil, err
+		}
+		empty = false
+		if actions, err = announcements(actions, f); err != nil {
+			return nil, fmt.Errorf("request %s: %w", log.RequestID, err)
+		}
+	}
+	if empty { // all of it has expired
+		return r.archivedIn(ctx, log)
+	}
+	return actions, nil
+}
+
+// archivedIn is announcedIn for a log that has expired from the stream.
+func (r records) archivedIn(ctx context.Context, log bus.LogID) (actions []event.Continuation, err error) {
+	q := query.FramesQuery{RequestRef: query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}}
+	for {
+		page, err := r.history.Frames(ctx, q)
+		if notFound(err) {
+			return nil, bus.ErrNotFound
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask history: %w", err)
+		}
+		if len(page.Frames) == 0 {
+			return actions, nil
+		}
+		for _, f := range page.Frames {
+			if actions, err = announcements(actions, f.Event()); err != nil {
+				return nil, fmt.Errorf("request %s: %w", log.RequestID, err)
+			}
+			q.From = f.Event().Next()
+		}
+	}
+}
+
+// archivedBefore lists the actions that the last request of a thread before another one announces, for one whose record has
+// expired from the stream. It fails with bus.ErrNotFound when history does not know the thread.
+func (r records) archivedBefore(ctx context.Context, ref query.ThreadRef, requestID string) (actions []event.Continuation, err error) {
+	before := ""
+	for part, err := range r.history.AllThreadFrames(ctx, query.ThreadFramesQuery{ThreadRef: ref}) {
+		if notFound(err) {
+			return nil, bus.ErrNotFound
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask history: %w", err)
+		}
+		if part.RequestID == requestID {
+			break
+		}
+		if part.RequestID != before { // a request may come in several parts
+			before, actions = part.RequestID, nil
+		}
+		for _, f := range part.Frames {
+			if actions, err = announcements(actions, f.Event()); err != nil {
+				return nil, fmt.Errorf("request %s: %w", before, err)
+			}
+		}
+	}
+	return actions, nil
+}
+
+// announcements adds to actions what a frame announces.
+func announcements(actions []event.Continuation, f event.Frame) ([]event.Continuation, error) {
 	for line := range f.Each() {
 		if line.Name != event.NameContinuation {
 			continue
@@ -66,9 +144,18 @@ func announcement(f event.Frame, actionID string) (*event.Continuation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", line.N, err)
 		}
-		if c, ok := e.Body.(event.Continuation); ok && c.ActionID == actionID {
-			return &c, nil
+		if c, ok := e.Body.(event.Continuation); ok {
+			actions = append(actions, c)
 		}
 	}
-	return nil, nil //nolint:nilnil // most frames have none
+	return actions, nil
+}
+
+// action finds an action by its id.
+func action(actions []event.Continuation, id string) (event.Continuation, bool) {
+	i := slices.IndexFunc(actions, func(c event.Continuation) bool { return c.ActionID == id })
+	if i < 0 {
+		return event.Continuation{}, false
+	}
+	return actions[i], true
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
@@ -36,13 +37,15 @@ const (
 // its result names the request: whoever has called follows its log. The ids derive from the call, so a call that is
 // delivered again finds what the first delivery has done.
 type delegate struct {
-	bus    Bus
-	config config.Config
-	agent  string
+	bus     Bus
+	history Archive
+	config  config.Config
+	agent   string
 }
 
 // delegates makes the tools for all agents that others may call.
-func delegates(b Bus, cfg config.Config) []tool.Tool {
+func delegates(deps Deps) []tool.Tool {
+	cfg := deps.Config
 	var names []string
 	for _, a := range cfg.Agents {
 		names = append(names, a.Agents...)
@@ -50,7 +53,7 @@ func delegates(b Bus, cfg config.Config) []tool.Tool {
 	slices.Sort(names)
 	var tools []tool.Tool
 	for _, name := range slices.Compact(names) {
-		tools = append(tools, tool.Func(builtin.AgentSpec(name, cfg.Agents[name]), delegate{b, cfg, name}.call))
+		tools = append(tools, tool.Func(builtin.AgentSpec(name, cfg.Agents[name]), delegate{deps.Bus, deps.History, cfg, name}.call))
 	}
 	return tools
 }
@@ -113,7 +116,7 @@ func (d delegate) above(caller command.Accepted) ([]string, error) {
 // place sees to it that the agent works on the task, or goes on where it has asked for something, and returns the request
 // in which it does.
 func (d delegate) place(ctx context.Context, caller, child command.Accepted) (requestID string, err error) {
-	thread, err := d.bus.Thread(ctx, child.Tenant, child.ThreadID)
+	thread, err := d.thread(ctx, caller, child)
 	if errors.Is(err, bus.ErrNotFound) {
 		return d.begin(ctx, child, bus.ThreadRecord{Thread: command.Thread{Index: -1}})
 	}
@@ -130,6 +133,18 @@ func (d delegate) place(ctx context.Context, caller, child command.Accepted) (re
 	child.Request = event.AgentRequest{ThreadID: child.ThreadID, Context: event.Context{ActionResults: answers}}
 	return d.begin(ctx, child, thread)
 }
+
+// thread returns the newest record of the child's thread. It may have expired where an action is resolved: then history has
+// it, and the agent must not do its task a second time.
+func (d delegate) thread(ctx context.Context, caller, child command.Accepted) (bus.ThreadRecord, error) {
+	t, err := d.bus.Thread(ctx, child.Tenant, child.ThreadID)
+	if errors.Is(err, bus.ErrNotFound) && len(caller.Request.Context.ActionResults) > 0 {
+		return d.records().thread(ctx, query.ThreadRef{Tenant: child.Tenant, ThreadID: child.ThreadID})
+	}
+	return t, err
+}
+
+func (d delegate) records() records { return records{d.bus, d.history} }
 
 // begin writes the records of a request, as the gateway does, and points the runners at it.
 func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.ThreadRecord) (requestID string, err error) {
@@ -174,12 +189,12 @@ func (d delegate) answers(ctx context.Context, caller, child command.Accepted, a
 	if len(given) == 0 {
 		return nil, nil
 	}
-	actions, err := announcedIn(ctx, d.bus, bus.LogID{Tenant: child.Tenant, RequestID: asked})
-	if err != nil {
+	actions, err := d.records().announcedIn(ctx, bus.LogID{Tenant: child.Tenant, RequestID: asked})
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
 	shown, err := d.shown(ctx, caller)
-	if err != nil {
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
 	var answers []event.ActionResult
@@ -212,9 +227,9 @@ func (d delegate) shown(ctx context.Context, caller command.Accepted) ([]event.C
 		before = r.RequestID
 	}
 	if before == "" {
-		return nil, nil
+		return d.records().archivedBefore(ctx, query.ThreadRef{Tenant: caller.Tenant, ThreadID: caller.ThreadID}, caller.RequestID)
 	}
-	return announcedIn(ctx, d.bus, bus.LogID{Tenant: caller.Tenant, RequestID: before})
+	return d.records().announcedIn(ctx, bus.LogID{Tenant: caller.Tenant, RequestID: before})
 }
 
 func sameAction(shown []event.Continuation, outer string, inner event.Continuation) bool {

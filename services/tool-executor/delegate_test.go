@@ -1,6 +1,7 @@
 package toolexecutor_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/query"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
 
@@ -219,5 +221,56 @@ func TestWhatTheUserWasNotShownIsNotPassedOn(t *testing.T) {
 				t.Errorf("got %+v, %v; want the thread to say who resolved the action", thread, err)
 			}
 		})
+	}
+}
+
+// expired is history for a thread and the thread of an agent called on it, both of which have expired from the stream.
+type expired struct {
+	past  // the caller's thread
+	child query.Thread
+	log   query.RequestFrames // of the child's last request
+}
+
+func (e expired) Thread(context.Context, query.ThreadRef) (query.Thread, error) { return e.child, nil }
+
+func (e expired) Frames(_ context.Context, q query.FramesQuery) (query.FramePage, error) {
+	if q.RequestID != e.log.RequestID || q.From > 0 {
+		return query.FramePage{}, nil
+	}
+	return query.FramePage{Frames: e.log.Frames}, nil
+}
+
+// TestAnAgentGoesOnWhenItsThreadHasExpired approves what an agent asked for that another one has called. The agent must not
+// begin its task again.
+func TestAnAgentGoesOnWhenItsThreadHasExpired(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	c := callOfHelper(t)
+	action := event.Continuation{
+		ActionID: id.New(id.Action), Kind: event.ContinueApproval,
+		Payload: event.ContinuationAction{ToolCallID: id.New(id.Call), Tool: "write_file", ArgsHash: "hash"},
+	}
+	shown := action
+	shown.ActionID = command.ChildAction(c.ToolCallID, action.ActionID)
+	caller, child := id.New(id.Request), command.ChildRequest(id.New(id.Request), c.ToolCallID)
+	start(t, toolexecutor.Deps{Bus: b, Config: team(), History: expired{
+		past:  past{announcing(t, b, caller, shown)},
+		child: query.Thread{ThreadID: command.ChildThread(c.ThreadID, c.ToolCallID), LastRequestID: child, Requests: 1},
+		log:   announcing(t, b, child, action),
+	}})
+	asks(t, b, c, nil, event.ActionResult{ActionID: shown.ActionID, Status: event.ActionSuccess})
+	send(t, b, c)
+	if result := await(t, b, c); result.Status != event.ToolSuccess {
+		t.Fatalf("got %s %q", result.Status, result.Content)
+	}
+	next, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: command.ChildRequest(c.RequestID, c.ToolCallID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := next.Request; len(got.Messages) != 0 || len(got.Context.ActionResults) != 1 || got.Context.ActionResults[0].ActionID != action.ActionID {
+		t.Errorf("got %+v, want the approval alone", got)
+	}
+	if thread, err := b.Thread(t.Context(), c.Tenant, next.ThreadID); err != nil || thread.Index != 1 {
+		t.Errorf("got %+v, %v, want the second request of the thread", thread, err)
 	}
 }

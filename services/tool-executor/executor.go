@@ -103,7 +103,7 @@ func New(deps Deps) (*Executor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configured tools: %w", err)
 	}
-	list = append(list, delegates(deps.Bus, deps.Config)...)
+	list = append(list, delegates(deps)...)
 	tools, err := index(append(list, deps.Tools...))
 	if err != nil {
 		return nil, err
@@ -129,6 +129,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Secret == nil {
 		d.Secret = func(name string) (string, error) { return "", fmt.Errorf("there is no secret %q", name) }
+	}
+	if d.History == nil {
+		d.History = noArchive{}
 	}
 	if d.Grace == 0 {
 		d.Grace = defaultGrace
