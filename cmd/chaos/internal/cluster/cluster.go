@@ -89,16 +89,22 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	pepper, err := c.provision(ctx)
+	services, err := c.services(ctx)
 	if err != nil {
 		return err
 	}
-	services, err := c.services(ctx, pepper)
-	if err != nil {
-		return err
+	if c.options.Weaken != "" { // the services may make streams that Verify refuses, and change those that exist
+		if err := c.open(ctx, c.provision); err != nil {
+			return err
+		}
 	}
 	for _, n := range services {
 		n.Up()
+	}
+	if c.options.Weaken == "" {
+		if err := c.open(ctx, (*bus.Bus).Verify); err != nil {
+			return err
+		}
 	}
 	for _, n := range services {
 		if err := n.Ready(ctx); err != nil {
@@ -108,49 +114,55 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.register(ctx)
 }
 
-// provision makes the streams, and a key for each tenant.
-func (c *Cluster) provision(ctx context.Context) (pepper string, err error) {
+// pepper is what the services hash keys with.
+const pepper = "pepper-that-must-stand-in-no-log"
+
+// provision makes the streams.
+func (c *Cluster) provision(b *bus.Bus, ctx context.Context) error { //nolint:revive // as a method expression of the bus has it
+	return b.Provision(ctx, bus.Storage{Replicas: c.options.Nodes, AckWait: c.options.AckWait, MaxBytes: -1})
+}
+
+// open waits until the streams are there, as look sees it, and makes a key for each tenant.
+func (c *Cluster) open(ctx context.Context, look func(*bus.Bus, context.Context) error) error {
 	b, err := bus.Connect(ctx, bus.Options{URL: c.NATSURL, Name: "chaos"})
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer b.Close()
-	storage := bus.Storage{Replicas: c.options.Nodes, AckWait: c.options.AckWait, MaxBytes: -1} // full disks are faults
 	for {
 		attempt, done := context.WithTimeout(ctx, 10*time.Second)
-		err := b.Provision(attempt, storage)
+		err := look(b, attempt)
 		done()
 		if err == nil {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("provision: %w", err)
-		case <-time.After(100 * time.Millisecond): // a young cluster has no leader yet
+			return fmt.Errorf("wait for the streams: %w", err)
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	pepper = "pepper-that-must-stand-in-no-log"
 	issuer, err := auth.NewIssuer([]byte(pepper))
 	if err != nil {
-		return "", err
+		return err
 	}
 	for _, tenant := range Tenants() {
 		key, record, err := issuer.New(tenant, "user-of-"+tenant, nil, 0, nil)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if err := b.PutKey(ctx, bus.KeyRecord(record)); err != nil {
-			return "", err
+			return err
 		}
 		c.Keys[tenant] = key
 		c.Secrets = append(c.Secrets, key)
 	}
 	c.Secrets = append(c.Secrets, pepper, hubSecret)
-	return pepper, nil
+	return nil
 }
 
-// services makes two nodes of each service.
-func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) {
+// services makes two nodes of each service. History makes the streams, and the others wait for them.
+func (c *Cluster) services(ctx context.Context) ([]*Node, error) {
 	file := filepath.Join(c.options.Dir, "agentbus.yaml")
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		return nil, err
@@ -158,18 +170,21 @@ func (c *Cluster) services(ctx context.Context, pepper string) ([]*Node, error) 
 	common := []string{
 		"CONFIG_FILE=" + file, "KEY_PEPPER=" + pepper, "HUB_SECRET=" + hubSecret, "GRACE=10s", "AGENTBUS_WEAKEN=" + c.options.Weaken,
 	}
-	if c.options.Weaken != "" { // it may be the streams that are weak
-		common = append(common, "NATS_PROVISION=create", "NATS_ACK_WAIT="+c.options.AckWait.String(),
-			"NATS_REPLICAS="+strconv.Itoa(c.options.Nodes))
+	create := []string{ // without a limit: full disks are faults
+		"NATS_PROVISION=create", "NATS_ACK_WAIT=" + c.options.AckWait.String(), "NATS_REPLICAS=" + strconv.Itoa(c.options.Nodes),
+		"NATS_MAX_BYTES=-1",
 	}
 	var made []*Node
 	for _, kind := range Services() {
 		for i := range kind.count() {
-			build, name := c.service, fmt.Sprintf("%s-%d", kind, i)
+			build, name, env := c.service, fmt.Sprintf("%s-%d", kind, i), common
+			if kind == History || c.options.Weaken != "" { // it may be the streams that are weak
+				env = slices.Concat(common, create)
+			}
 			if kind == Agent {
 				build = c.agent(Tenants()[i])
 			}
-			n, err := build(ctx, kind, name, common)
+			n, err := build(ctx, kind, name, env)
 			if err != nil {
 				return nil, err
 			}
