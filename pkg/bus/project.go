@@ -75,6 +75,7 @@ func (b *Bus) Head(ctx context.Context) (uint64, error) {
 // Projected is how far the projection has come.
 type Projected struct {
 	Through uint64 // it is done with every entry up to this sequence
+	Given   uint64 // no entry after this sequence was given to it yet
 	Again   int    // how many entries were not taken when they came, and come again
 }
 
@@ -85,7 +86,7 @@ func (b *Bus) Projected(ctx context.Context) (Projected, error) {
 		return Projected{}, fmt.Errorf("look how far the projection is: %w", err)
 	}
 	info := consumer.CachedInfo()
-	return Projected{Through: info.AckFloor.Stream, Again: info.NumRedelivered}, nil
+	return Projected{Through: info.AckFloor.Stream, Given: info.Delivered.Stream, Again: info.NumRedelivered}, nil
 }
 
 // mayPull is errDown while the connection is down: a pull that cannot be sent leaves its subscription behind.
@@ -166,35 +167,83 @@ func (b *Bus) project(ctx context.Context, batch []jetstream.Msg, beat time.Dura
 	}
 }
 
+// Entries returns the next entries of the EVENTS stream with a sequence of at least from, as the stream holds them, and the
+// sequence to go on from; that is from itself when the stream holds nothing there. It moves no consumer: see [Bus.Project].
+func (b *Bus) Entries(ctx context.Context, from uint64) (entries []Entry, next uint64, err error) {
+	all := b.prefix + ".>"
+	messages, _, err := b.page(ctx, b.eventsStream(), all, from, fullPage())
+	if err != nil {
+		return nil, from, err
+	}
+	if len(messages) == 0 {
+		return nil, from, b.endsBefore(ctx, all, from)
+	}
+	for _, m := range messages {
+		next = m.Sequence + 1
+		if kind, _ := b.tokens(m.Subject); kind == kindCommand {
+			continue // nothing to project
+		}
+		e, err := b.entryOf(m)
+		if err != nil {
+			slog.ErrorContext(ctx, "projection skipped an unreadable message", "subject", m.Subject, "error", err)
+			continue
+		}
+		entries = append(entries, e)
+	}
+	return entries, next, nil
+}
+
+// endsBefore returns nil when the leader of the stream has no message with a sequence of at least from either: the page of
+// a replica may be stale.
+func (b *Bus) endsBefore(ctx context.Context, subject string, from uint64) error {
+	last, err := b.lastOfLeader(ctx, b.eventsStream(), subject)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case last.Sequence >= from:
+		return fmt.Errorf("read the stream from %d: the replica that answered does not have it yet", from)
+	default:
+		return nil
+	}
+}
+
 func (b *Bus) entry(msg jetstream.Msg) (Entry, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return Entry{}, err
 	}
-	kind, tokens := b.tokens(msg.Subject())
+	return b.entryOf(stored{
+		Subject: msg.Subject(), Sequence: meta.Sequence.Stream, Time: meta.Timestamp, Header: msg.Headers(), Data: msg.Data(),
+	})
+}
+
+func (b *Bus) entryOf(msg stored) (Entry, error) {
+	kind, tokens := b.tokens(msg.Subject)
 	if len(tokens) != 2 {
-		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject())
+		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject)
 	}
-	e := Entry{Tenant: tokens[0], Sequence: meta.Sequence.Stream, Time: meta.Timestamp}
+	e := Entry{Tenant: tokens[0], Sequence: msg.Sequence, Time: msg.Time}
 	switch kind {
 	case kindEvent:
-		frame, err := parseFrame(msg.Headers(), msg.Data(), e.Sequence, e.Time)
+		frame, err := parseFrame(msg.Header, msg.Data, e.Sequence, e.Time)
 		e.RequestID, e.Frame = tokens[1], &frame
 		return e, err
 	case kindAccept:
 		e.Accepted = new(command.Accepted)
-		err := json.Unmarshal(msg.Data(), e.Accepted)
+		err := json.Unmarshal(msg.Data, e.Accepted)
 		e.RequestID, e.ThreadID = tokens[1], e.Accepted.ThreadID
 		return e, err
 	case kindThread:
 		e.Thread = new(command.Thread)
 		e.ThreadID = tokens[1]
-		return e, json.Unmarshal(msg.Data(), e.Thread)
+		return e, json.Unmarshal(msg.Data, e.Thread)
 	case kindSession:
 		e.Session = new(command.Session)
 		e.ThreadID = tokens[1]
-		return e, json.Unmarshal(msg.Data(), e.Session)
+		return e, json.Unmarshal(msg.Data, e.Session)
 	default:
-		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject())
+		return Entry{}, fmt.Errorf("subject %s has an unknown form", msg.Subject)
 	}
 }

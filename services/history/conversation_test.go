@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,23 +24,38 @@ func url(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "h
 
 // start runs history on b until the test ends.
 func start(t *testing.T, b *bus.Bus, database string) {
+	h, stop := run(t, b, database)
+	t.Cleanup(stop)
+	awaitReady(t, h)
+}
+
+// run runs history on b until stop is called.
+func run(t *testing.T, b history.Bus, database string) (h *history.History, stop func()) {
 	t.Helper()
 	h, err := history.New(t.Context(), history.Deps{Bus: b, DatabaseURL: database, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.Run(ctx) }()
-	t.Cleanup(func() {
+	return h, sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("history ended with %v", err)
 		}
 	})
+}
+
+func awaitReady(t *testing.T, h *history.History) {
+	t.Helper()
+	err := h.Ready(t.Context())
+	for deadline := time.Now().Add(time.Minute); err != nil; err = h.Ready(t.Context()) {
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // conversation writes requests on a thread as gateway and runner do.

@@ -26,6 +26,7 @@ type Bus interface {
 	answer.Bus
 	record.Log
 	record.Stream
+	record.Source
 	Project(ctx context.Context, hurry <-chan struct{}, apply bus.Apply) error
 	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
 	Ready(ctx context.Context) error
@@ -40,11 +41,12 @@ type Deps struct {
 
 // History is one process of the service.
 type History struct {
-	bus      Bus
-	store    store.Store
-	recorder *record.Recorder
-	closer   *record.Closer
-	answerer *answer.Answerer
+	bus        Bus
+	store      store.Store
+	recorder   *record.Recorder
+	reconciler *record.Reconciler
+	closer     *record.Closer
+	answerer   *answer.Answerer
 }
 
 // New opens the database and brings its tables up to date. The caller runs Run, which closes it.
@@ -60,9 +62,10 @@ func New(ctx context.Context, d Deps) (*History, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	reconciler := record.NewReconciler(s, d.Bus, recorder, d.Log)
 	return &History{
-		bus: d.Bus, store: s, recorder: recorder, closer: record.NewCloser(s, d.Bus, recorder, d.Log),
-		answerer: answer.New(s, d.Bus, recorder),
+		bus: d.Bus, store: s, recorder: recorder, reconciler: reconciler, closer: record.NewCloser(s, d.Bus, recorder, d.Log),
+		answerer: answer.New(s, d.Bus, recorder, reconciler),
 	}, nil
 }
 
@@ -87,6 +90,10 @@ func (h *History) Run(ctx context.Context) error {
 		h.closer.Run(ctx)
 		return nil
 	})
+	group.Go(func() error {
+		h.reconciler.Run(ctx)
+		return nil
+	})
 	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Hurried(), h.recorder.Apply) })
 	group.Go(func() error { return h.bus.Serve(ctx, query.Service, h.answerer.Verbs()) })
 	return errors.Join(group.Wait(), h.store.Close())
@@ -97,5 +104,8 @@ func (h *History) Ready(ctx context.Context) error {
 	if err := h.bus.Ready(ctx); err != nil {
 		return err
 	}
-	return h.store.Ready(ctx)
+	if err := h.store.Ready(ctx); err != nil {
+		return err
+	}
+	return h.reconciler.Ready()
 }

@@ -39,16 +39,25 @@ type Recorder interface {
 	Hurry()
 }
 
+// Progress reports whether the database lacks a part of what the stream holds.
+type Progress interface {
+	// Check returns a *record.Behind while it does; another error when the database does not answer.
+	Check(ctx context.Context) error
+	// Ready returns the *record.Behind of the last look at the database, or nil.
+	Ready() error
+}
+
 // Answerer answers. It is safe for concurrent use.
 type Answerer struct {
 	store    store.Reader
 	bus      Bus
 	recorder Recorder
+	progress Progress
 }
 
 // New returns an answerer.
-func New(s store.Reader, b Bus, r Recorder) *Answerer {
-	return &Answerer{store: s, bus: b, recorder: r}
+func New(s store.Reader, b Bus, r Recorder, p Progress) *Answerer {
+	return &Answerer{store: s, bus: b, recorder: r, progress: p}
 }
 
 // Verbs lists the questions, for bus.Serve.

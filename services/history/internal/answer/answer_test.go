@@ -22,8 +22,10 @@ import (
 // idle is the recorder of a process that stores nothing.
 type idle struct{}
 
-func (idle) Changed() <-chan struct{} { return nil }
-func (idle) Hurry()                   {}
+func (idle) Changed() <-chan struct{}    { return nil }
+func (idle) Hurry()                      {}
+func (idle) Check(context.Context) error { return nil }
+func (idle) Ready() error                { return nil }
 
 func open(t *testing.T) store.Store {
 	t.Helper()
@@ -77,7 +79,7 @@ func TestGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 	b, s, l := bustest.New(t), open(t), storetest.NewLog("thr", 0)
 	put(t, b, l, 0, l.Bodies(2)[1:]...)
 	var hurried atomic.Int64
-	a := New(s, b, counting{hurried: &hurried})
+	a := New(s, b, counting{hurried: &hurried}, idle{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := a.Thread(ctx, query.ThreadRef{Tenant: l.Tenant, ThreadID: l.ThreadID})
@@ -96,9 +98,9 @@ func TestWaitsForEveryEarlierRequest(t *testing.T) {
 	first, second := storetest.NewLog("thr", 0), storetest.NewLog("thr", 1)
 	sequence := put(t, b, first, 0, first.Bodies(2)[1:]...)
 	put(t, b, second, sequence)
-	a := New(s, b, idle{})
+	a := New(s, b, idle{}, idle{})
 	store2 := func(entries ...store.Entry) {
-		if _, err := s.Apply(t.Context(), entries); err != nil {
+		if _, err := s.Apply(t.Context(), entries, store.Known{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,10 +129,10 @@ func TestDoesNotWaitForWhatIsForgotten(t *testing.T) {
 	b, s := bustest.New(t), open(t)
 	l := storetest.NewLog("thr", 5) // the stream no longer has the requests 0 to 4, and neither has the store
 	put(t, b, l, 0)
-	if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}); err != nil {
+	if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}, store.Known{}); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, b, idle{})
+	a := New(s, b, idle{}, idle{})
 	begun := time.Now()
 	if _, err := a.Thread(t.Context(), query.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"}); err != nil {
 		t.Error(err)
@@ -143,10 +145,10 @@ func TestDoesNotWaitForWhatIsForgotten(t *testing.T) {
 func TestAnswersFromTheStoreWhatTheStreamForgot(t *testing.T) {
 	t.Parallel()
 	b, s, l := bustest.New(t), open(t), storetest.NewLog("thr", 0)
-	if _, err := s.Apply(t.Context(), l.All(3)); err != nil {
+	if _, err := s.Apply(t.Context(), l.All(3), store.Known{}); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, b, idle{})
+	a := New(s, b, idle{}, idle{})
 	thread, err := a.Thread(t.Context(), query.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"})
 	if err != nil || thread.LastRequestID != l.RequestID {
 		t.Errorf("got thread %+v, %v", thread, err)
@@ -166,7 +168,7 @@ func TestADatabaseThatIsDownIsWorthAnotherTry(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	handle := New(s, b, idle{}).Verbs()[query.VerbThread]
+	handle := New(s, b, idle{}, idle{}).Verbs()[query.VerbThread]
 	_, err := handle(t.Context(), []byte(`{"tenant":"acme","threadId":"thr"}`))
 	if f := fault.From(err); f.Code != fault.Unavailable || !f.Retryable {
 		t.Errorf("got %v, want unavailable", err)
@@ -181,11 +183,11 @@ func TestOpenRequestsComeInPages(t *testing.T) {
 		if strings.HasPrefix(thread, "x/") {
 			l.Tenant = "xylo"
 		}
-		if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}); err != nil {
+		if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}, store.Known{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := New(s, bustest.New(t), idle{})
+	a := New(s, bustest.New(t), idle{}, idle{})
 	for _, test := range []struct {
 		name, tenant string
 		want         []string

@@ -11,13 +11,14 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/agentbus/agentbus/services/history/internal/store/storetest"
 )
 
 func TestAListGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 	t.Parallel()
 	b, l := bustest.New(t), storetest.NewLog("thr", 0)
-	a := New(open(t), b, idle{})
+	a := New(open(t), b, idle{}, idle{})
 	all := query.ThreadsQuery{Tenant: l.Tenant, Owner: l.Owner}
 	if _, err := a.Threads(t.Context(), all); err != nil {
 		t.Fatalf("nothing was written, and it says %v", err)
@@ -33,7 +34,7 @@ func TestAListGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 func TestAListDoesNotStandStillForWhatTheDatabaseRefuses(t *testing.T) {
 	t.Parallel()
 	b, s, l := bustest.New(t), open(t), storetest.NewLog("thr", 0)
-	if _, err := s.Apply(t.Context(), l.All(1)); err != nil {
+	if _, err := s.Apply(t.Context(), l.All(1), store.Known{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -51,7 +52,7 @@ func TestAListDoesNotStandStillForWhatTheDatabaseRefuses(t *testing.T) {
 	})
 	put(t, b, l, 0)
 	for deadline := time.Now().Add(20 * time.Second); ; { // the first answer may come before anything was refused twice
-		page, err := New(s, b, idle{}).Threads(ctx, query.ThreadsQuery{Tenant: l.Tenant, Owner: l.Owner})
+		page, err := New(s, b, idle{}, idle{}).Threads(ctx, query.ThreadsQuery{Tenant: l.Tenant, Owner: l.Owner})
 		if err == nil && len(page.Threads) == 1 {
 			return
 		}

@@ -43,7 +43,13 @@ func (a *Answerer) request(ctx context.Context, q query.RequestRef) (store.Reque
 		return store.Request{}, err
 	}
 	r, err := a.store.Request(ctx, q.Tenant, q.RequestID)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrDeleted):
+		return r, noRequest(q.RequestID)
+	case errors.Is(err, store.ErrNotFound):
+		if err := a.complete(ctx); err != nil {
+			return r, err
+		}
 		return r, noRequest(q.RequestID)
 	}
 	return r, err

@@ -40,7 +40,13 @@ func (a *Answerer) Session(ctx context.Context, q query.ThreadRef) (query.Sessio
 
 func (a *Answerer) thread(ctx context.Context, q query.ThreadRef) (query.Session, error) {
 	t, err := a.store.Thread(ctx, q.Tenant, q.ThreadID)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrDeleted):
+		return t, noThread(q.ThreadID)
+	case errors.Is(err, store.ErrNotFound):
+		if err := a.complete(ctx); err != nil {
+			return t, err
+		}
 		return t, noThread(q.ThreadID)
 	}
 	return t, err
@@ -74,8 +80,14 @@ func (a *Answerer) Sessions(ctx context.Context, q query.ThreadsQuery) (query.Se
 	}
 	after := store.ThreadPosition{UpdatedAt: from.UpdatedAt, ThreadID: from.ID}
 	threads, err := a.store.Threads(ctx, q.Tenant, q.Owner, after, size+1)
-	if err != nil || len(threads) <= size {
-		return query.SessionPage{Sessions: threads}, err
+	if err != nil {
+		return query.SessionPage{}, err
+	}
+	if err := a.complete(ctx); err != nil { // the database may have been emptied after seeAll
+		return query.SessionPage{}, err
+	}
+	if len(threads) <= size {
+		return query.SessionPage{Sessions: threads}, nil
 	}
 	last := threads[size-1]
 	next := place{List: query.VerbThreads, ID: last.ThreadID, UpdatedAt: last.UpdatedAt}

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/services/history/internal/record"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -107,7 +108,14 @@ func (a *Answerer) seeAll(ctx context.Context) error {
 		if err != nil {
 			return false, noLog(err)
 		}
-		return projected.Through >= head || projected.Again > 0 && time.Since(begun) > heldUp, nil
+		if projected.Through < head && (projected.Again == 0 || time.Since(begun) <= heldUp) {
+			return false, nil
+		}
+		err = a.progress.Check(ctx)
+		if _, lacks := errors.AsType[*record.Behind](err); lacks {
+			return false, nil
+		}
+		return err == nil, err
 	})
 }
 
@@ -216,7 +224,7 @@ func (a *Answerer) until(ctx context.Context, often time.Duration, isSo func() (
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return behind()
+			return a.behind()
 		}
 		timer.Stop()
 	}
@@ -250,8 +258,28 @@ func noLog(err error) error {
 	return fault.Wrap(err, fault.Unavailable, "history cannot see how far the log has come; try again")
 }
 
-func behind() error {
+// behind is the refusal of an answer for which the database does not hold enough.
+func (a *Answerer) behind() error {
+	if lacks, ok := errors.AsType[*record.Behind](a.progress.Ready()); ok {
+		return rebuilding(lacks)
+	}
 	f := fault.New(fault.Unavailable, "history has not caught up with the log yet; try again")
 	f.RetryAfter = time.Second
 	return f
+}
+
+func rebuilding(lacks *record.Behind) error {
+	f := fault.New(fault.Unavailable, "%s; try again", lacks.Error())
+	f.RetryAfter = time.Second
+	return f
+}
+
+// complete returns an error when the database lacks a part of what the stream holds. A question that found nothing, or that
+// lists what there is, must not be answered then.
+func (a *Answerer) complete(ctx context.Context) error {
+	err := a.progress.Check(ctx)
+	if lacks, ok := errors.AsType[*record.Behind](err); ok {
+		return rebuilding(lacks)
+	}
+	return err
 }

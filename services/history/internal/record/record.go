@@ -39,6 +39,7 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	changed chan struct{}
+	known   store.Known
 }
 
 // New returns a recorder.
@@ -55,6 +56,34 @@ func (r *Recorder) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
+}
+
+// knows returns what the next batch is stored with.
+func (r *Recorder) knows() store.Known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known
+}
+
+// saw notes the version of a progress that was read or written.
+func (r *Recorder) saw(p store.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known.Version = max(r.known.Version, p.Version)
+}
+
+// reached notes how far the stream is stored.
+func (r *Recorder) reached(k store.Known) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known.Through, r.known.Version = k.Through, max(r.known.Version, k.Version)
+}
+
+// forget has the next batch stored in whatever database there is.
+func (r *Recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = store.Known{}
 }
 
 // Hurry says that somebody waits for what has not been stored yet: whoever gathers the next batch hears of it on Hurried.
@@ -77,13 +106,7 @@ func (r *Recorder) announce() {
 
 // Apply is a bus.Apply. It says in the log when an outage of the database begins and ends, and slows down meanwhile.
 func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error) {
-	entries := make([]store.Entry, len(batch))
-	for i, e := range batch {
-		entries[i] = store.Entry{
-			Tenant: e.Tenant, ThreadID: e.ThreadID, RequestID: e.RequestID, Sequence: e.Sequence, Time: e.Time,
-			Accepted: e.Accepted, Thread: e.Thread, Session: e.Session, Frame: e.Frame,
-		}
-	}
+	entries := stored(batch)
 	begun := time.Now()
 	errs, err := r.apply(ctx, entries)
 	if err != nil {
@@ -96,6 +119,18 @@ func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error
 	r.metrics.stored(ctx, time.Since(begun), r.stream.Now(), entries)
 	r.announce()
 	return errs, nil
+}
+
+// stored returns a batch as the store takes it.
+func stored(batch []bus.Entry) []store.Entry {
+	entries := make([]store.Entry, len(batch))
+	for i, e := range batch {
+		entries[i] = store.Entry{
+			Tenant: e.Tenant, ThreadID: e.ThreadID, RequestID: e.RequestID, Sequence: e.Sequence, Time: e.Time,
+			Accepted: e.Accepted, Thread: e.Thread, Session: e.Session, Frame: e.Frame,
+		}
+	}
+	return entries
 }
 
 // suffer notes a failure of the database and waits.
@@ -134,8 +169,9 @@ func (r *Recorder) apply(ctx context.Context, entries []store.Entry) ([]error, e
 
 // put stores entries. Where the database refuses the data of one, it finds that one by halves: the others must not wait.
 func (r *Recorder) put(ctx context.Context, entries []store.Entry) ([]error, error) {
-	result, err := r.store.Apply(ctx, entries)
+	result, err := r.store.Apply(ctx, entries, r.knows())
 	if err == nil {
+		r.saw(result.Progress)
 		r.metrics.events.Add(ctx, int64(result.Events))
 		for _, cut := range result.Cuts {
 			r.log.WarnContext(ctx, "history replaced the end of a log that the stream continued otherwise",

@@ -192,13 +192,13 @@ type picky struct {
 	refuse uint64
 }
 
-func (p picky) Apply(ctx context.Context, entries []store.Entry) (store.Result, error) {
+func (p picky) Apply(ctx context.Context, entries []store.Entry, known store.Known) (store.Result, error) {
 	for _, e := range entries {
 		if e.Sequence == p.refuse {
 			return store.Result{}, fmt.Errorf("row: %w", store.ErrRefused)
 		}
 	}
-	return p.Recorder.Apply(ctx, entries)
+	return p.Recorder.Apply(ctx, entries, known)
 }
 
 func TestOneRefusedEntryDoesNotHoldUpTheOthers(t *testing.T) {
@@ -226,7 +226,7 @@ type flaky struct {
 	down bool
 }
 
-func (f *flaky) Apply(_ context.Context, entries []store.Entry) (store.Result, error) {
+func (f *flaky) Apply(_ context.Context, entries []store.Entry, _ store.Known) (store.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down {

@@ -25,6 +25,10 @@ var (
 	ErrHole = errors.New("earlier events of the request are missing")
 	// ErrStale says that an entry contradicts what is stored and never will fit: an event after the terminal one.
 	ErrStale = errors.New("contradicts what is stored")
+	// ErrReplaced says that the database is older than what this process has seen of it: another copy took its place.
+	ErrReplaced = errors.New("the database was replaced by an older copy")
+	// ErrNoTables says that tables are missing from the database, which [Keeper.Migrate] makes.
+	ErrNoTables = errors.New("the tables of history are missing")
 	// ErrRefused says that the database rejects the data itself, so that the same batch will never go in.
 	ErrRefused = errors.New("the database refuses the data")
 )
@@ -67,6 +71,26 @@ type Result struct {
 	Events int
 	// Cuts lists the logs of which a part was replaced by another incarnation's.
 	Cuts []Cut
+	// Progress is the progress of the projection with this batch; the zero value when none was stored before.
+	Progress Progress
+}
+
+// Progress is how far the projection of the stream into the database has come.
+type Progress struct {
+	Incarnation string // of the stream; "" = the database was not compared with a stream yet, or a rebuild was asked for
+	Through     uint64 // everything that the stream held up to this sequence is stored
+	Target      uint64 // while it is above Through, the messages between them are projected again
+	Version     int64  // grows with each transaction
+}
+
+// Behind reports whether a part of the stream must be projected again.
+func (p Progress) Behind() bool { return p.Target > p.Through }
+
+// Known is what a process knows of the projection when it stores a batch; the zero value is nothing. Each state of the
+// database that has this version or a later one holds everything up to Through.
+type Known struct {
+	Through uint64
+	Version int64
 }
 
 // Cut says that the events of a request from N on were replaced. It happens after a restore of the stream to an earlier
@@ -81,8 +105,22 @@ type Cut struct {
 type Recorder interface {
 	// Apply stores entries in one transaction. They may come in any order, more than once and from several processes at
 	// a time; whoever repeats those with ErrHole ends with exactly the logs. An error of its own means that nothing of
-	// the batch is stored.
-	Apply(ctx context.Context, entries []Entry) (Result, error)
+	// the batch is stored. The progress moves to known.Through in the same transaction, unless it is behind; ErrReplaced
+	// when the version of the stored progress is below known.Version.
+	Apply(ctx context.Context, entries []Entry, known Known) (Result, error)
+}
+
+// Keeper keeps the progress of the projection.
+type Keeper interface {
+	// Progress returns the stored progress; the zero value when there is none.
+	Progress(ctx context.Context) (Progress, error)
+	// MoveProgress replaces the stored progress by what move makes of it, in one transaction, with the next version, and
+	// returns what is stored then. It writes nothing when move changes nothing.
+	MoveProgress(ctx context.Context, move func(Progress) Progress) (Progress, error)
+	// Empty reports whether no thread and no request is stored.
+	Empty(ctx context.Context) (bool, error)
+	// Migrate makes the tables that are missing.
+	Migrate(ctx context.Context) error
 }
 
 // Reader answers from what is stored. Missing and deleted threads and requests are ErrNotFound; lists leave them out.
@@ -108,6 +146,7 @@ type Reader interface {
 // Store is a database.
 type Store interface {
 	Recorder
+	Keeper
 	Reader
 	// Ready reports why the database cannot be used, or nil.
 	Ready(ctx context.Context) error

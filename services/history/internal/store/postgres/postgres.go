@@ -78,6 +78,8 @@ func dialect() sqlstore.Dialect {
 		Find:    "strpos",
 		Insert:  insert,
 		Refused: refused,
+		Missing: missing,
+		Migrate: migrate,
 	}
 }
 
@@ -125,4 +127,10 @@ func gather[T any](rows [][]any, i int) []T {
 func refused(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23"))
+}
+
+// missing finds the errors undefined_table and invalid_schema_name.
+func missing(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "42P01" || e.Code == "3F000")
 }

@@ -100,6 +100,8 @@ func dialect() sqlstore.Dialect {
 		Find:    "instr",
 		Insert:  insert,
 		Refused: refused,
+		Missing: missing,
+		Migrate: migrate,
 	}
 }
 
@@ -161,4 +163,10 @@ func refused(err error) bool {
 	default:
 		return false
 	}
+}
+
+// missing goes by the text: SQLite has no code of its own for a table that does not exist.
+func missing(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && strings.Contains(e.Error(), "no such table")
 }

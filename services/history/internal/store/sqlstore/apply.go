@@ -13,9 +13,9 @@ import (
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
-// Apply stores entries in one transaction: it loads the rows that they touch, folds the entries into them in memory,
-// and writes what changed, a few statements a batch however large it is.
-func (s *Store) Apply(ctx context.Context, entries []store.Entry) (store.Result, error) {
+// Apply stores entries, and the progress of the projection, in one transaction: it loads the rows that they touch, folds
+// the entries into them in memory, and writes what changed, a few statements a batch however large it is.
+func (s *Store) Apply(ctx context.Context, entries []store.Entry, known store.Known) (store.Result, error) {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
 		return store.Result{}, s.explain(err, "begin")
@@ -25,6 +25,9 @@ func (s *Store) Apply(ctx context.Context, entries []store.Entry) (store.Result,
 	result, err := b.apply(ctx, entries)
 	if err != nil {
 		return store.Result{}, s.explain(err, "store a batch")
+	}
+	if result.Progress, err = b.advance(ctx, known); err != nil {
+		return store.Result{}, s.explain(err, "store the progress of a batch")
 	}
 	if err := tx.Commit(); err != nil {
 		return store.Result{}, s.explain(err, "commit a batch")

@@ -36,6 +36,10 @@ type Dialect struct {
 	Insert func(ctx context.Context, tx *sql.Tx, t Table, rows [][]any) error
 	// Refused reports whether err is about the data and not about the database's health.
 	Refused func(err error) bool
+	// Missing reports whether err says that a table does not exist.
+	Missing func(err error) bool
+	// Migrate creates the tables of db that do not exist, and brings the others up to date.
+	Migrate func(ctx context.Context, db *sql.DB) error
 }
 
 // Store keeps history in a SQL database. It is safe for concurrent use.
@@ -57,6 +61,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Migrate brings the tables to what this build needs.
+func (s *Store) Migrate(ctx context.Context) error { return s.dialect.Migrate(ctx, s.write) }
 
 // Close ends the connections.
 func (s *Store) Close() error {
@@ -80,12 +87,16 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS
 	return nil
 }
 
-// explain says what was tried, and marks what the database will never take.
+// explain says what was tried, and marks what the database will never take and what it lacks.
 func (s *Store) explain(err error, tried string) error {
-	if s.dialect.Refused(err) {
+	switch {
+	case s.dialect.Refused(err):
 		return fmt.Errorf("%s: %w: %w", tried, store.ErrRefused, err)
+	case s.dialect.Missing(err):
+		return fmt.Errorf("%s: %w: %w", tried, store.ErrNoTables, err)
+	default:
+		return fmt.Errorf("%s: %w", tried, err)
 	}
-	return fmt.Errorf("%s: %w", tried, err)
 }
 
 // micros is t as the tables hold it; 0 stands for no time.

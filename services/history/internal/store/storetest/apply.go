@@ -203,7 +203,7 @@ func concurrentWriters(t *testing.T, s store.Store) {
 			mine := slices.Clone(entries)
 			rand.New(rand.NewPCG(7, uint64(i))).Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
 			for range 100 {
-				result, err := s.Apply(t.Context(), mine)
+				result, err := s.Apply(t.Context(), mine, store.Known{})
 				if err == nil && !slices.ContainsFunc(result.Errors, func(err error) bool { return err != nil }) {
 					return // everything is stored, by us or by others
 				}

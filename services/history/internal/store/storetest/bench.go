@@ -23,7 +23,7 @@ func BenchmarkApply(b *testing.B, open Open) {
 					batch = append(batch, l.Frames(size, l.Bodies(entries/requests*size-7)...)...)
 				}
 				b.StartTimer()
-				result, err := s.Apply(b.Context(), batch)
+				result, err := s.Apply(b.Context(), batch, store.Known{})
 				if err != nil {
 					b.Fatal(err)
 				}

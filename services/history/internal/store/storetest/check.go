@@ -26,7 +26,7 @@ func apply(t testing.TB, s store.Store, entries ...store.Entry) store.Result {
 
 func applyAny(t testing.TB, s store.Store, entries ...store.Entry) store.Result {
 	t.Helper()
-	result, err := s.Apply(t.Context(), entries)
+	result, err := s.Apply(t.Context(), entries, store.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}

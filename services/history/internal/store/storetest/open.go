@@ -20,7 +20,7 @@ func keepsPlace(t *testing.T, s store.Store) {
 	deliver(t, s, entries...)
 	moved := l.Thread()
 	moved.Thread.Index = 3
-	result, err := s.Apply(t.Context(), []store.Entry{moved})
+	result, err := s.Apply(t.Context(), []store.Entry{moved}, store.Known{})
 	if err != nil || !errors.Is(result.Errors[0], store.ErrStale) {
 		t.Errorf("got %v, %v, want ErrStale", result.Errors, err)
 	}

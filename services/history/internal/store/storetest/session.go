@@ -130,7 +130,7 @@ func concurrentSessions(t *testing.T, s store.Store) {
 				if len(mine) == 0 {
 					return
 				}
-				result, err := s.Apply(t.Context(), mine[:1])
+				result, err := s.Apply(t.Context(), mine[:1], store.Known{})
 				if err != nil {
 					continue
 				}

@@ -58,6 +58,10 @@ func Run(t *testing.T, open Open) {
 		{"counts ended requests", countsEnded},
 		{"lists open requests that are quiet", listsOpen},
 		{"keeps the place of a request that has ended, and the hash of its body", keepsPlace},
+		{"moves its progress with the batches, never over what is missing", movesProgress},
+		{"refuses a batch when an older copy took its place", refusesOlderCopy},
+		{"moves its progress from several sides at once", countsTogether},
+		{"makes its tables once", migratesAgain},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
