@@ -45,6 +45,7 @@ type commandLine struct {
 	Agents   agentsCommand   `cmd:"" help:"List the agents; register and remove remote ones."`
 	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub over standard input and output (Model Context Protocol)."`
 	Keys     keysCommand     `cmd:"" help:"Make, list and revoke API keys."`
+	History  historyCommand  `cmd:"" help:"Work on the database of history."`
 	Version  versionCommand  `cmd:"" help:"Say which version this is."`
 }
 
