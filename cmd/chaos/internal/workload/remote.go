@@ -17,7 +17,7 @@ import (
 
 // remote has the tenant's remote agent do something: by requests on one thread, or by a task that the hub is given.
 func (u *user) remote(ctx context.Context) {
-	if u.chance(30) {
+	if u.chance(50) {
 		u.assigning(ctx)
 		return
 	}

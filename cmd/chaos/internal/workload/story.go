@@ -105,14 +105,14 @@ func (u *user) streamed(ctx context.Context) {
 
 // beside lets others abort and read the same request.
 func (u *user) beside(ctx context.Context, others *sync.WaitGroup, request string) {
-	if u.chance(50) {
+	if u.chance(40) {
 		aborter, after := u.fork(), u.between(0, 1500*time.Millisecond)
 		others.Go(func() {
 			pause(ctx, after)
 			aborter.abort(ctx, request)
 		})
 	}
-	if u.chance(20) {
+	if u.chance(40) {
 		talker, after := u.fork(), u.between(0, time.Second)
 		others.Go(func() {
 			pause(ctx, after)
@@ -218,9 +218,19 @@ func (u *user) waiting(ctx context.Context) {
 		script = strings.Repeat(step, 6) + "/say there"
 	}
 	got, _ := u.post(ctx, order{body: says("", script), key: u.label("key")})
-	if got.taken() {
-		u.follow(ctx, reader{session: u.label("read"), format: formatSSE}, got.request, &transcript{})
+	if !got.taken() {
+		return
 	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	if u.chance(40) {
+		talker, after := u.fork(), u.between(0, 5*time.Second)
+		others.Go(func() {
+			pause(ctx, after)
+			talker.steer(ctx, got.request)
+		})
+	}
+	u.follow(ctx, reader{session: u.label("read"), format: formatSSE}, got.request, &transcript{})
 }
 
 // probeGap is the time between two probes.
