@@ -43,16 +43,20 @@ type setup struct {
 	echo     tool.Effect    // of the tool echo; default none
 	agents   string         // more configuration, in YAML
 	env      []string       // of the services
+	nats     string         // more configuration of nats-server
+	dev      bool           // run it as one process too, where the suite does: it kills none
 }
 
 // newLab starts a stack.
 func newLab(t *testing.T, s setup) lab {
 	t.Helper()
-	if faults == nil {
+	o := stack.Options{Kind: stack.Dev, Binaries: built}
+	if faults != nil {
+		o = *faults
+	} else if !s.dev {
 		t.Skip("faults need processes that can be killed: make e2e")
 	}
-	o := *faults
-	o.Dir, o.Counts, o.Env, o.Database = t.TempDir(), s.counts, s.env, s.database
+	o.Dir, o.Counts, o.Env, o.Database, o.NATS = t.TempDir(), s.counts, s.env, s.database, s.nats
 	o.Config = filepath.Join(o.Dir, "config.yaml")
 	config := fmt.Sprintf(faultConfig, cmp.Or(s.echo, tool.EffectNone)) + s.agents
 	if err := os.WriteFile(o.Config, []byte(config), 0o600); err != nil {

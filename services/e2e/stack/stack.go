@@ -42,7 +42,8 @@ type Options struct {
 
 	Binaries string         // folder of an earlier stack's binaries; "" = build them
 	Counts   map[string]int // of each service, for Processes; of those that it does not name 1, and no orchestrator
-	Env      []string       // of every service, over the stack's own
+	Env      []string       // of every service, over the stack's own; or of the one process
+	NATS     string         // more configuration of nats-server, for Processes
 }
 
 // Stack is a running agentbus.
@@ -92,7 +93,8 @@ func (s *Stack) startDev(ctx context.Context) error {
 		return err
 	}
 	s.URL = "http://" + addr
-	_, err = s.Run(ctx, "agentbus", s.URL+"/readyz", nil,
+	s.Gateways = []string{s.URL}
+	_, err = s.Run(ctx, "agentbus", s.URL+"/readyz", s.options.Env,
 		s.binary("agentbus"), "dev", "--addr", addr, "--data", filepath.Join(s.options.Dir, "data"), "--config", s.options.Config)
 	return err
 }
@@ -185,8 +187,15 @@ func (s *Stack) startNATS(ctx context.Context) error {
 		return err
 	}
 	s.NATS, s.NATSMonitor = "nats://"+client, "http://"+monitor
-	_, err = s.Run(ctx, "nats-server", s.NATSMonitor+"/healthz", nil, s.binary("nats-server"),
-		"-a", host, "-p", port, "-m", monitorPort, "-js", "-sd", s.NATSDir())
+	args := []string{"-a", host, "-p", port, "-m", monitorPort, "-js", "-sd", s.NATSDir()}
+	if s.options.NATS != "" {
+		file := filepath.Join(s.options.Dir, "nats.conf")
+		if err := os.WriteFile(file, []byte(s.options.NATS), 0o600); err != nil {
+			return fmt.Errorf("configuration of nats-server: %w", err)
+		}
+		args = append(args, "-c", file)
+	}
+	_, err = s.Run(ctx, "nats-server", s.NATSMonitor+"/healthz", nil, s.binary("nats-server"), args...)
 	return err
 }
 

@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+)
+
+// accountLimit is configuration of nats-server in which the account of the services has a limit, and the server has none.
+const accountLimit = `
+accounts { SERVICES { users: [{user: services, password: services}], jetstream: {max_mem: 16MB, max_file: 24MB} } }
+no_auth_user: services
+`
+
+// TestANearlyFullStoreIsReported fills the store up to a limit, and looks at what a gateway answers.
+func TestANearlyFullStoreIsReported(t *testing.T) {
+	for name, s := range map[string]setup{
+		"the limit of the streams": {env: []string{"NATS_MAX_BYTES=16000000"}},
+		"the limit of the account": {env: []string{"NATS_MAX_BYTES=-1"}, nats: accountLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.database = database(t)
+			l := newLab(t, s)
+			gateway := l.Processes("gateway")[0]
+			l.answers(t, gateway.Admin, http.StatusOK, "ok\n")
+			l.answers(t, l.URL, http.StatusOK, "ok\n")
+			l.fill(t)
+			l.answers(t, gateway.Admin, http.StatusServiceUnavailable, "streams: unavailable: the message bus is nearly full")
+			l.answers(t, l.URL, http.StatusOK, "ok\nunavailable: the message bus is nearly full")
+			if gateway.Wait(0) {
+				t.Error("the gateway has ended")
+			}
+		})
+	}
+}
+
+// fill makes requests until one is refused for lack of room.
+func (l lab) fill(t *testing.T) {
+	t.Helper()
+	for range 1000 {
+		_, refusal := l.background(t, prompt("/say hello", noise(80_000)))
+		if refusal != nil {
+			if f := wantFault(t, refusal, http.StatusServiceUnavailable, fault.Unavailable); !f.Retryable {
+				t.Errorf("got %+v, want it retryable", f)
+			}
+			if refusal.Header.Get("Retry-After") == "" {
+				t.Error("the refusal has no Retry-After")
+			}
+			return
+		}
+		time.Sleep(50 * time.Millisecond) // the gateway looks once a second and must not miss the last fifth
+	}
+	t.Fatal("1000 requests were taken")
+}
+
+// answers waits until /readyz of a server answers with a status and a text that begins with want.
+func (l lab) answers(t *testing.T, server string, status int, want string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err == nil && (response.StatusCode != status || !strings.HasPrefix(string(text), want)) {
+			err = fmt.Errorf("%s answers %s %q, want %d %q", request.URL, response.Status, text, status, want)
+		}
+		return err
+	})
+}
