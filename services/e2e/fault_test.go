@@ -44,18 +44,15 @@ type setup struct {
 	agents   string         // more configuration, in YAML
 	env      []string       // of the services
 	nats     string         // more configuration of nats-server
-	dev      bool           // run it as one process too, where the suite does: it kills none
 }
 
 // newLab starts a stack.
 func newLab(t *testing.T, s setup) lab {
 	t.Helper()
-	o := stack.Options{Kind: stack.Dev, Binaries: built}
-	if faults != nil {
-		o = *faults
-	} else if !s.dev {
+	if faults == nil {
 		t.Skip("faults need processes that can be killed: make e2e")
 	}
+	o := *faults
 	o.Dir, o.Counts, o.Env, o.Database, o.NATS = t.TempDir(), s.counts, s.env, s.database, s.nats
 	o.Config = filepath.Join(o.Dir, "config.yaml")
 	config := fmt.Sprintf(faultConfig, cmp.Or(s.echo, tool.EffectNone)) + s.agents

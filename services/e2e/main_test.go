@@ -26,9 +26,6 @@ var base string
 // faults is what the stacks of the tests that kill processes start from; nil where everything is one process.
 var faults *stack.Options
 
-// built is the folder of the programs under test.
-var built string
-
 // provider answers for both providers, and remembers what it was shown.
 var provider = new(eyes)
 
@@ -87,7 +84,7 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	}
 	defer site.CloseClientConnections() // before its end, which waits for them
 	defer s.Stop()
-	base, built = s.URL, dir
+	base = s.URL
 	if kind == stack.Processes {
 		faults = &stack.Options{Kind: kind, Binaries: dir}
 	}

@@ -26,7 +26,7 @@ agents:
 // TestWhatExpiresIsReadFromHistory lets requests expire from the streams while others run.
 func TestWhatExpiresIsReadFromHistory(t *testing.T) {
 	l := newLab(t, setup{
-		dev: true, database: database(t), echo: tool.EffectUnsafe, agents: callers, env: []string{"NATS_MAX_AGE=" + retention.String()},
+		database: database(t), echo: tool.EffectUnsafe, agents: callers, env: []string{"NATS_MAX_AGE=" + retention.String()},
 	})
 	key, onThread := header{"Idempotency-Key", newKey()}, header{"Idempotency-Key", newKey()}
 	keyed := prompt(`/tool echo {"text":"once"}`, "/say done")
