@@ -135,7 +135,7 @@ func weakenings() []weakening {
 		{string(weaken.OneResult), "no", "no", []string{"slow network"}},
 		{string(weaken.Steers), "no", "no", []string{"slow network"}},
 		{string(weaken.LastLook), "no", "no", []string{"slow network"}},
-		{string(weaken.AbortBeforeRun), "no", "no", []string{"kill tool-executor"}},
+		{string(weaken.AbortBeforeRun), "no", "no", []string{"kill tool-executor", "partition tool-executor"}},
 		{string(weaken.WholeMessages), "no", "no", []string{"slow network"}},
 		{string(weaken.WholeHistory), "no", "no", []string{"slow network"}},
 		{string(weaken.Relay), "no", "no", []string{"slow network"}},

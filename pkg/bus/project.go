@@ -45,9 +45,9 @@ const (
 // one more cheaply than several small ones; whoever waits for an entry that has not been applied sends on hurry, which
 // may be nil.
 func (b *Bus) Project(ctx context.Context, hurry <-chan struct{}, apply Apply) error {
-	consumer, err := b.js.Consumer(ctx, b.eventsStream(), historyConsumer)
+	consumer, err := b.consumer(ctx, b.eventsStream(), historyConsumer)
 	if err != nil && ctx.Err() == nil { // else it was told to stop before there was anything to do
-		return fmt.Errorf("open projection: %w", err)
+		return err
 	}
 	for ctx.Err() == nil {
 		batch, err := b.fetch(ctx, consumer)

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,12 +36,12 @@ const (
 
 // work fetches one message for each free slot: what is fetched ahead would grow old in a buffer.
 func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int, handle Handle[T]) error {
-	queue, err := b.js.Consumer(ctx, stream, consumer)
+	queue, err := b.consumer(ctx, stream, consumer)
 	if ctx.Err() != nil {
 		return nil // told to stop before there was anything to do
 	}
 	if err != nil {
-		return fmt.Errorf("open queue %s: %w", stream, err)
+		return err
 	}
 	beat := queue.CachedInfo().Config.AckWait / 4
 	free := make(chan struct{}, slots)
