@@ -83,6 +83,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	case !c.mistaken(path): // a misspelt "backend" is one mistake, not two
 		c.report(path, "has no backend; add one, such as backend: scripted")
 	}
+	c.models(join(path, "models"), a)
 	for i, t := range a.Tools {
 		if !c.offered(t) {
 			c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, tools)

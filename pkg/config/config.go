@@ -31,6 +31,7 @@ type Agent struct {
 	Description   string       `yaml:"description"`
 	Backend       string       `yaml:"backend"` // scripted, openai, anthropic; claude-code, codex, opencode, cli
 	Model         string       `yaml:"model"`
+	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
 	Tools         []string     `yaml:"tools"`       // names of server tools that the model may call
 	Agents        []string     `yaml:"agents"`      // names of agents that the model may call as tools

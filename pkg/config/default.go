@@ -22,7 +22,7 @@ func Demo() Agent {
 }
 
 // Default is the configuration without a file: the agents openai and anthropic where getenv (usually os.Getenv) gives a
-// key or the address of a provider.
+// key or the address of a provider. A request may name any well-known model of the provider for them.
 func Default(getenv func(string) string) Config {
 	tools := builtinTools()
 	c := Config{Agents: map[string]Agent{}, Models: wellKnownModels()}
@@ -31,6 +31,7 @@ func Default(getenv func(string) string) Config {
 			Description: "a model behind the OpenAI chat completions API",
 			Backend:     "openai",
 			Model:       or(getenv("OPENAI_MODEL"), DefaultOpenAIModel),
+			Models:      wellKnownModelsOf(false),
 			Tools:       tools,
 		}
 	}
@@ -39,6 +40,7 @@ func Default(getenv func(string) string) Config {
 			Description: "a model behind the Anthropic messages API",
 			Backend:     "anthropic",
 			Model:       or(getenv("ANTHROPIC_MODEL"), DefaultAnthropicModel),
+			Models:      wellKnownModelsOf(true),
 			Tools:       tools,
 		}
 	}

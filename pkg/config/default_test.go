@@ -51,6 +51,24 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+func TestDefaultAgentsAllowThePricedModelsOfTheirProvider(t *testing.T) {
+	t.Parallel()
+	c := config.Default(environ(map[string]string{"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "OPENAI_MODEL": "own"}))
+	tests := []struct {
+		agent, model string
+		allowed      bool
+	}{
+		{"openai", "own", true}, {"openai", "gpt-4o", true}, {"openai", "o3", true}, {"openai", "claude-sonnet-4-5", false},
+		{"openai", "gpt-5-pro-super-expensive", false}, {"openai", "*", false},
+		{"anthropic", "claude-sonnet-4-5", true}, {"anthropic", "claude-opus-4-1", true}, {"anthropic", "gpt-4o", false},
+	}
+	for _, test := range tests {
+		if err := c.Agents[test.agent].CheckModel("model", test.model); (err == nil) != test.allowed {
+			t.Errorf("%s, %s: got %v, want it allowed: %v", test.agent, test.model, err, test.allowed)
+		}
+	}
+}
+
 // TestTheDemoAgentIsOffUnlessItIsConfigured covers what `dev` does (a base with Demo) and what services do (a file).
 func TestTheDemoAgentIsOffUnlessItIsConfigured(t *testing.T) {
 	t.Parallel()

@@ -123,6 +123,14 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"agents:\n  a: {backend: scripted, tools: [clock, clock]}\n",
 			`2:41: agents.a.tools[1]: tool "clock" is in the list twice; remove one`,
 		},
+		"a model twice": {
+			"agents:\n  a: {backend: scripted, models: [m, m]}\n",
+			`2:38: agents.a.models[1]: model "m" is in the list twice; remove one`,
+		},
+		"a model without a name": {
+			"agents:\n  a: {backend: scripted, models: [\"\"]}\n",
+			`2:35: agents.a.models[0]: is empty; write the name of a model, or "*" for any`,
+		},
 		"a misspelt tool": {
 			"tools:\n  clok: {}\n",
 			`2:3: tools.clok: unknown tool "clok"; did you mean "clock"?`,

@@ -129,9 +129,15 @@ type options struct {
 	Context jsontext.Value `json:"context,omitzero"`
 }
 
-// forRequest adapts an agent to one request.
+// forRequest adapts an agent to one request. It refuses a model that the agent does not allow: whoever accepted the request
+// may have had another configuration.
 func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, error) {
 	agent := a.Agent
+	if own, ok := r.deps.Config.Agents[agent.Name]; ok {
+		if err := own.CheckModel("context.model", request.Context.Model); err != nil {
+			return agent, err
+		}
+	}
 	agent.Tools = slices.Concat(agent.Tools, r.toolsets.offer(r.deps.Config, agent.Name))
 	agent.Model = cmp.Or(request.Context.Model, agent.Model)
 	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))

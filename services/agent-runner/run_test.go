@@ -100,6 +100,9 @@ func TestASummaryIsRemembered(t *testing.T) {
 func TestContextAsksForAnotherModel(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
+	demo := s.agents["demo"]
+	demo.Models = []string{"larger"}
+	s.agents["demo"] = demo
 	models := make(chan string, 1)
 	s.backend = backendFunc(func(_ context.Context, turn backend.Turn, _ backend.Emit) (backend.Outcome, error) {
 		models <- turn.Model
@@ -310,6 +313,23 @@ func TestPoisonEnds(t *testing.T) {
 	s.runner("r1")
 	failed, _ := end[event.Error](s, log)
 	if failed.Code != fault.AgentError || !failed.Retryable {
+		t.Errorf("got %+v", failed)
+	}
+}
+
+// TestAModelThatTheAgentDoesNotAllowIsNotAsked has a request whose model was allowed when it was accepted, or was never checked.
+func TestAModelThatTheAgentDoesNotAllowIsNotAsked(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.backend = backendFunc(func(context.Context, backend.Turn, backend.Emit) (backend.Outcome, error) {
+		t.Error("the backend was asked")
+		return backend.Outcome{Finish: event.FinishStop}, nil
+	})
+	s.runner("r1")
+	failed, _ := end[event.Error](s, s.accept(event.AgentRequest{
+		Messages: []event.InputMessage{event.UserText("hi")}, Context: event.Context{Model: "larger"},
+	}))
+	if failed.Code != fault.InvalidMessageFormat || !strings.Contains(failed.Message, `"larger"`) {
 		t.Errorf("got %+v", failed)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/spoke"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
@@ -346,4 +347,30 @@ func TestAHubThatIsAwayIsToldLater(t *testing.T) {
 	s.finish(s.say("/say hi").TaskID)
 	hub.away(false)
 	s.until("the hub knows of the task", func() bool { return len(hub.completions()) == 1 })
+}
+
+func TestATaskNamesAnAllowedModel(t *testing.T) {
+	t.Parallel()
+	s := open(t, setup{config: config.Config{
+		Agents:      map[string]config.Agent{"worker": {Backend: "scripted", Model: "own", Models: []string{"other"}}},
+		AgentServer: config.AgentServer{Agent: "worker"},
+	}})
+	for model, allowed := range map[string]bool{
+		"": true, "own": true, "other": true, "gpt-5-pro-super-expensive": false, strings.Repeat("x", 100<<10): false,
+	} {
+		s.until("the agent is free", func() bool {
+			_, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi", Model: model}, "")
+			r := refusal(err)
+			if r.HTTP == http.StatusConflict {
+				return false // the task before has not ended
+			}
+			if allowed && err != nil {
+				t.Errorf("%q: got %v", model, err)
+			}
+			if !allowed && (r.HTTP != http.StatusBadRequest || r.Code != fault.InvalidMessageFormat || len(err.Error()) > 1000) {
+				t.Errorf("%.40q: got %.600v, want 400", model, err)
+			}
+			return true
+		})
+	}
 }

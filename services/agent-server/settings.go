@@ -41,6 +41,7 @@ type Settings struct {
 	Limits      work.Limits
 	Script      string
 	CompressAt  float64
+	CheckModel  func(model string) error // refuses a model that a task may not name
 	Window      func(model string) int64
 	Price       func(model string, usage event.Usage) float64
 	Tools       []tool.Tool
@@ -104,6 +105,7 @@ func NewSettings(
 		return Settings{}, err
 	}
 	s.Price = price(cfg, agent.Model)
+	s.CheckModel = func(model string) error { return agent.CheckModel("model", model) }
 	s.Limits = work.Limits{Turns: agent.Limits.Turns, CostUSD: agent.Limits.Cost}
 	s.Agent = loop.Agent{
 		Name: name, Model: agent.Model, System: agent.System, MaxTokens: agent.MaxTokens, Thinking: agent.Thinking,

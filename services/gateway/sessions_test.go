@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/gateway"
@@ -239,7 +240,7 @@ func TestAModelAndItsAgentAreChosenTogether(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) {
 		d.Config.Agents = map[string]config.Agent{
-			"demo": {Backend: "scripted"}, "small": {Backend: "openai", Model: "s"}, "large": {Backend: "openai", Model: "l"},
+			"demo": {Backend: "scripted"}, "small": {Backend: "openai", Model: "s", Models: []string{"m"}}, "large": {Backend: "openai", Model: "l"},
 			"other": {Backend: "anthropic", Model: "o"},
 		}
 	})
@@ -251,7 +252,8 @@ func TestAModelAndItsAgentAreChosenTogether(t *testing.T) {
 		does, path, body, agent, model string
 	}{
 		{"nothing was chosen", "", "", "small", ""},
-		{"a model that its agent can ask", "sessions/model", `"model":{"provider":"openai","id":"l"}`, "small", "l"},
+		{"a model that its agent allows", "sessions/model", `"model":{"provider":"openai","id":"m"}`, "small", "m"},
+		{"a model that another agent of its provider allows", "sessions/model", `"model":{"provider":"openai","id":"l"}`, "large", "l"},
 		{"one that it cannot", "sessions/model", `"model":{"provider":"anthropic","id":"o"}`, "other", "o"},
 		{"an agent that cannot ask it", "runtime-settings", `"runtimeSettings":{"agent":"demo"}`, "demo", ""},
 	} {
@@ -283,5 +285,21 @@ func TestASessionThatRunsIsNotDeleted(t *testing.T) {
 	b.run(at.requestID, done())
 	if a := remove(); a.status != http.StatusOK || a.body != `{"success":true}`+"\n" {
 		t.Errorf("afterwards: got %d %s", a.status, a.body)
+	}
+}
+
+func TestAnUploadOfASessionNeedsTheScopeRun(t *testing.T) {
+	t.Parallel()
+	b := start(t, withKeys)
+	owner, _ := b.key("default", "ada", auth.ScopeRun, auth.ScopeRead)
+	reader, _ := b.key("default", "ada", auth.ScopeRead)
+	id := b.session("Authorization", "Bearer "+owner)
+	body := `{"sessionId":"` + id + `","upload":true}`
+	if a := b.post("/api/v1/sessions/share", body, "Authorization", "Bearer "+reader); a.status != http.StatusUnauthorized ||
+		!strings.Contains(a.body, `lacks the scope \"run\"`) {
+		t.Errorf("a key that may only read: got %d %s, want 401", a.status, a.body)
+	}
+	if a := b.post("/api/v1/sessions/share", body, "Authorization", "Bearer "+owner); a.status != http.StatusBadRequest {
+		t.Errorf("a key that may run, without a provider: got %d %s, want 400", a.status, a.body)
 	}
 }

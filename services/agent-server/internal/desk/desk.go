@@ -53,6 +53,8 @@ type Deps struct {
 	Grace     time.Duration // for tasks at a stop
 	Log       *slog.Logger
 	Ended     func() // called when a task has ended
+
+	CheckModel func(model string) error // refuses a model that a task may not name; nil = any
 }
 
 // Desk is safe for concurrent use.

@@ -116,6 +116,11 @@ func (d *Desk) known(ctx context.Context, key string) (*store.Entry, error) {
 // entry makes a task of an assignment.
 func (d *Desk) entry(ctx context.Context, a spoke.Assignment, key string) (store.Entry, error) {
 	e := store.Entry{Assignment: a, IdempotencyKey: key}
+	if d.deps.CheckModel != nil {
+		if err := d.deps.CheckModel(a.Model); err != nil {
+			return e, spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, "%s", fault.From(err).Message)
+		}
+	}
 	e.TaskID, e.SessionID = id.New("task"), a.SessionID
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	e.CreatedAt, e.UpdatedAt = now, now

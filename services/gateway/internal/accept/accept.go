@@ -58,6 +58,7 @@ type Call struct {
 	BodyHash  string // see Hash
 	OnBusy    string // what to do while something runs on the thread, as config.Agent says; "" = config.OnBusyReject
 	Queue     int    // how many requests may wait on the thread, with config.OnBusyQueue
+	Refusal   error  // of a new request; a retry of one that was accepted before is answered all the same
 }
 
 // Ticket is a request that was taken.
@@ -100,6 +101,9 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 		}
 	}
 	var large [][]byte
+	if !replayed && c.Refusal != nil {
+		return Ticket{}, c.Refusal
+	}
 	if !replayed {
 		var err error
 		if a, large, err = measured(a); err != nil {

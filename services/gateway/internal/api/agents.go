@@ -31,6 +31,7 @@ type agent struct {
 	Description string   `json:"description,omitempty"`
 	Backend     string   `json:"backend"`
 	Model       string   `json:"model,omitempty"`
+	Models      []string `json:"models,omitempty"` // that a request may name; "*" = any
 	Tools       []string `json:"tools,omitempty"`
 
 	Capabilities []string `json:"capabilities,omitempty"` // of a remote agent, and whether it can be reached
@@ -45,7 +46,9 @@ func (a *API) getAgents(c *gin.Context) error {
 		for _, t := range it.ClientTools {
 			tools = append(tools, t.Name)
 		}
-		agents = append(agents, agent{Name: name, Description: it.Description, Backend: it.Backend, Model: it.Model, Tools: tools})
+		agents = append(agents, agent{
+			Name: name, Description: it.Description, Backend: it.Backend, Model: it.Model, Models: it.AllowedModels(), Tools: tools,
+		})
 	}
 	for _, r := range a.Remotes.List(principal(c).Tenant) {
 		agents = append(agents, agent{
@@ -62,6 +65,15 @@ func (a *API) has(p auth.Principal, agentID string) bool {
 	}
 	_, ok := a.Remotes.Find(p.Tenant, agentID)
 	return ok
+}
+
+// target is the configuration of an agent. Of a remote agent only the model is known, which is the one that it allows.
+func (a *API) target(p auth.Principal, agentID string) config.Agent {
+	if own, ok := a.Config.Agents[agentID]; ok {
+		return own
+	}
+	r, _ := a.Remotes.Find(p.Tenant, agentID)
+	return config.Agent{Model: r.Model}
 }
 
 // postStream starts a request and streams it.
@@ -185,6 +197,7 @@ func (a *API) call(p auth.Principal, route, agentID string, in received) accept.
 	return accept.Call{
 		Principal: p, AgentID: agentID, Request: in.request, Route: route, Key: in.key, BodyHash: in.hash,
 		OnBusy: agent.OnBusy, Queue: cmp.Or(agent.Queue, config.DefaultQueue),
+		Refusal: a.target(p, agentID).CheckModel("context.model", in.request.Context.Model),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 )
@@ -15,14 +16,16 @@ type model struct {
 	DisplayName string `json:"displayName"`
 }
 
-// models lists the models of the agents.
+// models lists the models that the agents allow.
 func (s *Sessions) models() []model {
 	models := []model{}
 	for _, name := range s.agents {
 		agent := s.Config.Agents[name]
-		one := command.Model{Provider: agent.Backend, ID: agent.Model}
-		if agent.Model != "" && !slices.ContainsFunc(models, func(m model) bool { return m.Model == one }) {
-			models = append(models, model{one, agent.Model})
+		for _, id := range agent.AllowedModels() {
+			one := command.Model{Provider: agent.Backend, ID: id}
+			if id != config.AnyModel && !slices.ContainsFunc(models, func(m model) bool { return m.Model == one }) {
+				models = append(models, model{one, id})
+			}
 		}
 	}
 	return models
@@ -59,7 +62,7 @@ func (s *Sessions) answering(noted command.Session) (agentID, model string, err 
 		return "", "", noAgent(noted.AgentID)
 	case noted.Model == nil:
 		return noted.AgentID, "", nil
-	case agent.Backend != noted.Model.Provider:
+	case !asks(agent, *noted.Model):
 		return "", "", fault.New(fault.AgentNotFound, "The agent %.64q has no model %.64q of %.64q any more; choose another model",
 			noted.AgentID, noted.Model.ID, noted.Model.Provider)
 	}
@@ -73,11 +76,11 @@ func (s *Sessions) choose(n *command.Session, m command.Model) error {
 		return invalid("Invalid model configuration: GET /api/v1/models lists what there is")
 	}
 	n.Model = &m
-	if s.Config.Agents[n.AgentID].Backend == m.Provider {
+	if asks(s.Config.Agents[n.AgentID], m) {
 		return nil
 	}
 	for _, name := range s.agents {
-		if a := s.Config.Agents[name]; a.Backend == m.Provider && a.Model == m.ID {
+		if asks(s.Config.Agents[name], m) {
 			n.AgentID = name
 			return nil
 		}
@@ -88,7 +91,12 @@ func (s *Sessions) choose(n *command.Session, m command.Model) error {
 // appoint makes an agent that of a session. It brings its own model where it cannot ask the one that was chosen.
 func (s *Sessions) appoint(n *command.Session, agentID string) {
 	n.AgentID = agentID
-	if n.Model != nil && n.Model.Provider != s.Config.Agents[agentID].Backend {
+	if n.Model != nil && !asks(s.Config.Agents[agentID], *n.Model) {
 		n.Model = nil
 	}
+}
+
+// asks reports whether an agent may be asked to use a model.
+func asks(a config.Agent, m command.Model) bool {
+	return a.Backend == m.Provider && a.CheckModel("model", m.ID) == nil
 }
