@@ -119,6 +119,9 @@ func (s *Server) registration() spoke.Registration {
 // Handler serves everything that the agent-server serves.
 func (s *Server) Handler() http.Handler { return s.api }
 
+// Routes lists what Handler serves, as patterns of [http.ServeMux].
+func (s *Server) Routes() []string { return s.api.Routes() }
+
 // Drain ends the open streams; everything else is still served.
 func (s *Server) Drain() { s.api.Drain() }
 

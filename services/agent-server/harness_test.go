@@ -25,10 +25,11 @@ const key = "0123456789abcdef-test"
 // server is an agent-server as it runs, on a real connection.
 type server struct {
 	*spoke.Client
-	t    *testing.T
-	url  string
-	dir  string // that tasks work in
-	stop func() // ends the server as a signal does; waits for it
+	t      *testing.T
+	url    string
+	dir    string   // that tasks work in
+	stop   func()   // ends the server as a signal does; waits for it
+	routes []string // as the server lists them
 }
 
 // setup says how a server differs from one with a scripted agent, an empty root and one place.
@@ -126,7 +127,7 @@ func serve(t *testing.T, agent *agentserver.Server, keys string) *server {
 	})
 	t.Cleanup(stop)
 	first, _, _ := strings.Cut(keys, ",")
-	s := &server{Client: spoke.NewClient(web.URL, first), t: t, url: web.URL, stop: stop}
+	s := &server{Client: spoke.NewClient(web.URL, first), t: t, url: web.URL, stop: stop, routes: agent.Routes()}
 	s.Attempts = 1
 	s.until("it answers", func() bool { _, err := s.List(ctx, spoke.Query{}); return err == nil || refusal(err).HTTP != 0 })
 	return s

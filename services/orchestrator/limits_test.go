@@ -51,7 +51,7 @@ func guarded(t *testing.T) (house, string) {
 		cancel()
 		<-ended
 	})
-	h := house{t: t, bus: b, url: server.URL}
+	h := house{t: t, bus: b, url: server.URL, routes: o.Routes(), putKey: b.PutKey}
 	eventually(t, func() error {
 		if status, text := h.ask(http.MethodGet, "/api/agents", key, nil, nil); status != http.StatusOK {
 			return fmt.Errorf("got %d %s", status, text)

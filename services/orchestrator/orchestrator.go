@@ -151,11 +151,19 @@ func keyring(d Deps) (*auth.Keyring, error) {
 	return auth.NewKeyring(issuer), nil
 }
 
+// Routes lists what Handler serves, as patterns of [http.ServeMux].
+func (o *Orchestrator) Routes() []string {
+	return append(o.api.Routes(), "POST "+pathMCP, "GET "+pathMCP, "DELETE "+pathMCP)
+}
+
+// pathMCP is where the hub's tools are.
+const pathMCP = "/mcp"
+
 // Handler serves /api/agents and /mcp. Web pages of other origins are refused: nothing here is meant for them.
 func (o *Orchestrator) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", o.api)
-	mux.Handle("/mcp", o.mcp)
+	mux.Handle(pathMCP, o.mcp)
 	return service.CloseChunked(http.NewCrossOriginProtection().Handler(inTime(mux)))
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -35,6 +36,9 @@ type house struct {
 	url  string
 	door hub.Client
 	stop func()
+
+	routes []string // of a guarded hub, and how it gets keys
+	putKey func(context.Context, bus.KeyRecord) error
 }
 
 func nearby() config.Hub {

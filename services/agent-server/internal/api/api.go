@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,6 +60,7 @@ type Deps struct {
 type API struct {
 	deps     Deps
 	routes   *http.ServeMux
+	patterns []string     // of routes, except for what is not there
 	asked    *limit.Rates // by key
 	mistaken *limit.Rates // by address: callers without a good key
 	streams  chan struct{}
@@ -78,17 +80,25 @@ func New(deps Deps) *API {
 		mistaken: limit.NewRates(limit.Rate{Requests: 60, Per: time.Minute, Burst: 60}),
 		streams:  make(chan struct{}, deps.Streams), stopping: make(chan struct{}),
 	}
-	a.routes.HandleFunc("POST /tasks", a.handle(a.create))
-	a.routes.HandleFunc("GET /tasks", a.handle(a.list))
-	a.routes.HandleFunc("GET /tasks/{id}", a.handle(a.status))
-	a.routes.HandleFunc("GET /tasks/{id}/stream", a.handle(a.stream))
-	a.routes.HandleFunc("POST /tasks/{id}/cancel", a.handle(a.cancel))
-	a.routes.HandleFunc("GET /agent/info", a.handle(a.info))
-	a.routes.HandleFunc("GET /agent/health", a.handle(a.health))
-	a.routes.HandleFunc("POST /agent/keys", a.handle(a.rotate))
+	a.route("POST /tasks", a.create)
+	a.route("GET /tasks", a.list)
+	a.route("GET /tasks/{id}", a.status)
+	a.route("GET /tasks/{id}/stream", a.stream)
+	a.route("POST /tasks/{id}/cancel", a.cancel)
+	a.route("GET /agent/info", a.info)
+	a.route("GET /agent/health", a.health)
+	a.route("POST /agent/keys", a.rotate)
 	a.routes.HandleFunc("/", a.handle(a.unknown))
 	return a
 }
+
+func (a *API) route(pattern string, do func(http.ResponseWriter, *http.Request) error) {
+	a.patterns = append(a.patterns, pattern)
+	a.routes.HandleFunc(pattern, a.handle(do))
+}
+
+// Routes lists what is served, as patterns of [http.ServeMux].
+func (a *API) Routes() []string { return slices.Clone(a.patterns) }
 
 // Drain ends the open streams, so that a server can be shut down: their clients come back.
 func (a *API) Drain() { close(a.stopping) }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,7 @@ type API struct {
 	limits   limits
 	log      *slog.Logger
 	mux      *http.ServeMux
+	routes   []string // patterns of the mux, except for what is not there
 }
 
 // New returns an API. Without keys every caller is auth.Dev. The rate is that of an API key and of an agent.
@@ -61,6 +63,9 @@ func New(keys *auth.Keyring, r *registry.Registry, d *task.Desk, rate limit.Rate
 	return a
 }
 
+// Routes lists what is served, as patterns of [http.ServeMux].
+func (a *API) Routes() []string { return slices.Clone(a.routes) }
+
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
@@ -68,6 +73,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTT
 type handler func(r *http.Request) (status int, answer any, err error)
 
 func (a *API) handle(pattern string, h handler) {
+	a.routes = append(a.routes, pattern)
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 		defer cancel()
