@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,7 +166,7 @@ func TestAnExpiredKeyLosesItsStreams(t *testing.T) {
 		"a session":           open(http.MethodGet, "/api/v1/sessions/events/stream?sessionId="+threadID, ""),
 	}
 	p := b.dial("", bearer...)
-	polled := make(chan int, 1)
+	polled, tap := make(chan int, 1), b.nats.Tap(t)
 	go func() {
 		resp, err := http.DefaultClient.Do(b.request(http.MethodPost, "/api/v1/oneshot/query", `{"query":"hello"}`, bearer...).WithContext(ctx))
 		if err != nil {
@@ -174,6 +176,9 @@ func TestAnExpiredKeyLosesItsStreams(t *testing.T) {
 		_ = resp.Body.Close()
 		polled <- resp.StatusCode
 	}()
+	b.eventually("the query is accepted", func() bool { // by then its key has been checked, and it waits for its result
+		return slices.ContainsFunc(tap.Heard(), func(subject string) bool { return strings.HasPrefix(subject, "agentbus.accept.") })
+	})
 	record.ExpiresAt = time.Now().Add(time.Second)
 	if err := b.bus.PutKey(t.Context(), record); err != nil {
 		t.Fatal(err)

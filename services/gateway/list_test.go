@@ -38,12 +38,11 @@ func (h *endless) page(ctx context.Context, _ []byte) (any, error) {
 	}, err
 }
 
-func fourLists(d *gateway.Deps) { d.Config.Gateway.Limits.Lists = 4 }
-
-// startEndless starts a gateway with such a history, and returns the path of a session's events.
-func startEndless(t *testing.T) (b *bench, h *endless, path string) {
+// startEndless starts a gateway with such a history, on which a principal reads so many lists at one time, and returns the
+// path of a session's events.
+func startEndless(t *testing.T, lists int) (b *bench, h *endless, path string) {
 	t.Helper()
-	b, h = startOn(t, bustest.NewServer(t), &archive{}, fourLists), &endless{gate: make(chan struct{})}
+	b, h = startOn(t, bustest.NewServer(t), &archive{}, func(d *gateway.Deps) { d.Config.Gateway.Limits.Lists = lists }), &endless{gate: make(chan struct{})}
 	verbs := b.archive.verbs()
 	verbs[query.VerbThreadFrames] = h.page
 	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, verbs) })
@@ -58,7 +57,7 @@ func startEndless(t *testing.T) (b *bench, h *endless, path string) {
 
 func TestAListReadsNoFurtherThanItsPage(t *testing.T) {
 	t.Parallel()
-	b, h, path := startEndless(t)
+	b, h, path := startEndless(t, 4)
 	close(h.gate)
 	a := b.get(path + "&limit=2&offset=3")
 	if a.status != http.StatusOK || strings.Count(a.body, `"user_message"`) != 2 || !strings.Contains(a.body, `"hasMore":true`) {
@@ -72,7 +71,7 @@ func TestAListReadsNoFurtherThanItsPage(t *testing.T) {
 func TestListsOfOnePrincipalAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 4
-	b, h, path := startEndless(t)
+	b, h, path := startEndless(t, most)
 	var all sync.WaitGroup
 	for range most {
 		all.Go(func() { b.get(path + "&limit=1") })
@@ -81,6 +80,30 @@ func TestListsOfOnePrincipalAreBounded(t *testing.T) {
 	a := b.get(path + "&limit=1")
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, `{"error":`) {
 		t.Errorf("one more: got %d %v %s, want 429 in Tarko's shape", a.status, a.header, a.body)
+	}
+	close(h.gate)
+	all.Wait()
+	if a := b.get(path + "&limit=1"); a.status != http.StatusOK {
+		t.Errorf("afterwards: got %d %s", a.status, a.body)
+	}
+}
+
+// TestListsOfAllPrincipalsTogetherAreBounded lets one principal take every place of the process for lists.
+func TestListsOfAllPrincipalsTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	const places = 8
+	b, h, path := startEndless(t, 2*places)
+	var all sync.WaitGroup
+	for range places {
+		all.Go(func() { b.get(path + "&limit=1") })
+	}
+	b.eventually("every place is taken", func() bool { return h.pages.Load() == places })
+	a := b.get(path + "&limit=1")
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "too many lists") {
+		t.Errorf("one more: got %d %v %s, want 503", a.status, a.header, a.body)
+	}
+	if n := h.pages.Load(); n != places {
+		t.Errorf("%d pages were read, want %d", n, places)
 	}
 	close(h.gate)
 	all.Wait()

@@ -12,6 +12,10 @@ import (
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
+// messageBytes bounds what is read of one request for its messages. What is beyond is left out: only a request that ended
+// with an error, whose blocks are told one by one, can have as much.
+const messageBytes = 8 << 20
+
 // Messages lists what was said on a thread, the messages of so many requests a page.
 func (a *Answerer) Messages(ctx context.Context, q query.MessagesQuery) (query.MessagePage, error) {
 	page := query.MessagePage{Messages: []query.Message{}}
@@ -62,15 +66,13 @@ func (a *Answerer) told(
 	for i, r := range requests {
 		found, err := a.store.Events(ctx, store.Events{
 			Tenant: thread.Tenant, RequestID: r.RequestID, Blocks: true, Names: messageNames(r.Status), Limit: transcriptEvents,
+			Bytes: messageBytes,
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 		events[r.RequestID] = found
-		for _, e := range found {
-			bytes += len(e.JSON)
-		}
-		if bytes > pageBytes {
+		if bytes += bytesOf(found); bytes > pageBytes {
 			return requests[:i+1], events, nil
 		}
 	}

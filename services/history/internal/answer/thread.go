@@ -16,6 +16,7 @@ import (
 const (
 	pageBytes        = 1 << 20 // a page ends with the event that passes this
 	transcriptEvents = 100_000
+	transcriptBytes  = 32 << 20
 )
 
 // whole is an index that no request reaches.
@@ -194,6 +195,14 @@ func internal() []event.Name {
 	return names
 }
 
+// bytesOf is how many bytes of JSON events have.
+func bytesOf(events []store.Event) (bytes int) {
+	for _, e := range events {
+		bytes += len(e.JSON)
+	}
+	return bytes
+}
+
 // Transcript returns what a model must know of the requests of a thread below an index.
 func (a *Answerer) Transcript(ctx context.Context, q query.TranscriptQuery) (query.TranscriptAnswer, error) {
 	answer := query.TranscriptAnswer{Requests: []query.RequestEvents{}}
@@ -208,14 +217,15 @@ func (a *Answerer) Transcript(ctx context.Context, q query.TranscriptQuery) (que
 	}
 	events, err := a.store.Events(ctx, store.Events{
 		Tenant: q.Tenant, ThreadID: q.ThreadID, Before: q.Before, Blocks: true,
-		Without: []event.Name{event.NameClaim}, Limit: transcriptEvents + 1,
+		Without: []event.Name{event.NameClaim}, Limit: transcriptEvents + 1, Bytes: transcriptBytes,
 	})
 	if err != nil {
 		return answer, err
 	}
-	if len(events) > transcriptEvents {
+	if len(events) > transcriptEvents || bytesOf(events) > transcriptBytes {
 		return answer, fault.New(fault.MessageTooLarge,
-			"thread %s has more than %d events, too many for one conversation: start another thread", q.ThreadID, transcriptEvents)
+			"thread %s has more than %d events or %d bytes, too many for one conversation: start another thread",
+			q.ThreadID, transcriptEvents, transcriptBytes)
 	}
 	for _, e := range events {
 		if n := len(answer.Requests); n == 0 || answer.Requests[n-1].RequestID != e.RequestID {
