@@ -44,7 +44,7 @@ type Plan struct{ Steps []event.PlanStep }
 
 // Settled is chunks together with the place of the agent's session that they lead to. They are stored as a whole: whoever
 // takes the request over resumes the session at the newest State that was stored, with everything up to it, and the agent
-// must not repeat any of that. It is for agents that go on while nobody follows them.
+// must not repeat any of that. It is for agents that work without a follower.
 type Settled struct {
 	Chunks []Chunk // ToolStarted, ToolProgress, ToolEnded, Step or Plan
 	State  State

@@ -6,9 +6,9 @@ import (
 )
 
 // Now returns the time by the clock that stamps the messages of the EVENTS stream. It is the only clock whose times
-// services may compare with those of messages, or with one another: the wall clocks of machines differ. It asks nobody:
+// services may compare with those of messages, or with one another: the wall clocks of machines differ. It sends no request:
 // each look at the stream ([Bus.Verify], and [Bus.Watch] every few seconds) measures the difference, and in between the
-// process' monotonic clock goes on. Before the first look it is the process' own wall clock.
+// process' monotonic clock advances. Before the first look it is the process' own wall clock.
 func (b *Bus) Now() time.Time { return b.clock.now() }
 
 // clock is a remote clock, as far as this process knows it. It is safe for concurrent use.

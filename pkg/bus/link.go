@@ -12,7 +12,7 @@ import (
 var errDown = errors.New("the connection to the broker is down")
 
 // link reports when the connection is lost and when it is back. An answer that was awaited when the connection was lost
-// may never come, and what was published until the subscriptions were restored is missed: whoever waits must look into
+// may never come, and what was published until the subscriptions were restored is missed: a waiting reader must look into
 // storage. The zero value is a connection that is never lost. It is safe for concurrent use.
 type link struct {
 	mu   sync.Mutex

@@ -16,7 +16,7 @@ import (
 const (
 	// replicaPatience is how long an object that cannot be read is tried again.
 	replicaPatience = time.Second
-	// objectFresh is how long an object counts as just stored, at most. One that is older is stored anew, so that it lasts
+	// objectFresh is how long an object counts as just stored, at most. One that is older is stored again, so that it lasts
 	// as long as the event that names it now.
 	objectFresh = time.Hour
 	// freshShare is the part of the stream's age that this may be.

@@ -17,7 +17,7 @@ const (
 )
 
 // What a page may take before it is known, in bytes: of a page one more message than was asked for, and of a single
-// message its events beside it.
+// message its events separately.
 const (
 	beyondPage   = 1 << 20
 	singleFrame  = 2 << 20

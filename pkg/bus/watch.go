@@ -13,7 +13,7 @@ import (
 // Fullness returns how full the fullest of what holds our streams is, from 0 to 1: each stream by bytes, the work queues by
 // messages too, the object store, and the JetStream account. It is 1 for a while after the broker refused a record for
 // lack of room, whichever limit that was, the disk included. A stream without a limit counts for nothing. What is full
-// refuses the end of a request as it refuses a new one, so whoever takes requests stops early.
+// refuses the end of a request as it refuses a new one, so a gateway stops to accept requests early.
 func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 	if b.room.refused() {
 		return 1, nil

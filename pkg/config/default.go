@@ -9,7 +9,7 @@ const (
 // builtinTools are what the agents may call that need no configuration.
 func builtinTools() []string { return []string{"clock", "calculator", "http_get", "echo"} }
 
-// Demo is the agent demo, which needs no network. Whoever may use it decides how long a run lasts and how much it
+// Demo is the agent demo, which needs no network. A caller decides how long a run lasts and how much it
 // stores, so only `agentbus dev` and a file that says `demo: true` have it.
 func Demo() Agent {
 	return Agent{

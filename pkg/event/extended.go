@@ -114,7 +114,7 @@ type AgentSession struct {
 	// Settled says that the events before this one are complete up to the session's place: a runner that takes the
 	// request over keeps them, and the agent does not repeat them.
 	Settled bool           `json:"settled,omitzero"`
-	Running []AgentTool    `json:"running,omitempty"` // with Settled: tools that the agent goes on with, whoever follows it
+	Running []AgentTool    `json:"running,omitempty"` // with Settled: tools that the agent keeps running without a follower
 	Extra   jsontext.Value `json:",embed"`
 }
 

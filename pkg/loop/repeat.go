@@ -114,7 +114,7 @@ const (
 	reasonUnknown    = "unknown"
 )
 
-// discardOpen ends the blocks that a dead runner left open, except the results of tools that the agent goes on with.
+// discardOpen ends the blocks that a dead runner left open, except the results of tools that the agent keeps running.
 func (j *journal) discardOpen() error {
 	if weaken.Without(weaken.DiscardOpen) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// follower is a backend whose agent works on while nobody follows it: its chunks from the place on that a session resumes.
+// follower is a backend whose agent works without a follower: its chunks from the place on that a session resumes.
 type follower struct {
 	backend.Model
 	chunks []backend.Chunk
@@ -79,7 +79,7 @@ func afar() []backend.Chunk {
 	}
 }
 
-// A runner that dies anywhere in the task of an agent that goes on by itself: the next one writes what is missing, each
+// A runner that dies anywhere in the task of an agent that works by itself: the next one writes what is missing, each
 // text, call, result and line of output once.
 func TestTakeoverOfAnAgentThatGoesOn(t *testing.T) {
 	t.Parallel()

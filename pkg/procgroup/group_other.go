@@ -13,7 +13,7 @@ type Group struct{ cmd *exec.Cmd }
 // Lock is none.
 type Lock struct{}
 
-// Acquire gives a lock that keeps nobody off.
+// Acquire returns a lock that excludes no other process.
 func Acquire(context.Context, ...string) (*Lock, error) { return &Lock{}, nil }
 
 // Release does nothing.

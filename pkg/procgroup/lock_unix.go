@@ -91,7 +91,7 @@ func lockDir() (string, error) {
 // Release gives the lock up. A group that has the lock does it.
 func (l *Lock) Release() {
 	if l != nil {
-		_ = os.Remove(l.file.Name()) // while it is locked: nobody has it by this name and believes that it counts
+		_ = os.Remove(l.file.Name()) // while it is locked, so that no process holds a lock on a removed file
 		_ = l.file.Close()           // releases it
 	}
 }

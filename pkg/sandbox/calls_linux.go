@@ -57,7 +57,7 @@ func byArgument() []seccomp.NameWithConditions {
 			{Argument: domain, Operation: seccomp.NotEqual, Value: unix.AF_NETLINK},
 		}},
 	}
-	for _, value := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} { // input for whoever reads a terminal
+	for _, value := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} { // input for the reader of a terminal
 		conditions = append(conditions, seccomp.NameWithConditions{Name: "ioctl", Conditions: equal32(command, value)})
 	}
 	return conditions

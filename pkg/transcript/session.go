@@ -60,7 +60,7 @@ type Running struct {
 	Unsettled int    // of these, those that the agent will repeat
 }
 
-// Running lists the tools that the request's agent goes on with whoever follows it, as the newest settled session says.
+// Running lists the tools that the request's agent keeps running without a follower, as the newest settled session says.
 func (s *State) Running() (running []Running) {
 	for _, t := range s.request.running {
 		i := slices.IndexFunc(s.request.open, func(b Block) bool {

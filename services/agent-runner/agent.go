@@ -129,7 +129,7 @@ type options struct {
 	Context jsontext.Value `json:"context,omitzero"`
 }
 
-// forRequest adapts an agent to one request. It refuses a model that the agent does not allow: whoever accepted the request
+// forRequest adapts an agent to one request. It refuses a model that the agent does not allow: the service that accepted the request
 // may have had another configuration.
 func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, error) {
 	agent := a.Agent

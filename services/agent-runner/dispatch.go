@@ -19,7 +19,7 @@ const (
 	defaultTimeout = time.Minute
 	// queueTime is what a call may spend on its way to an executor and back.
 	queueTime = 30 * time.Second
-	// sendWait bounds one attempt to send a call. It is less than what a call may spend on its way: its deadline is set anew
+	// sendWait bounds one attempt to send a call. It is less than what a call may spend on its way: its deadline is set again
 	// for each attempt.
 	sendWait = 5 * time.Second
 )

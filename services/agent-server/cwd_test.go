@@ -64,7 +64,7 @@ func TestCwdStaysInTheRoot(t *testing.T) {
 	}
 }
 
-// A folder is checked when its task is accepted, and an agent that may write beside it can put a link in its place later.
+// A folder is checked when its task is accepted, and an agent that may write in its parent folder can put a link in its place later.
 func TestAFolderThatIsReplacedLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	for name, replaced := range map[string]string{"the folder": "app/deep", "a folder above it": "app"} {

@@ -57,7 +57,7 @@ func TestAKeyKeepsItsMeaningWhenTheStreamHasForgottenItsRequest(t *testing.T) {
 
 func TestAKeyOfUnknownAgeIsRefusedWhileHistoryDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	b := startOn(t, bustest.NewServer(t), &archive{}) // nobody serves history's questions
+	b := startOn(t, bustest.NewServer(t), &archive{}) // no history service runs
 	a := b.post("/v1/agents/demo/requests", hello, "Idempotency-Key", "invoice-1")
 	if a.status != http.StatusServiceUnavailable || a.failure(t).Code != fault.Unavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("got %d %s, want 503 with Retry-After", a.status, a.body)

@@ -199,7 +199,7 @@ func (a *Auth) UnmarshalText(text []byte) error {
 	return oneOf(a, text, AuthRequired, AuthOff, AuthOpen)
 }
 
-// Required reports whether callers need an API key. Without one nobody but this machine may reach addr (host:port), unless
+// Required reports whether callers need an API key. Without one only this machine may reach addr (host:port), unless
 // that is asked for explicitly.
 func (a Auth) Required(addr string) (bool, error) {
 	if a != AuthOff {

@@ -58,7 +58,7 @@ func program(dir string) error {
 	}
 }
 
-// A process that is killed takes the program of its task with it, and what that has started. The process that goes on with
+// A process that is killed takes the program of its task with it, and what that has started. The process that resumes
 // the task runs no second program beside the first.
 func TestAKilledProcessLeavesNoProgram(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ func text(value any) string {
 
 // scripts is how far the script on a thread has come.
 type scripts struct {
-	turns []prescribed // of the newest prompt; nil = it is no script, or nobody knows how far it has come
+	turns []prescribed // of the newest prompt; nil = the prompt is not a script, or its progress is unknown
 	next  int          // turn to come
 }
 

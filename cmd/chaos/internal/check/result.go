@@ -203,7 +203,7 @@ func (r *Run) disobeyed(a action, id ID, status event.ActionStatus, out event.To
 	case out.Status == event.ToolDenied:
 		return "its result is denied: " + out.Content
 	case a.kind == event.ContinueApproval && isJournal(a.tool):
-		// An executor that dies when it has noted that it starts leaves a call of which nobody knows whether it ran.
+		// An executor that dies after its started record leaves a call that may or may not have run.
 		if runs == 0 && !(out.Status == event.ToolUnknown && started) {
 			return "it never ran: " + string(out.Status) + " " + out.Content
 		}

@@ -142,14 +142,14 @@ func Invariants() []Invariant {
 		{"I11", "no tenant sees anything of another, and no log a secret", (*Run).borders},
 		{"I12", "everything is given back, and no process breaks down", (*Run).resources},
 		{"I13", "open streams show life, and none is cut within an event by an orderly stop", (*Run).life},
-		{"I14", "every block starts once, goes on in order, and is stopped before its request ends", (*Run).stages},
+		{"I14", "every block starts once, has its deltas in order, and is stopped before its request ends", (*Run).stages},
 		{"I15", "a request says what its script prescribes, each step once, and its end repeats that", (*Run).contents},
 		{"I16", "the messages of a thread are what its events say", (*Run).messages},
 		{"I17", "every route shows the same, through every gateway, and after the stream has forgotten it", (*Run).views},
 		{"I18", "what an agent does that was called shows once where it was called, and it ends with its caller", (*Run).trees},
-		{"I19", "whoever watches a thread or session, by whatever route, sees the same events in the same order", (*Run).watches},
+		{"I19", "all readers of a thread or session, by every route, see the same events in the same order", (*Run).watches},
 		{"I20", "what a remote agent does shows once in its request; a task of the hub is given once, and ends", (*Run).remotes},
-		{"I21", "what the streams have forgotten stays known: no key makes it run again, and its thread goes on", (*Run).late},
+		{"I21", "what the streams have forgotten stays known: no key makes it run again, and its thread takes further requests", (*Run).late},
 	}
 }
 

@@ -79,7 +79,7 @@ type Node struct {
 	gone   chan struct{} // closed when the supervisor has ended
 	starts int
 	ahead  time.Duration // of the wall clock, from the next start on
-	lost   int           // ends that nobody asked for
+	lost   int           // ends that the harness did not cause
 	err    error         // of the newest attempt to start
 }
 

@@ -147,7 +147,7 @@ func (a *API) oneStream(c *gin.Context) {
 	c.Next()
 }
 
-// Bounds of the lists that are read at one time, whoever reads them: each is held whole until it is answered.
+// Bounds of the lists that are read at one time by all callers: each is held whole until it is answered.
 const (
 	listPlaces   = 8
 	listPatience = 5 * time.Second // of one that waits for a place

@@ -13,7 +13,7 @@ import (
 )
 
 // messageBytes bounds what is read of one request for its messages. What is beyond is left out: only a request that ended
-// with an error, whose blocks are told one by one, can have as much.
+// with an error, whose blocks are sent one by one, can have as much.
 const messageBytes = 8 << 20
 
 // Messages lists what was said on a thread, the messages of so many requests a page.

@@ -74,7 +74,7 @@ func (s *Store) count(ctx context.Context, what, statement string, args ...any) 
 	return n, nil
 }
 
-// comeBack is when whoever met an outage of the database may try again.
+// comeBack is when a caller that met an outage of the database may try again.
 const comeBack = time.Second
 
 // failed says what failed. While the database cannot be reached it returns fault.Unavailable with a time to come back.
