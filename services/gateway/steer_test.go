@@ -180,7 +180,7 @@ func TestWhatMayBeSaidToARequest(t *testing.T) {
 			t.Errorf("%s with an empty key: got %d %s", route, a.status, a.body)
 		}
 	}
-	body := `{"messages":[{"role":"user","content":"hi"}],"context":{"model":"other"}}`
+	body := `{"messages":[{"role":"user","content":"hi"}],"context":{"note":"other"}}`
 	if a := b.post("/v1/requests/"+requestID+"/steer", body); a.status != 400 || !strings.Contains(a.body, "leave out threadId and context") {
 		t.Errorf("a steer with a context: got %d %s", a.status, a.body)
 	}
