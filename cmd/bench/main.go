@@ -45,6 +45,7 @@ func experiments() []named {
 		{"latency", &latency{}},
 		{"first", &first{}},
 		{"resume", &resume{}},
+		{"slow", &slow{}},
 		{"idle", &idle{}},
 		{"always", &always{}},
 	}
