@@ -157,7 +157,7 @@ func (f *Follower) gave(frame event.Frame) {
 // check asks for the newest frame, which costs less than to read a page. Without an answer the next look asks again, soon.
 func (f *Follower) check(ctx context.Context) {
 	f.doubt = false
-	newest, err := f.log.frame(f.bus.lastDirect(ctx, f.bus.eventsStream(), f.log.subject))
+	newest, err := f.log.place(f.bus.lastDirect(ctx, f.bus.eventsStream(), f.log.subject))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		f.looks.soon()
 		return

@@ -23,6 +23,18 @@ func setFrameHeaders(h nats.Header, f event.Frame) {
 
 // parseFrame reads a frame from its message. A body that is not packed is shared, not copied.
 func parseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (event.Frame, error) {
+	frame, err := parsePlace(h, sequence, at)
+	if err != nil {
+		return event.Frame{}, err
+	}
+	if frame.Lines, err = event.UnpackLines(body); err != nil {
+		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
+	}
+	return frame, nil
+}
+
+// parsePlace reads what the header of a message says of its frame: everything but the lines.
+func parsePlace(h nats.Header, sequence uint64, at time.Time) (event.Frame, error) {
 	head := h.Get(headerFrame)
 	parts := strings.Split(head, "-")
 	if len(parts) != 3 {
@@ -37,11 +49,7 @@ func parseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (even
 	if err != nil {
 		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
 	}
-	lines, err := event.UnpackLines(body)
-	if err != nil {
-		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
-	}
 	return event.Frame{
-		Incarnation: parts[0], Epoch: epoch, First: first, Names: names, Lines: lines, Sequence: sequence, Time: at,
+		Incarnation: parts[0], Epoch: epoch, First: first, Names: names, Sequence: sequence, Time: at,
 	}, nil
 }

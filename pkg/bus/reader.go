@@ -84,7 +84,7 @@ func (r *storedLog) seek(ctx context.Context) error {
 	stream := r.bus.eventsStream()
 	newest, err := r.known.Newest, error(nil)
 	if newest.Next() <= r.n {
-		newest, err = r.frame(r.bus.lastDirect(ctx, stream, r.subject))
+		newest, err = r.place(r.bus.lastDirect(ctx, stream, r.subject))
 	}
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -98,7 +98,7 @@ func (r *storedLog) seek(ctx context.Context) error {
 	case r.known.After > 0:
 		low = event.Frame{Sequence: r.known.After + 1}
 	default:
-		if low, err = r.frame(r.bus.nextDirect(ctx, stream, r.subject, 1)); err != nil {
+		if low, err = r.place(r.bus.nextDirect(ctx, stream, r.subject, 1)); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (r *storedLog) seek(ctx context.Context) error {
 		if guess {
 			at = between(low, high, r.n-seekSlack/2)
 		}
-		middle, err := r.frame(r.bus.nextDirect(ctx, stream, r.subject, at))
+		middle, err := r.place(r.bus.nextDirect(ctx, stream, r.subject, at))
 		if err != nil {
 			return err
 		}
@@ -128,11 +128,12 @@ func between(low, high event.Frame, n uint64) uint64 {
 	return low.Sequence + min(max(step, 1), high.Sequence-low.Sequence-1)
 }
 
-func (r *storedLog) frame(m stored, err error) (event.Frame, error) {
+// place returns the frame of m without its lines: readers wait with it, and lines are not charged to their leases here.
+func (r *storedLog) place(m stored, err error) (event.Frame, error) {
 	if err != nil {
 		return event.Frame{}, err
 	}
-	return m.frame()
+	return parsePlace(m.Header, m.Sequence, m.Time)
 }
 
 func (m stored) frame() (event.Frame, error) { return parseFrame(m.Header, m.Data, m.Sequence, m.Time) }

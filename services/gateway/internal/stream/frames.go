@@ -214,6 +214,7 @@ func (l *Logs) Resume(ctx context.Context, r access.Request, cursor string) (Pos
 	if err != nil {
 		return Position{}, access.Unavailable(err)
 	}
+	last.Lines = nil // only its place counts: a reader that waits must not hold a frame that no budget knows
 	if last.Incarnation != incarnation {
 		return Position{Reset: true, Newest: last}, nil
 	}
