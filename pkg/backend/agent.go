@@ -42,7 +42,7 @@ type Step struct {
 // Plan is what the agent means to do, as a whole.
 type Plan struct{ Steps []event.PlanStep }
 
-// Settled is chunks together with the place of the agent's session that they lead to. They are stored as a whole: whoever
+// Settled is chunks together with the place of the agent's session that they lead to. They are stored as a whole: a runner that
 // takes the request over resumes the session at the newest State that was stored, with everything up to it, and the agent
 // must not repeat any of that. It is for agents that work without a follower.
 type Settled struct {

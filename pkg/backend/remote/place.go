@@ -47,7 +47,7 @@ func (p place) state() backend.State {
 }
 
 // Task returns the task that a request has given to a remote agent and whose end is not in the request's log, as the
-// newest state of the session says; "" when there is none.
+// newest state of the session says; "" without a state.
 func Task(s backend.State, requestID string) (taskID string) {
 	if p := parsePlace(s); p.request == requestID {
 		return p.task

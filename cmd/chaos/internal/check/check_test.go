@@ -164,7 +164,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted m"},
 				event.ToolResult{Block: given("b0")}, event.Done{FinishReason: event.FinishStop})
 		}},
-		{"an output of a call that nobody made", "I7", func(t *testing.T, r *Run) {
+		{"an output of a call that was not made", "I7", func(t *testing.T, r *Run) {
 			cut(r, resolver, 2)
 			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_x"})
 		}},

@@ -21,7 +21,7 @@ func (p prescribed) waits() bool {
 	return p.gated || slices.ContainsFunc(p.blocks, func(c event.Content) bool { return strings.HasPrefix(c.Name, "agent__") })
 }
 
-// turnsOf returns the turns of a script; false when a line is none that the checker knows. It reads the language of
+// turnsOf returns the turns of a script; false when the checker does not know a line. It reads the language of
 // pkg/backend/scripted by itself, for that package is under test.
 func turnsOf(script string) ([]prescribed, bool) {
 	turns := []prescribed{{}}

@@ -125,7 +125,7 @@ func (r *Run) copies() map[ID]map[ID][]copied {
 	return all
 }
 
-// resultOf is the status of a call's result in a log; "" when there is none.
+// resultOf is the status of a call's result in a log; "" without a result.
 func resultOf(l *Log, callID string) event.ToolStatus {
 	for _, f := range l.Frames {
 		for line := range f.Each() {

@@ -39,7 +39,7 @@ func TestWhoWatchesAThreadSeesItsLogs(t *testing.T) {
 		{"a session whose last group comes again", []record.Entry{
 			connection("session", "", 1, record.Cut, run, end), connection("session", "c", 3, record.Terminal, end, run, end),
 		}, ""},
-		{"a session that goes on otherwise", []record.Entry{
+		{"a session that continues with other events", []record.Entry{
 			connection("session", "", 1, record.Cut, run, end), connection("session", "c", 3, record.Terminal, other, end, end),
 		}, "in its place"},
 		{"a session with one end too few", []record.Entry{connection("session", "", 2, record.Terminal, run, end)}, "the ends of 1 requests"},
