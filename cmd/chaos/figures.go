@@ -19,7 +19,7 @@ import (
 type outcome struct {
 	shape   cluster.Shape
 	stories int
-	wall    time.Duration
+	phases  phases
 	lost    int
 }
 
@@ -27,7 +27,7 @@ type outcome struct {
 type figures struct {
 	options    options
 	runs       map[cluster.Shape]int
-	wall       time.Duration
+	phases     phases
 	stories    int
 	requests   int
 	ends       map[event.Name]int
@@ -57,7 +57,7 @@ func newFigures(o options) *figures {
 // add adds a seed.
 func (f *figures) add(r *check.Run, found []check.Violation, o outcome) {
 	f.runs[o.shape]++
-	f.wall += o.wall
+	f.phases = f.phases.plus(o.phases)
 	f.stories += o.stories
 	f.lost += o.lost
 	for _, l := range r.Logs {
@@ -127,6 +127,15 @@ func recovery(fault record.Entry, probes []record.Entry) time.Duration {
 	return longest
 }
 
+// faulted is how many faults came.
+func (f *figures) faulted() int {
+	n := 0
+	for _, count := range f.faults {
+		n += count
+	}
+	return n
+}
+
 func (f *figures) violated() int {
 	n := 0
 	for _, count := range f.violations {
@@ -146,8 +155,17 @@ func (f *figures) broken() []string {
 	return names
 }
 
-// seeds is how many had so many NATS nodes, and with or without disks that lose power.
-func (f *figures) seeds(nodes int, disks bool) int {
+// seeds is how many are complete.
+func (f *figures) seeds() int {
+	all := 0
+	for _, n := range f.runs {
+		all += n
+	}
+	return all
+}
+
+// seedsOf is how many had so many NATS nodes, and with or without disks that lose power.
+func (f *figures) seedsOf(nodes int, disks bool) int {
 	return f.runs[cluster.Shape{Nodes: nodes, Disks: disks}]
 }
 
@@ -182,11 +200,19 @@ func (f *figures) markdown() string {
 		b.WriteString("|\n")
 	}
 	fmt.Fprintf(&b, "`go run ./cmd/chaos %s`\n\n", f.options.command())
+	if done := f.seeds(); done < f.options.seeds {
+		fmt.Fprintf(&b, "The first %d of %d seeds.\n\n", done, f.options.seeds)
+	}
 	row("what", "")
 	row("---", "---:")
-	row("seeds", fmt.Sprintf("%d on one NATS node, %d on three", f.seeds(1, true)+f.seeds(1, false), f.seeds(3, true)+f.seeds(3, false)))
-	row("of these with disks that lose power", f.seeds(1, true)+f.seeds(3, true))
-	row("wall time", f.wall.Round(time.Second))
+	row("seeds", fmt.Sprintf("%d on one NATS node, %d on three",
+		f.seedsOf(1, true)+f.seedsOf(1, false), f.seedsOf(3, true)+f.seedsOf(3, false)))
+	row("of these with disks that lose power", f.seedsOf(1, true)+f.seedsOf(3, true))
+	row("wall time", f.phases.total().Round(time.Second))
+	for _, p := range f.phases {
+		row("of this: "+p.name, p.took.Round(time.Second))
+	}
+	row("faults", f.faulted())
 	row("requests", f.requests)
 	row("of these done, error, aborted",
 		fmt.Sprintf("%d, %d, %d", f.ends[event.NameDone], f.ends[event.NameError], f.ends[event.NameAborted]))

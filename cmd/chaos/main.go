@@ -6,7 +6,8 @@
 //	go run ./cmd/chaos -seed 17                    one seed again
 //	go run ./cmd/chaos -weaken early-ack           without a safeguard: this must find a violation
 //
-// It ends with status 1 when an invariant does not hold, and shows the history of the request. It needs Linux, and
+// It ends with status 1 when an invariant does not hold, and shows the history of the request. When it is interrupted it
+// prints the figures of the seeds that are complete. It needs Linux, and
 // redis-server and PostgreSQL installed. For the loss of power it needs root and loop devices too, and goes without it
 // elsewhere.
 package main
@@ -75,7 +76,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&faults, "faults", "", "words by comma: only faults whose names contain one of them")
 	flags.StringVar(&o.weaken, "weaken", "", "a safeguard to go without: "+weakeningNames())
 	flags.BoolVar(&o.require, "require", false, "every kind of fault and every rare path must have come")
-	flags.StringVar(&o.report, "report", "", "file to write the figures to, as Markdown")
+	flags.StringVar(&o.report, "report", "", "file to write the figures to after each seed, as Markdown")
 	flags.StringVar(&o.keep, "keep", "", "folder to keep everything in; default a temporary one, kept after a violation")
 	flags.StringVar(&o.programs, "programs", "", "folder of the programs: those that it holds are run, the others are built there")
 	if err := flags.Parse(args); err != nil {
@@ -201,26 +202,50 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	f := newFigures(o)
-	for i := range o.seeds {
-		s := session{options: o, seed: o.first + uint64(i), dir: dir, programs: programs}
-		if err := s.run(ctx, f); err != nil {
-			return fmt.Errorf("seed %d: %w (logs in %s)", s.seed, err, dir)
-		}
+	failed := sessions(ctx, o, f, func(seed uint64) error {
+		return session{options: o, seed: seed, dir: dir, programs: programs}.run(ctx, f)
+	})
+	if _, err := fmt.Fprintln(os.Stdout, f.markdown()); err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed != nil {
+		return fmt.Errorf("%w after %d of %d seeds, with %d violations (logs in %s)", failed, f.seeds(), o.seeds, f.violated(), dir)
 	}
 	return conclude(o, f, dir)
 }
 
-// conclude prints the figures and says what they mean.
-func conclude(o options, f *figures, dir string) error {
-	text := f.markdown()
-	if _, err := fmt.Fprintln(os.Stdout, text); err != nil {
-		return err
-	}
-	if o.report != "" {
-		if err := os.WriteFile(o.report, []byte(text), 0o600); err != nil {
+// sessions runs one seed after the other, and writes the report again after each, so that it is there if a later one
+// fails or is interrupted.
+func sessions(ctx context.Context, o options, f *figures, run func(seed uint64) error) error {
+	for i := range o.seeds {
+		seed := o.first + uint64(i)
+		if err := run(seed); err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("seed %d: interrupted", seed)
+			}
+			return fmt.Errorf("seed %d: %w", seed, err)
+		}
+		if err := writeReport(o.report, f); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// writeReport replaces the report with the figures so far. A reader sees the old one or the new one.
+func writeReport(path string, f *figures) error {
+	if path == "" {
+		return nil
+	}
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(f.markdown()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+// conclude says what the figures of all seeds mean.
+func conclude(o options, f *figures, dir string) error {
 	if o.weaken != "" {
 		if f.violated() == 0 {
 			return fmt.Errorf("with -weaken %s nothing was found: the checker is blind, or the run too short (logs in %s)",

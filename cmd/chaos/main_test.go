@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,7 +109,7 @@ func TestTheReportCountsWhatWasFound(t *testing.T) {
 		},
 		Entries: []record.Entry{{Op: record.Fault, Fault: "kill nats"}, {Op: record.Probe, Took: 3 * time.Second}},
 	}
-	f.add(r, []check.Violation{{Invariant: "I3"}, {Invariant: "I3"}}, outcome{shape: cluster.Shape{Nodes: 1, Disks: true}, wall: time.Minute})
+	f.add(r, []check.Violation{{Invariant: "I3"}, {Invariant: "I3"}}, outcome{shape: cluster.Shape{Nodes: 1, Disks: true}, phases: phases{{"load", time.Minute}}})
 	text := f.markdown()
 	for _, want := range []string{
 		"-seed 4 -seeds 1 -duration 1m0s -nodes 1 -users 2 -gap 1s", "| requests | 1 |", "| takeovers | 1 |", "| events | 2 |",
@@ -120,6 +124,45 @@ func TestTheReportCountsWhatWasFound(t *testing.T) {
 	}
 	if missing := f.missing([]string{"kill nats", "kill redis"}); !slices.Contains(missing, "kill redis") || slices.Contains(missing, "kill nats") {
 		t.Errorf("got %v missing, want kill redis among them and not kill nats", missing)
+	}
+}
+
+func TestTheReportOfAnInterruptedRunHasTheSeedsBefore(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "report.md")
+	o := options{seeds: 4, first: 5, report: file}
+	f := newFigures(o)
+	ctx, interrupt := context.WithCancel(t.Context())
+	err := sessions(ctx, o, f, func(seed uint64) error {
+		text, err := os.ReadFile(file)
+		if seed > 5 && !strings.Contains(string(text), fmt.Sprintf("The first %d of 4 seeds.", seed-5)) {
+			t.Errorf("seed %d: the report before it is %.200q, %v", seed, text, err)
+		}
+		if seed == 7 {
+			interrupt()
+			return ctx.Err()
+		}
+		log := &check.Log{Frames: []event.Frame{{Names: []event.Name{event.NameDone}}}}
+		r := &check.Run{
+			Logs:    map[check.ID]*check.Log{{Tenant: "ash", Name: fmt.Sprint(seed)}: log},
+			Entries: []record.Entry{{Op: record.Fault, Fault: "kill nats"}},
+		}
+		f.add(r, nil, outcome{shape: cluster.Shape{Nodes: 1}, phases: phases{{"start", time.Second}, {"rest", time.Minute}}})
+		return nil
+	})
+	if err == nil || err.Error() != "seed 7: interrupted" {
+		t.Errorf("got %v", err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"The first 2 of 4 seeds.", "| requests | 2 |", "| faults | 2 |", "| kill nats | 2 |", "| wall time | 2m2s |", "| of this: rest | 2m0s |",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
 	}
 }
 

@@ -62,6 +62,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	watch := newStopwatch()
 	c, err := s.start(ctx, dir)
 	if err != nil {
 		return err
@@ -72,23 +73,43 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err := w.Baseline(ctx); err != nil {
 		return err
 	}
+	watch.end("start")
 	plan := nemesis.Plan(s.seed, c.Shape(), s.options.duration, s.options.gap, s.options.faults)
 	fmt.Fprintf(os.Stderr, "seed %d: %d NATS nodes, %v of load, %d faults\n", s.seed, c.Shape().Nodes, s.options.duration, len(plan))
-	stories, err := s.harm(ctx, c, log, plan)
+	stories, err := s.harm(ctx, c, log, plan, watch)
 	if err != nil {
 		return err
 	}
+	evidence, err := s.collect(ctx, w, watch)
+	if err != nil {
+		return err
+	}
+	s.judge(evidence, f, outcome{shape: c.Shape(), stories: stories, phases: watch.phases, lost: lost(c)})
+	return log.Err()
+}
+
+// collect waits until the cluster is at rest and takes the evidence.
+func (s session) collect(ctx context.Context, w *witness.Witness, watch *stopwatch) (*check.Run, error) {
 	evidence, err := w.Settle(ctx, s.patience())
 	if err != nil {
-		return err
+		return nil, err
 	}
+	watch.end("rest")
+	if err := w.Hold(ctx, evidence); err != nil {
+		return nil, err
+	}
+	watch.end("resources")
+	if err := w.View(ctx, evidence); err != nil {
+		return nil, err
+	}
+	watch.end("reads")
 	if s.options.expireOf(s.seed) {
-		if err := late(ctx, w, s.crew(c, log), evidence); err != nil {
-			return err
+		if err := late(ctx, w, s.crew(w.Cluster, w.Log), evidence); err != nil {
+			return nil, err
 		}
+		watch.end("expiry")
 	}
-	s.judge(evidence, f, outcome{shape: c.Shape(), stories: stories, wall: log.Now(), lost: lost(c)})
-	return log.Err()
+	return evidence, nil
 }
 
 // start starts the cluster that the seed says.
@@ -114,26 +135,36 @@ func (s session) start(ctx context.Context, dir string) (*cluster.Cluster, error
 	return c, nil
 }
 
-// harm lets the clients work while the nemesis does, heals everything, and waits until the clients have ended.
-func (s session) harm(ctx context.Context, c *cluster.Cluster, log *record.Log, plan []nemesis.Fault) (stories int, err error) {
+// harm lets the clients work while the nemesis does, heals everything, and waits until the clients have ended. The clients
+// begin stories until the last fault is undone, which may be later than the time of the load.
+func (s session) harm(
+	ctx context.Context, c *cluster.Cluster, log *record.Log, plan []nemesis.Fault, watch *stopwatch,
+) (stories int, err error) {
 	load, done := context.WithTimeout(ctx, s.options.duration)
 	defer done()
+	begin, enough := context.WithCancel(ctx)
+	defer enough()
 	tell, cancel := context.WithCancel(ctx)
 	defer cancel()
 	crew := s.crew(c, log)
 	ended := make(chan int, 1)
-	go func() { ended <- crew.Run(tell, load) }() // is waited for below
+	go func() { ended <- crew.Run(tell, begin) }() // is waited for below
 	n := &nemesis.Nemesis{Cluster: c, Log: log}
 	n.Run(load, plan)
 	<-load.Done()
+	enough()
+	watch.end("load and faults")
 	if err := c.Heal(ctx); err != nil {
 		cancel()
 		<-ended
 		return 0, fmt.Errorf("heal: %w", err)
 	}
+	watch.end("heal")
 	timer := time.AfterFunc(s.patience(), cancel)
 	defer timer.Stop()
-	return <-ended, ctx.Err()
+	stories = <-ended
+	watch.end("last stories")
+	return stories, ctx.Err()
 }
 
 // crew is the clients of the seed.
@@ -159,7 +190,7 @@ const shownHistories = 3
 func (s session) judge(evidence *check.Run, f *figures, o outcome) {
 	found := evidence.Check()
 	f.add(evidence, found, o)
-	fmt.Fprintf(os.Stderr, "seed %d: %d requests, %d violations\n", s.seed, len(evidence.Logs), len(found))
+	fmt.Fprintf(os.Stderr, "seed %d: %d requests, %d violations (%v)\n", s.seed, len(evidence.Logs), len(found), o.phases)
 	shown := map[check.ID]bool{}
 	for i, v := range found {
 		if i == 50 {

@@ -297,6 +297,7 @@ func (c *Cluster) Stop() error {
 const configuration = `gateway:
   rateLimit: {requests: 1000000, per: 1s, burst: 1000000}
   heartbeat: 2s
+  limits: {lists: 64}
 hub: {plainHTTP: true, allow: [127.0.0.0/8], offlineAfter: 5s}
 agents:
   demo:

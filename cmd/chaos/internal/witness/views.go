@@ -31,9 +31,9 @@ const (
 	pageOfList = 200
 )
 
-// view reads everything that has ended by every route of every gateway, and then once more when the stream has forgotten
+// View reads everything that has ended by every route of every gateway, and then once more when the stream has forgotten
 // it: what is left is in SQL.
-func (w *Witness) view(ctx context.Context, run *check.Run) error {
+func (w *Witness) View(ctx context.Context, run *check.Run) error {
 	views := w.plan(run, false)
 	w.readAll(ctx, views)
 	if err := forget(ctx, w.Cluster.NATSURL); err != nil {

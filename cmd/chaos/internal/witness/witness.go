@@ -32,7 +32,8 @@ type Witness struct {
 // lookGap is the time between two looks at a cluster that comes to rest.
 const lookGap = time.Second
 
-// Settle waits until nothing is left to do, at most for patience, and returns the evidence.
+// Settle waits until nothing is left to do, at most for patience, and returns what is stored. [Witness.Hold] and
+// [Witness.View] add to it.
 func (w *Witness) Settle(ctx context.Context, patience time.Duration) (*check.Run, error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -42,7 +43,7 @@ func (w *Witness) Settle(ctx context.Context, patience time.Duration) (*check.Ru
 			return nil, err
 		}
 		if err == nil && (late || len(run.Unsettled()) == 0) {
-			return run, w.finish(ctx, run)
+			return run, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -66,8 +67,8 @@ func (w *Witness) look(ctx context.Context) (*check.Run, error) {
 	return run, nil
 }
 
-// finish adds the rest.
-func (w *Witness) finish(ctx context.Context, run *check.Run) error {
+// Hold adds what the processes have written to files and what they hold, once they have had time to give it back.
+func (w *Witness) Hold(ctx context.Context, run *check.Run) error {
 	if err := readLines(w.Cluster, ".journal", &run.Executions); err != nil {
 		return err
 	}
@@ -79,10 +80,8 @@ func (w *Witness) finish(ctx context.Context, run *check.Run) error {
 		return err
 	}
 	var err error
-	if run.Resources, err = w.compare(ctx); err != nil {
-		return err
-	}
-	return w.view(ctx, run)
+	run.Resources, err = w.compare(ctx)
+	return err
 }
 
 // readLines reads files of JSON lines. The last line of a process that was killed may be cut.
