@@ -69,7 +69,7 @@ func (cmd *keysCreateCommand) Run(ctx context.Context, g globals, keys *keysComm
 	for i, s := range cmd.Scope {
 		scopes[i] = auth.Scope(s)
 	}
-	key, record, err := issuer.New(cmd.Tenant, cmd.Subject, scopes, cmd.TTL, existing)
+	key, record, err := issuer.WithClock(b.Now).New(cmd.Tenant, cmd.Subject, scopes, cmd.TTL, existing)
 	if err != nil {
 		return err
 	}
@@ -130,18 +130,18 @@ func (cmd *keysListCommand) Run(ctx context.Context, g globals, keys *keysComman
 	}
 	listed := make([]listedKey, len(all))
 	for i, r := range all {
-		listed[i] = listedKey{r.ID, r.Tenant, r.Subject, r.Scopes, stateOf(r), r.CreatedAt, r.ExpiresAt}
+		listed[i] = listedKey{r.ID, r.Tenant, r.Subject, r.Scopes, stateOf(r, b.Now()), r.CreatedAt, r.ExpiresAt}
 	}
 	return list(g, c, listed, "KEY\tTENANT\tSUBJECT\tSCOPES\tSTATE\tCREATED", func(k listedKey) []string {
 		return []string{k.ID, k.Tenant, k.Subject, strings.Join(k.Scopes, " "), k.State, k.CreatedAt.Local().Format(time.DateTime)}
 	})
 }
 
-func stateOf(r auth.Record) string {
+func stateOf(r auth.Record, now time.Time) string {
 	switch {
 	case r.Revoked:
 		return "revoked"
-	case r.Active(time.Now()):
+	case r.Active(now):
 		return "active"
 	default:
 		return "expired"

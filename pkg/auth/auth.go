@@ -70,20 +70,27 @@ const MaxActive = 2
 const MinPepper = 16
 
 // Issuer makes keys.
-type Issuer struct{ pepper []byte }
+type Issuer struct {
+	pepper []byte
+	now    func() time.Time
+}
 
 // NewIssuer returns an issuer. The gateways must have the same pepper.
 func NewIssuer(pepper []byte) (*Issuer, error) {
 	if len(pepper) < MinPepper {
 		return nil, fmt.Errorf("key pepper has %d bytes; at least %d random ones are needed", len(pepper), MinPepper)
 	}
-	return &Issuer{pepper: slices.Clone(pepper)}, nil
+	return &Issuer{pepper: slices.Clone(pepper), now: time.Now}, nil
 }
+
+// WithClock returns an issuer that reads the time from now: a key expires by the clock of the services that verify it, which
+// is the broker's.
+func (i *Issuer) WithClock(now func() time.Time) *Issuer { return &Issuer{pepper: i.pepper, now: now} }
 
 // New makes a key for subject of tenant. A ttl of 0 never expires; no scopes are all of them. The key itself is returned
 // once and kept nowhere. Existing is every record there is: New refuses a third active key for one principal.
 func (i *Issuer) New(tenant, subject string, scopes []Scope, ttl time.Duration, existing []Record) (key string, r Record, err error) {
-	now := time.Now().UTC().Truncate(time.Millisecond)
+	now := i.now().UTC().Truncate(time.Millisecond)
 	if err := check(tenant, subject, scopes, ttl); err != nil {
 		return "", Record{}, err
 	}

@@ -256,3 +256,22 @@ func issue(t *testing.T, i *auth.Issuer, subject string, ttl time.Duration) (str
 	}
 	return key, r
 }
+
+func TestAKeyExpiresByTheClockOfItsIssuer(t *testing.T) {
+	t.Parallel()
+	issuer, ring := pair(t)
+	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		broker := time.Now().Add(ahead)
+		key, r, err := issuer.WithClock(func() time.Time { return broker }).New("acme", "alice", nil, 5*time.Minute, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring.Put(r)
+		if _, err := ring.Verify(key, broker.Add(4*time.Minute)); err != nil {
+			t.Errorf("in time: got %v", err)
+		}
+		if _, err := ring.Verify(key, broker.Add(6*time.Minute)); err == nil {
+			t.Error("afterwards: got no error")
+		}
+	}
+}

@@ -92,7 +92,7 @@ func New(d Deps) (*Gateway, error) {
 	limits := d.Config.Gateway
 	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
 	if keys != nil {
-		streamer.ExpireWith(keys.ExpiresAt)
+		streamer.ExpireWith(keys.ExpiresAt, d.Bus.Now)
 	}
 	desk := accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
 	logs := stream.NewLogs(d.Bus, d.History, meter)

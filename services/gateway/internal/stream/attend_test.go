@@ -83,3 +83,33 @@ func TestWhatIsAttendedKeepsNothingOfItsRequest(t *testing.T) {
 	}
 	s.Drain()
 }
+
+// TestAWrongClockEndsNoStreamOfAGoodKey has a gateway whose own clock is ten minutes ahead of the one that decides about
+// keys, or behind it.
+func TestAWrongClockEndsNoStreamOfAGoodKey(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ahead": -10 * time.Minute, "behind": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				meter, err := measure.New(noop.NewMeterProvider())
+				if err != nil {
+					t.Fatal(err)
+				}
+				now := func() time.Time { return time.Now().Add(ahead) }
+				begun, expires := time.Now(), now().Add(5*time.Minute)
+				s := stream.NewStreamer(15*time.Second, time.Hour, meter)
+				s.ExpireWith(func(string) time.Time { return expires }, now)
+				ended := make(chan error, 1)
+				s.Attend(t.Context(), "k", func(ctx context.Context) {
+					<-ctx.Done()
+					ended <- context.Cause(ctx)
+				})
+				if err := <-ended; !errors.Is(err, stream.ErrExpired) || time.Since(begun) != 5*time.Minute {
+					t.Errorf("got %v after %s, want %v after 5m", err, time.Since(begun), stream.ErrExpired)
+				}
+				s.Drain()
+			})
+		})
+	}
+}

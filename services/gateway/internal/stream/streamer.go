@@ -38,6 +38,7 @@ type Streamer struct {
 	timeout   time.Duration
 	meter     *measure.Instruments
 	expiry    func(keyID string) time.Time // zero = never; nil = no key expires
+	now       func() time.Time             // the clock of expiry
 
 	parked sync.WaitGroup
 
@@ -57,12 +58,15 @@ type entry struct {
 // NewStreamer returns a streamer that sends a heartbeat into streams that are quiet for so long, and ends those that
 // last longer than timeout.
 func NewStreamer(heartbeat, timeout time.Duration, meter *measure.Instruments) *Streamer {
-	return &Streamer{heartbeat: heartbeat, timeout: timeout, meter: meter, open: map[*entry]struct{}{}}
+	return &Streamer{heartbeat: heartbeat, timeout: timeout, meter: meter, now: time.Now, open: map[*entry]struct{}{}}
 }
 
 // ExpireWith lets streams end when the key expires that opened them. Expiry returns that time for a key's id, the zero
-// time for never. It is for before the first stream; a key that gets another time later needs [Streamer.Expire].
-func (s *Streamer) ExpireWith(expiry func(keyID string) time.Time) { s.expiry = expiry }
+// time for never, and now is the clock that decides whether a key has expired. It is for before the first stream; a key that
+// gets another time later needs [Streamer.Expire].
+func (s *Streamer) ExpireWith(expiry func(keyID string) time.Time, now func() time.Time) {
+	s.expiry, s.now = expiry, now
+}
 
 // Answer is what a client is to read.
 type Answer struct {
@@ -193,26 +197,26 @@ func (s *Streamer) enter(ctx context.Context, keyID string, limit time.Duration)
 		end(ErrDraining)
 	}
 	if s.expiry != nil { // asked behind the registration, so that Expire misses none that has the time before
-		e.expireAt(s.expiry(keyID))
+		s.expireAt(e, s.expiry(keyID))
 	}
 	return ctx, e
 }
 
-// expireAt must be called with the streamer's mu held.
-func (e *entry) expireAt(at time.Time) {
+// expireAt must be called with mu held.
+func (s *Streamer) expireAt(e *entry, at time.Time) {
 	if e.expires != nil {
 		e.expires.Stop()
 		e.expires = nil
 	}
 	if !at.IsZero() {
-		e.expires = time.AfterFunc(time.Until(at), func() { e.end(ErrExpired) })
+		e.expires = time.AfterFunc(at.Sub(s.now()), func() { e.end(ErrExpired) })
 	}
 }
 
 func (s *Streamer) forget(e *entry) {
 	s.mu.Lock()
 	delete(s.open, e)
-	e.expireAt(time.Time{})
+	s.expireAt(e, time.Time{})
 	s.mu.Unlock()
 	e.timer.Stop()
 	e.end(nil)
@@ -244,7 +248,7 @@ func (s *Streamer) Expire(keyID string, at time.Time) {
 	defer s.mu.Unlock()
 	for e := range s.open {
 		if e.keyID == keyID {
-			e.expireAt(at)
+			s.expireAt(e, at)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a sp
 	}
 	notFinished := now
 	notFinished.Status = spoke.Running // the watch ends it, when it has ended already
-	taken := merge(t, notFinished)
+	taken := merge(t, notFinished, d.registry.Now())
 	if now.Status == spoke.Queued {
 		taken.Status = spoke.Queued
 	}

@@ -184,7 +184,7 @@ func (d *Desk) CheckStatus(ctx context.Context, r hub.TaskRef) (hub.Task, error)
 		w.look() // it decides what this means
 	}
 	if err == nil {
-		t = merge(t, now)
+		t = merge(t, now, d.registry.Now())
 	}
 	return told(t, agent.Online), nil
 }
@@ -364,8 +364,8 @@ func told(t store.Task, online bool) hub.Task {
 	}
 }
 
-// merge is a task with what its agent says of it now.
-func merge(t store.Task, now spoke.Task) store.Task {
+// merge is a task with what its agent says of it, at a time of the broker's clock.
+func merge(t store.Task, now spoke.Task, at time.Time) store.Task {
 	t.TaskID, t.Status, t.Turns, t.CostUSD = now.TaskID, now.Status, now.TurnsCompleted, now.CostUSD
 	t.Result, t.Error, t.Stop, t.Files = now.Result, now.Error, now.StopReason, now.FilesModified
 	t.Notice = ""
@@ -375,6 +375,6 @@ func merge(t store.Task, now spoke.Task) store.Task {
 	if now.LastActivity != "" {
 		t.Activity = now.LastActivity
 	}
-	t.UpdatedAt = time.Now().UTC()
+	t.UpdatedAt = at.UTC()
 	return t
 }

@@ -206,7 +206,7 @@ func (w *watch) adopt(ctx context.Context, client *spoke.Client) error {
 		return spoke.Refuse(http.StatusNotFound, spoke.TaskNotFound, "the agent never took the task")
 	}
 	found[0].Status = spoke.Running
-	return w.put(ctx, merge(w.task, found[0]))
+	return w.put(ctx, merge(w.task, found[0], w.desk.registry.Now()))
 }
 
 // take takes up one event.
@@ -289,7 +289,7 @@ func (w *watch) fail(ctx context.Context, why string) (ended bool, err error) {
 
 // end settles how the task ended.
 func (w *watch) end(ctx context.Context, now spoke.Task) error {
-	t := merge(w.task, now)
+	t := merge(w.task, now, w.desk.registry.Now())
 	if t.EndedAt = now.CompletedAt; t.EndedAt.IsZero() {
 		t.EndedAt = t.UpdatedAt
 	}
