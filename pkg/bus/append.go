@@ -21,6 +21,8 @@ const (
 	codeServerFull  = 10023 // the server has no room, by its limit or because its disk is full
 	codeMemoryFull  = 10028 // the server has no memory for streams
 	codeStorageFull = 10047 // the server has no storage for streams
+	codeNoMessage   = 10043 // the stream has no message with this sequence
+	codeNotDeleted  = 10057 // nor this one, or it cannot be deleted: trying again does not help
 )
 
 func noRoom(code jetstream.ErrorCode) bool {

@@ -19,6 +19,13 @@ type broker interface {
 	lastOfLeader(ctx context.Context, stream, subject string) (stored, error)
 	// lastDirect is the same from whichever replica answers first: fast, perhaps stale.
 	lastDirect(ctx context.Context, stream, subject string) (stored, error)
+	// firstOfLeader returns the oldest message on subject with a sequence of at least from, as the stream's leader knows it, or
+	// ErrNotFound.
+	firstOfLeader(ctx context.Context, stream, subject string, from uint64) (stored, error)
+	// delivered returns the sequence of the newest message that a consumer has given to anyone.
+	delivered(ctx context.Context, stream, consumer string) (uint64, error)
+	// remove deletes the message with a sequence, if it is there.
+	remove(ctx context.Context, stream string, sequence uint64) error
 	// nextDirect returns the first message on subject with a sequence of at least from, perhaps stale, or ErrNotFound.
 	nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error)
 	// page returns the next messages on subject with a sequence of at least from, and whether more follow, perhaps stale.

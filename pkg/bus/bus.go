@@ -57,15 +57,16 @@ type Options struct {
 // Bus is a connection. It is safe for concurrent use.
 type Bus struct {
 	broker
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	prefix string
-	feeds  feeds
-	link   *link
-	replay *budget.Budget
-	room   room
-	weak   weakness // nothing, but in builds for tests
-	clock  clock
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	prefix   string
+	feeds    feeds
+	link     *link
+	replay   *budget.Budget
+	room     room
+	weak     weakness // nothing, but in builds for tests
+	clock    clock
+	advances advances
 
 	mu          sync.Mutex
 	incarnation string

@@ -11,13 +11,19 @@ import (
 
 // Open counts the requests of a tenant that wait for a runner or run: those that have a pointer. A pointer is removed
 // after the terminal event is stored, so the count is right whatever has crashed, and includes the requests that agents
-// make. Requests that wait for another one on their thread have no pointer yet.
+// make. Requests that wait for another one on their thread have no pointer yet. A pointer that moves from the backlog into
+// the queue at this moment may count twice.
 func (b *Bus) Open(ctx context.Context, tenant string) (int, error) {
 	subject, err := b.subject(kindRequest, tenant)
 	if err != nil {
 		return 0, err
 	}
-	return b.count(ctx, b.requestsStream(), subject+".>")
+	queued, err := b.count(ctx, b.requestsStream(), subject+".>")
+	if err != nil {
+		return 0, err
+	}
+	parked, err := b.count(ctx, b.backlogStream(), b.parked(subject)+".>")
+	return queued + parked, err
 }
 
 // count counts the messages of a stream on the subjects of a filter, with one question, whatever their number.

@@ -5,21 +5,55 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 )
 
 // StartLate sends a pointer as if the duplicate window had passed, and tells how many the queue then holds.
 func (b *Bus) StartLate(ctx context.Context, a command.Accepted) (held int, err error) {
-	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
-	if err != nil {
-		return 0, err
-	}
-	msg, err := record(ctx, subject, command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID})
+	msg, err := b.pointer(ctx, a)
 	if err != nil {
 		return 0, err
 	}
 	if err := b.send(ctx, b.requestsStream(), msg, id.New("late")); err != nil {
 		return 0, err
 	}
-	messages, _, err := b.page(ctx, b.requestsStream(), subject, 0, fullPage())
+	messages, _, err := b.page(ctx, b.requestsStream(), msg.Subject, 0, fullPage())
 	return len(messages), err
+}
+
+func (b *Bus) pointer(ctx context.Context, a command.Accepted) (*nats.Msg, error) {
+	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	return record(ctx, subject, command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID})
+}
+
+// ParkAndDie puts a pointer into the backlog and does no more, whenever it was there before.
+func (b *Bus) ParkAndDie(ctx context.Context, a command.Accepted) error {
+	msg, err := b.pointer(ctx, a)
+	if err != nil {
+		return err
+	}
+	msg.Subject = b.parked(msg.Subject)
+	return b.send(ctx, b.backlogStream(), msg, a.Tenant+"/"+a.RequestID)
+}
+
+// TakeAndDie takes a pointer and does no more.
+func (b *Bus) TakeAndDie(ctx context.Context) (s command.Start, err error) {
+	queue, err := b.js.Consumer(ctx, b.requestsStream(), runnerConsumer)
+	if err != nil {
+		return s, err
+	}
+	msg, err := queue.Next()
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(msg.Data(), &s)
+}
+
+// Queued counts the pointers of a tenant in the queue, those that runners have taken included.
+func (b *Bus) Queued(ctx context.Context, tenant string) (int, error) {
+	return b.count(ctx, b.requestsStream(), b.tenantWild(kindRequest, tenant))
 }

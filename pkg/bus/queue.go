@@ -20,6 +20,12 @@ import (
 // it. [ErrHandOver] has it delivered again at once. Any other error has it delivered again after a while. Handle is called concurrently.
 type Handle[T any] func(ctx context.Context, job T) error
 
+// anyMessage makes a handler of deliveries of h, which needs the job alone.
+func (h Handle[T]) anyMessage(ctx context.Context, job T, _ jetstream.Msg) error { return h(ctx, job) }
+
+// handleMessage is a [Handle] that is also given the message, to read and not to settle.
+type handleMessage[T any] func(ctx context.Context, job T, msg jetstream.Msg) error
+
 var (
 	// ErrLeave tells a queue to leave a message as it is.
 	ErrLeave = errors.New("left to somebody else")
@@ -35,7 +41,7 @@ const (
 )
 
 // work fetches one message for each free slot: what is fetched ahead would grow old in a buffer.
-func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int, handle Handle[T]) error {
+func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int, handle handleMessage[T]) error {
 	queue, err := b.consumer(ctx, stream, consumer)
 	if ctx.Err() != nil {
 		return nil // told to stop before there was anything to do
@@ -83,7 +89,7 @@ func work[T any](ctx context.Context, b *Bus, stream, consumer string, slots int
 }
 
 // serve decodes a message and calls handle, telling the broker at every beat that the message is being worked on.
-func serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, handle Handle[T]) error {
+func serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, handle handleMessage[T]) error {
 	var job T
 	if err := json.Unmarshal(msg.Data(), &job); err != nil {
 		// Nobody will ever be able to read it.
@@ -95,7 +101,7 @@ func serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, ha
 	heart.Go(func() { keepAlive(alive, beat, msg) })
 	defer heart.Wait()
 	defer cancel()
-	return handle(extract(ctx, msg.Headers()), job)
+	return handle(extract(ctx, msg.Headers()), job, msg)
 }
 
 // keepAlive tells the broker at every beat that messages are being worked on, until ctx is done.

@@ -75,15 +75,16 @@ func leavesNothingBehind(t *testing.T, b *Bus, pull func(context.Context, *Bus) 
 func TestWaitingCountsWhatNoRunnerHasTaken(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	waiting := func(want int64) {
+	waiting := func(want int64) { // a pointer that moves out of the backlog may count twice
 		t.Helper()
-		// The broker counts what it has stored a moment later.
-		deadline := time.Now().Add(10 * time.Second)
-		for got, err := b.Waiting(t.Context()); err != nil || got != want; got, err = b.Waiting(t.Context()) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			got, err := b.Waiting(t.Context())
+			if err == nil && got == want {
+				return
+			}
 			if time.Now().After(deadline) {
 				t.Fatalf("%d requests wait, %v; want %d", got, err, want)
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	waiting(0)

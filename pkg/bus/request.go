@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Accept writes a as the request's record, first write wins. When the request has one already it returns that and false.
@@ -48,8 +49,9 @@ func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error)
 // maxCarried is the largest record that a pointer carries with it.
 const maxCarried = 32 << 10
 
-// Start sends the pointer to an accepted request, the index-th on its thread, to the runners. The queue has room for one
-// pointer to a request: while it is there, another is dropped, since it would have a living run taken over.
+// Start sends the pointer to an accepted request, the index-th on its thread, to the runners, or into the backlog of its
+// tenant: see backlog.go. The queue has room for one pointer to a request: while it is there, another is dropped, since it
+// would have a living run taken over.
 func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
 	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
@@ -66,19 +68,40 @@ func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
 	if err != nil {
 		return err
 	}
-	return b.send(ctx, b.requestsStream(), msg, a.RequestID)
+	msg.Header.Set(jetstream.MsgIDHeader, a.Tenant+"/"+a.RequestID)
+	return b.point(ctx, a.Tenant, msg)
 }
 
-// Pointed reports whether the queue holds a pointer to a request: one that waits, or that somebody works on.
+// Pointed reports whether there is a pointer to a request: one that waits, in the queue or in the backlog, or that somebody
+// works on.
 func (b *Bus) Pointed(ctx context.Context, a command.Accepted) (bool, error) {
 	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
 		return false, err
 	}
+	// In this order, since a pointer moves from the one to the other.
+	parked, err := b.has(ctx, b.backlogStream(), b.parked(subject))
+	if err != nil || parked {
+		return parked, err
+	}
 	return b.has(ctx, b.requestsStream(), subject)
 }
 
-// Waiting counts the requests in the queue that no runner has taken yet, of all tenants and agents.
+// EnsurePointer sends the pointer to an accepted request, as Start does, if there is none, and reports whether it did. Where
+// the pointer waits in the backlog it does what the process that should have moved it may have left out.
+func (b *Bus) EnsurePointer(ctx context.Context, a command.Accepted, index int) (sent bool, err error) {
+	pointed, err := b.Pointed(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	if pointed {
+		return false, b.advance(ctx, a.Tenant)
+	}
+	err = b.Start(ctx, a, index)
+	return err == nil, err
+}
+
+// Waiting counts the requests that no runner has taken yet, of all tenants and agents, those in the backlog included.
 func (b *Bus) Waiting(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
@@ -86,13 +109,17 @@ func (b *Bus) Waiting(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("look at queue %s: %w", b.requestsStream(), err)
 	}
-	return int64(queue.CachedInfo().NumPending), nil //nolint:gosec // MaxQueue is far less
+	backlog, err := b.streamInfo(ctx, b.backlogStream())
+	if err != nil {
+		return 0, err
+	}
+	return int64(queue.CachedInfo().NumPending + backlog.State.Msgs), nil //nolint:gosec // MaxQueue is far less
 }
 
 // Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
 // [Handle] for what handle may return.
 func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[command.Start]) error {
-	return work(ctx, b, b.requestsStream(), runnerConsumer, slots, handle)
+	return work(ctx, b, b.requestsStream(), runnerConsumer, slots, b.advancing(handle))
 }
 
 // Abort asks for the end of a request. Only the first abort counts; later ones return false.

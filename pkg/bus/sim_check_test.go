@@ -21,6 +21,9 @@ func (w *simWorld) check() {
 			w.violate("request %s was accepted and has %d places on its thread", call.requestID, got)
 		}
 	}
+	for _, m := range w.parked() {
+		w.violate("pointer %s is left in the backlog", m.Subject)
+	}
 	for _, call := range w.refused {
 		if w.places(call) > 0 {
 			w.violate("request %s was refused and has a place on its thread", call.requestID)

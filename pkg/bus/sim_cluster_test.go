@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -39,8 +40,9 @@ type simStream struct {
 	ids      map[string]uint64 // sequence by Msg-Id; 0 = in process
 	writing  map[string]bool   // subjects with a write in process
 	has      [3]int            // how many messages each replica has applied; the first is the leader
-	queue    *simQueue         // nil for a journal, which republishes
-	removed  map[uint64]bool   // sequences of a queue's messages that were acknowledged
+	journal  bool              // it republishes; others have room for one message a subject
+	queue    *simQueue         // nil where nothing is delivered
+	removed  map[uint64]bool   // sequences of messages that were acknowledged or deleted
 }
 
 // simSub is a subscription of a process.
@@ -55,8 +57,9 @@ type simSub struct {
 
 func newSimCluster(d dice, replicas int, missing safeguard) *simCluster {
 	c := &simCluster{dice: d, replicas: replicas, missing: missing, streams: map[string]*simStream{}, seen: map[string]int{}}
-	for _, name := range []string{"EVENTS", "RESULTS", "REQUESTS", "TOOLS"} {
-		s := &simStream{ids: map[string]uint64{}, writing: map[string]bool{}, removed: map[uint64]bool{}}
+	for _, name := range []string{"EVENTS", "RESULTS", "REQUESTS", "BACKLOG", "TOOLS"} {
+		journal := name == "EVENTS" || name == "RESULTS"
+		s := &simStream{journal: journal, ids: map[string]uint64{}, writing: map[string]bool{}, removed: map[uint64]bool{}}
 		if name == "REQUESTS" || name == "TOOLS" {
 			s.queue = &simQueue{cluster: c, stream: s, name: name}
 		}
@@ -93,6 +96,8 @@ func (c *simCluster) home(subject string) *simStream {
 		return c.streams["AGENTBUS_RESULTS"]
 	case kindRequest:
 		return c.streams["AGENTBUS_REQUESTS"]
+	case kindBacklog:
+		return c.streams["AGENTBUS_BACKLOG"]
 	case kindTool:
 		return c.streams["AGENTBUS_TOOLS"]
 	default:
@@ -115,7 +120,7 @@ func (c *simCluster) publish(msg *nats.Msg, f fate, answer func(pubAck, error)) 
 			answer(pubAck{Sequence: seq, Duplicate: true}, nil)
 			return
 		}
-		answer(pubAck{Sequence: c.store(s, msg, f)}, nil)
+		answer(c.keep(s, msg, f), nil)
 		return
 	}
 	if seq, ok := s.ids[msgID]; ok && seq > 0 {
@@ -127,7 +132,7 @@ func (c *simCluster) publish(msg *nats.Msg, f fate, answer func(pubAck, error)) 
 		answer(refusal(codeInProcess, 409, 0), nil)
 		return
 	}
-	if msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "" && s.writing[msg.Subject] {
+	if msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "" && s.writing[conditional(msg)] {
 		c.saw("its subject is in process")
 		answer(refusal(codeWrongLastR3, 400, 0), nil)
 		return
@@ -146,17 +151,18 @@ func (c *simCluster) propose(s *simStream, msg *nats.Msg, f fate, answer func(pu
 	if msgID != "" {
 		s.ids[msgID] = 0
 	}
-	s.writing[msg.Subject] = true
+	s.writing[msg.Subject], s.writing[conditional(msg)] = true, true
 	time.AfterFunc(f.commit, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(s.ids, msgID)
 		delete(s.writing, msg.Subject)
+		delete(s.writing, conditional(msg))
 		if f.dropped {
 			c.saw("dropped by a leader that fell")
 			return
 		}
-		answer(pubAck{Sequence: c.store(s, msg, f)}, nil)
+		answer(c.keep(s, msg, f), nil)
 	})
 }
 
@@ -166,7 +172,7 @@ func (s *simStream) unexpected(msg *nats.Msg) (newest uint64, wrong bool) {
 	if expected == "" {
 		return 0, false
 	}
-	m, _ := s.last(msg.Subject, len(s.messages))
+	m, _ := s.last(conditional(msg), len(s.messages))
 	return m.Sequence, expected != strconv.FormatUint(m.Sequence, 10)
 }
 
@@ -174,6 +180,20 @@ func refusal(code jetstream.ErrorCode, status int, newest uint64) pubAck {
 	return pubAck{Error: &jetstream.APIError{
 		Code: status, ErrorCode: code, Description: "wrong last sequence: " + strconv.FormatUint(newest, 10),
 	}}
+}
+
+// conditional is the subject whose newest message a message's condition is about.
+func conditional(msg *nats.Msg) string {
+	return cmp.Or(msg.Header.Get(jetstream.ExpectedLastSubjSeqSubjHeader), msg.Subject)
+}
+
+// keep stores a message, unless its stream has one on the subject and room for no more. mu must be held.
+func (c *simCluster) keep(s *simStream, msg *nats.Msg, f fate) pubAck {
+	if _, err := s.last(msg.Subject, len(s.messages)); !s.journal && err == nil {
+		c.saw("no second message on its subject")
+		return refusal(codeNoRoom, 400, 0)
+	}
+	return pubAck{Sequence: c.store(s, msg, f)}
 }
 
 // store appends a message and tells whoever listens. mu must be held.
@@ -199,9 +219,10 @@ func (c *simCluster) store(s *simStream, msg *nats.Msg, f fate) uint64 {
 	}
 	if s.queue != nil {
 		s.queue.offer(&simJob{msg: msg, sequence: m.Sequence, queue: s.queue})
-		return m.Sequence
 	}
-	c.republish(m)
+	if s.journal {
+		c.republish(m)
+	}
 	return m.Sequence
 }
 
@@ -270,7 +291,7 @@ func (s *simStream) last(subject string, have int) (stored, error) {
 // next are the messages on a subject from a sequence on, of the first have, at most limit, and whether more follow.
 func (s *simStream) next(subject string, from uint64, have, limit int) (messages []stored, more bool) {
 	for _, m := range s.messages[min(int(max(from, 1))-1, have):have] {
-		if !matches(subject, m.Subject) {
+		if !matches(subject, m.Subject) || s.removed[m.Sequence] {
 			continue
 		}
 		if len(messages) == limit {

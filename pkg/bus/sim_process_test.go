@@ -207,6 +207,33 @@ func (p *simProcess) lastOfLeader(ctx context.Context, stream, subject string) (
 	})
 }
 
+func (p *simProcess) firstOfLeader(ctx context.Context, stream, subject string, from uint64) (stored, error) {
+	return exchange(ctx, p, "first", subject, func(_ fate, answer func(stored, error)) {
+		s := p.cluster.streams[stream]
+		messages, _ := s.next(subject, from, len(s.messages), 1)
+		if len(messages) == 0 {
+			answer(stored{}, ErrNotFound)
+			return
+		}
+		answer(messages[0], nil)
+	})
+}
+
+func (p *simProcess) delivered(ctx context.Context, stream, _ string) (uint64, error) {
+	return exchange(ctx, p, "delivered", stream, func(_ fate, answer func(uint64, error)) {
+		answer(p.cluster.streams[stream].queue.newest, nil)
+	})
+}
+
+func (p *simProcess) remove(ctx context.Context, stream string, sequence uint64) error {
+	_, err := exchange(ctx, p, "remove", stream, func(_ fate, answer func(struct{}, error)) {
+		p.cluster.saw("moved out of the backlog")
+		p.cluster.streams[stream].removed[sequence] = true
+		answer(struct{}{}, nil)
+	})
+	return err
+}
+
 // anonymous takes the id from what is read back when that safeguard is missing.
 func (p *simProcess) anonymous(m stored) stored {
 	if p.cluster.missing == noReadBack && m.Header != nil {

@@ -20,6 +20,7 @@ type simQueue struct {
 	name    string
 	ready   []*simJob
 	waiting []chan *simMsg // who has asked and got nothing yet
+	newest  uint64         // sequence of the newest message that was delivered
 }
 
 // simJob is a message of a queue.
@@ -52,6 +53,7 @@ func (q *simQueue) deliver(j *simJob) *simMsg {
 	if j.round > 2 {
 		q.cluster.saw("redelivery")
 	}
+	q.newest = max(q.newest, j.sequence)
 	j.deadline = time.Now().Add(defaultAckWait)
 	q.cluster.say(j.msg.Subject, fmt.Sprint("delivered, round ", j.round))
 	q.watch(j, j.round)
@@ -116,6 +118,10 @@ func (m *simMsg) Data() []byte         { return m.job.msg.Data }
 func (m *simMsg) Headers() nats.Header { return m.job.msg.Header }
 func (m *simMsg) Subject() string      { return m.job.msg.Subject }
 
+func (m *simMsg) Metadata() (*jetstream.MsgMetadata, error) {
+	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: m.job.sequence}}, nil
+}
+
 func (m *simMsg) Ack() error {
 	return m.tell("ack", func() {
 		m.job.done = true
@@ -160,7 +166,7 @@ func (m *simMsg) tell(what string, effect func()) error {
 }
 
 // work is what [work] does with a real queue: it gives messages to handle, slots at a time, until p is dead.
-func simWork[T any](p *simProcess, q *simQueue, slots int, before func(*simMsg), handle Handle[T]) {
+func simWork[T any](p *simProcess, q *simQueue, slots int, before func(*simMsg), handle handleMessage[T]) {
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
 	free := make(chan struct{}, slots)

@@ -39,6 +39,7 @@ func (r *simRunner) sweep() {
 		if pause(r.ctx, spell(luck, simSweep/2, simSweep+simSweep/2)) != nil {
 			return
 		}
+		_, _ = r.bus.AdvanceBacklog(r.ctx, 0) // the next sweep comes
 		for _, requestID := range r.world.open(simQuiet) {
 			_ = r.visit(r.ctx, requestID) // the next sweep comes
 		}

@@ -16,6 +16,7 @@ type scenario struct {
 	plans                        map[string]simPlan
 	announces                    map[string]string // action by the request that asks for it
 	play                         func(*simWorld)
+	slots                        int  // of each runner; 0 = 4
 	short                        bool // few calls: every pair of crashes is tried
 }
 
@@ -35,6 +36,8 @@ func scenarios() []scenario {
 			play: playReject},
 		{name: "requests that wait", runners: 2, gateways: 2,
 			plans: map[string]simPlan{"r1": brief, "r2": brief, "r3": brief, "r4": brief}, play: playQueue},
+		{name: "a tenant's backlog", runners: 2, gateways: 2, slots: 1,
+			plans: map[string]simPlan{"r1": brief, "r2": brief, "r3": brief, "r4": brief, "r5": brief}, play: playBacklog},
 		{name: "idempotent retry", runners: 2, gateways: 3, plans: map[string]simPlan{"r1": brief}, play: playRetry},
 		{name: "steer", runners: 2, gateways: 2, plans: map[string]simPlan{"r1": {steps: 3, think: time.Second}}, play: playSteer},
 		{name: "tool", runners: 2, gateways: 2, executors: 3,
@@ -149,6 +152,22 @@ func playQueue(w *simWorld) {
 				if err := c.abort(requestID); err != nil && !errors.Is(err, ErrEnded) {
 					return err
 				}
+			}
+			return c.watch(requestID)
+		})
+	}
+}
+
+// playBacklog has five requests come at once, each on a thread of its own.
+func playBacklog(w *simWorld) {
+	for i, requestID := range []string{"r1", "r2", "r3", "r4", "r5"} {
+		w.client(requestID, func(c *simClient) error {
+			c.turn = i
+			if err := pause(w.ctx, spell(w.dice.at("post", requestID), slow, 20*slow)); err != nil {
+				return err
+			}
+			if err := c.post(simCall{requestID: requestID, threadID: "thr-" + requestID}); err != nil {
+				return err
 			}
 			return c.watch(requestID)
 		})

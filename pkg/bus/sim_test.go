@@ -72,7 +72,7 @@ func TestSimulationOfRandomFaults(t *testing.T) {
 	}
 	for _, rare := range []string{
 		"answer lost", "dropped by a leader that fell", "duplicate", "its id is in process", "its subject is in process",
-		"live message lost", "outage", "process died", "process frozen", "reaped", "redelivery", "refused",
+		"live message lost", "moved out of the backlog", "outage", "process died", "process frozen", "reaped", "redelivery", "refused",
 		"request delivered twice", "request lost", "stale read", "takeover", "wrong last sequence",
 	} {
 		if seen[rare] == 0 {

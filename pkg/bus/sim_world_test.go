@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -111,7 +114,7 @@ func newSimWorld(ctx context.Context, sc scenario, cfg simConfig) *simWorld {
 	for i := range sc.executors {
 		e := &simExecutor{start(fmt.Sprint("executor-", i)), w}
 		w.actors.Go(func() {
-			simWork(e.simProcess, w.cluster.streams["AGENTBUS_TOOLS"].queue, 4, func(*simMsg) {}, e.handle)
+			simWork(e.simProcess, w.cluster.streams["AGENTBUS_TOOLS"].queue, 4, func(*simMsg) {}, Handle[command.ToolCall](e.handle).anyMessage)
 		})
 	}
 	return w
@@ -143,11 +146,11 @@ func (w *simWorld) run(sc scenario) {
 	requests := w.cluster.streams["AGENTBUS_REQUESTS"].queue
 	for _, r := range w.runners {
 		w.actors.Go(func() {
-			simWork(r.simProcess, requests, 4, func(m *simMsg) {
+			simWork(r.simProcess, requests, cmp.Or(sc.slots, 4), func(m *simMsg) {
 				if w.cluster.missing == noLateAck {
 					_ = m.Ack()
 				}
-			}, r.handle)
+			}, r.take)
 		})
 		w.actors.Go(func() { _ = r.bus.WatchAborts(r.ctx, r.heard) })
 		w.actors.Go(r.sweep)
@@ -179,7 +182,17 @@ func (w *simWorld) client(name string, part func(*simClient) error) {
 	})
 }
 
-// settled reports whether every request that was accepted has ended.
+// take handles a pointer as [Bus.Starts] does. The sign of life, the look into the backlog and the handler begin at different
+// instants, so that a seed repeats itself.
+func (r *simRunner) take(ctx context.Context, s command.Start, msg jetstream.Msg) error {
+	_ = pause(ctx, time.Nanosecond)
+	return r.bus.advancing(func(ctx context.Context, s command.Start) error {
+		_ = pause(ctx, time.Nanosecond)
+		return r.handle(ctx, s)
+	})(context.WithValue(ctx, simCaller{}, s.RequestID), s, msg)
+}
+
+// settled reports whether every request that was accepted has ended, and no pointer is left in the backlog.
 func (w *simWorld) settled() bool {
 	w.cluster.mu.Lock()
 	defer w.cluster.mu.Unlock()
@@ -188,7 +201,14 @@ func (w *simWorld) settled() bool {
 			return false
 		}
 	}
-	return true
+	return len(w.parked()) == 0
+}
+
+// parked are the pointers in the backlog. The cluster's lock must be held, or the run be over.
+func (w *simWorld) parked() []stored {
+	backlog := w.cluster.streams["AGENTBUS_BACKLOG"]
+	parked, _ := backlog.next(DefaultPrefix+"."+kindBacklog+".>", 1, len(backlog.messages), len(backlog.messages))
+	return parked
 }
 
 // simLog is a log as it stands in the stream.
@@ -278,11 +298,8 @@ func (w *simWorld) point(ctx context.Context, b *Bus, record ThreadRecord) error
 	if err != nil {
 		return err
 	}
-	pointed, err := b.Pointed(ctx, a)
-	if err != nil || pointed {
-		return err
-	}
-	return b.Start(ctx, a, record.Index)
+	_, err = b.EnsurePointer(ctx, a, record.Index)
+	return err
 }
 
 // simSession is what a client has read of a log.

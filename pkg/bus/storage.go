@@ -43,15 +43,61 @@ func (b *Bus) last(ctx context.Context, stream, subject string) (stored, error) 
 }
 
 func (s server) lastOfLeader(ctx context.Context, stream, subject string) (stored, error) {
-	body, err := json.Marshal(getRequest{LastFor: subject})
+	return s.askLeader(ctx, stream, subject, getRequest{LastFor: subject})
+}
+
+func (s server) firstOfLeader(ctx context.Context, stream, subject string, from uint64) (stored, error) {
+	return s.askLeader(ctx, stream, subject, getRequest{Seq: from, NextFor: subject})
+}
+
+func (s server) askLeader(ctx context.Context, stream, subject string, which getRequest) (stored, error) {
+	body, err := json.Marshal(which)
 	if err != nil {
 		return stored{}, err
 	}
 	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, answerWait)
 	if err != nil {
-		return stored{}, fmt.Errorf("read last of %s from the leader: %w", subject, err)
+		return stored{}, fmt.Errorf("read %s from the leader: %w", subject, err)
 	}
 	return leaderAnswer(subject, msg.Data)
+}
+
+func (s server) delivered(ctx context.Context, stream, consumer string) (uint64, error) {
+	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.CONSUMER.INFO." + stream + "." + consumer}, answerWait)
+	if err != nil {
+		return 0, fmt.Errorf("look at consumer %s: %w", consumer, err)
+	}
+	var answer struct {
+		Error     *jetstream.APIError `json:"error"`
+		Delivered struct {
+			Stream uint64 `json:"stream_seq"`
+		} `json:"delivered"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return 0, fmt.Errorf("look at consumer %s: %w", consumer, err)
+	}
+	if answer.Error != nil {
+		return 0, fmt.Errorf("look at consumer %s: %w", consumer, answer.Error)
+	}
+	return answer.Delivered.Stream, nil
+}
+
+func (s server) remove(ctx context.Context, stream string, sequence uint64) error {
+	body := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, sequence)
+	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.DELETE." + stream, Data: body}, answerWait)
+	if err != nil {
+		return fmt.Errorf("delete message %d of %s: %w", sequence, stream, err)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return fmt.Errorf("delete message %d of %s: %w", sequence, stream, err)
+	}
+	if answer.Error == nil || answer.Error.ErrorCode == codeNoMessage || answer.Error.ErrorCode == codeNotDeleted {
+		return nil
+	}
+	return fmt.Errorf("delete message %d of %s: %w", sequence, stream, answer.Error)
 }
 
 // leaderAnswer decodes the answer of STREAM.MSG.GET.

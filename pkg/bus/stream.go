@@ -66,6 +66,7 @@ func (b *Bus) streamName(kind string) string { return strings.ToUpper(b.prefix) 
 func (b *Bus) eventsStream() string   { return b.streamName("EVENTS") }
 func (b *Bus) resultsStream() string  { return b.streamName("RESULTS") }
 func (b *Bus) requestsStream() string { return b.streamName("REQUESTS") }
+func (b *Bus) backlogStream() string  { return b.streamName("BACKLOG") }
 func (b *Bus) toolsStream() string    { return b.streamName("TOOLS") }
 func (b *Bus) objectsBucket() string  { return b.streamName("OBJECTS") }
 
@@ -100,6 +101,7 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 		journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindSession, kindCommand),
 		journal(b.resultsStream(), kindStarted, kindResult),
 		queue(b.requestsStream(), kindRequest),
+		queue(b.backlogStream(), kindBacklog),
 		queue(b.toolsStream(), kindTool),
 	}, b.eventsStream())
 }

@@ -20,6 +20,7 @@ const (
 	kindStarted  = "started"
 	kindResult   = "result"
 	kindRequest  = "request"
+	kindBacklog  = "backlog"
 	kindTool     = "tool"
 	kindProgress = "progress"
 	kindLive     = "live"

@@ -26,7 +26,7 @@ func (b *Bus) CallTool(ctx context.Context, toolset string, c command.ToolCall) 
 // ToolCalls gives calls to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
 // [Handle] for what handle may return.
 func (b *Bus) ToolCalls(ctx context.Context, slots int, handle Handle[command.ToolCall]) error {
-	return work(ctx, b, b.toolsStream(), executorConsumer, slots, handle)
+	return work(ctx, b, b.toolsStream(), executorConsumer, slots, handle.anyMessage)
 }
 
 // PutToolStarted records that a call is about to take effect. First write wins; see [Bus.Accept] for the results.

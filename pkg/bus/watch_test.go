@@ -24,6 +24,14 @@ func TestFullnessIsThatOfTheFullestStream(t *testing.T) {
 			return err
 		}},
 		"messages of the queue": {Storage{Memory: true, MaxQueue: 10}, func(b *Bus, i int) error {
+			return b.Start(t.Context(), command.Accepted{Tenant: fmt.Sprint("t", i), AgentID: "a", RequestID: "r"}, 0)
+		}},
+		"messages of the backlog": {Storage{Memory: true, MaxQueue: 10}, func(b *Bus, i int) error {
+			if i == 0 { // the first pointer of a tenant goes into the queue
+				if err := b.Start(t.Context(), command.Accepted{Tenant: "t", AgentID: "a", RequestID: "first"}, 0); err != nil {
+					return err
+				}
+			}
 			return b.Start(t.Context(), command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}, 0)
 		}},
 	}

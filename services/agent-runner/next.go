@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 )
 
 // next points the runners at the request whose turn has come on a thread, if one waits there behind the one with that
@@ -48,15 +47,5 @@ func (r *Runner) begin(ctx context.Context, log bus.LogID, index int) (sent bool
 	if err != nil {
 		return false, err
 	}
-	return r.point(ctx, accepted, index)
-}
-
-// point sends the pointer to a request, unless the queue has one. A second one would have a living run taken over.
-func (r *Runner) point(ctx context.Context, a command.Accepted, index int) (sent bool, err error) {
-	pointed, err := r.deps.Bus.Pointed(ctx, a)
-	if err != nil || pointed {
-		return false, err
-	}
-	err = r.deps.Bus.Start(ctx, a, index)
-	return err == nil, err
+	return r.deps.Bus.EnsurePointer(ctx, accepted, index)
 }

@@ -47,7 +47,7 @@ func (q requests) Point(ctx context.Context, a command.Accepted) (sent bool, err
 			return false, err
 		}
 		if record.RequestID == a.RequestID {
-			return q.runner.point(ctx, a, record.Index)
+			return q.runner.deps.Bus.EnsurePointer(ctx, a, record.Index)
 		}
 	}
 	return false, nil

@@ -32,8 +32,7 @@ import (
 // Bus is the part of a *bus.Bus that a runner uses.
 type Bus interface {
 	reaper.Bus
-	Start(ctx context.Context, a command.Accepted, index int) error
-	Pointed(ctx context.Context, a command.Accepted) (bool, error)
+	EnsurePointer(ctx context.Context, a command.Accepted, index int) (sent bool, err error)
 	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
 	Waiting(ctx context.Context) (int64, error)
 	EventsFullness(ctx context.Context) (float64, error)

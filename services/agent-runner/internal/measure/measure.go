@@ -67,7 +67,7 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 // tells the number of the one queue that they share. It ends with stop.
 func (m *Meters) Waiting(look func(context.Context) (int64, error)) (stop func(), err error) {
 	gauge, err := m.meter.Int64ObservableGauge("agentbus.requests.waiting",
-		metric.WithDescription("Requests in the queue of all runners that none has taken yet."))
+		metric.WithDescription("Requests in the queue of all runners, and in the backlogs of tenants, that no runner has taken yet."))
 	if err != nil {
 		return nil, err
 	}

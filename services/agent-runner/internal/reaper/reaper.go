@@ -26,6 +26,8 @@ type Bus interface {
 	Aborted(ctx context.Context, log bus.LogID) (command.Abort, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+	// AdvanceBacklog moves pointers out of a page of the backlog that their senders have left there; 0 = there is no next page.
+	AdvanceBacklog(ctx context.Context, from uint64) (next uint64, err error)
 	Now() time.Time // by the clock that stamps frames: this process' own may be wrong
 }
 
@@ -87,6 +89,7 @@ type Reaper struct {
 	aborts chan heard
 	delay  time.Duration
 	cursor string // where the next sweep goes on
+	parked uint64 // and where in the backlog
 }
 
 // heard is an abort, and when to look what became of it.

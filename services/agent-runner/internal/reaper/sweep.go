@@ -20,6 +20,7 @@ func (r *Reaper) since(t time.Time) time.Duration { return r.deps.Bus.Now().Sub(
 
 // sweep looks at requests that have not ended and are quiet.
 func (r *Reaper) sweep(ctx context.Context) {
+	r.advance(ctx)
 	for range sweepPages {
 		page, err := r.deps.History.Open(ctx, query.OpenQuery{
 			Before: r.deps.Bus.Now().Add(-r.quiet()).UTC(), Limit: pageSize, Cursor: r.cursor,
@@ -40,6 +41,16 @@ func (r *Reaper) sweep(ctx context.Context) {
 		if r.cursor = page.NextCursor; r.cursor == "" {
 			return
 		}
+	}
+}
+
+// advance looks at a page of the backlog.
+func (r *Reaper) advance(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	var err error
+	if r.parked, err = r.deps.Bus.AdvanceBacklog(within, r.parked); err != nil {
+		r.failed(ctx, "advance the backlog", err)
 	}
 }
 

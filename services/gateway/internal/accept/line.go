@@ -70,12 +70,8 @@ func (d *Desk) urge(ctx context.Context, line []place) error {
 	if len(line) == 0 || line[0].accepted == nil {
 		return nil
 	}
-	first := *line[0].accepted
-	pointed, err := d.bus.Pointed(ctx, first)
-	if err != nil || pointed {
-		return err
-	}
-	return d.bus.Start(ctx, first, line[0].Index)
+	_, err := d.bus.EnsurePointer(ctx, *line[0].accepted, line[0].Index)
+	return err
 }
 
 // start sees to it that a, which has its place on the thread now, runs when its turn comes. A runner that ends a request
