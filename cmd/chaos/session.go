@@ -94,15 +94,24 @@ func (s session) collect(ctx context.Context, w *witness.Witness, watch *stopwat
 	if err != nil {
 		return nil, err
 	}
-	watch.end("rest")
-	if err := w.Hold(ctx, evidence); err != nil {
+	if err := w.Noted(evidence); err != nil {
 		return nil, err
 	}
-	watch.end("resources")
+	back, err := w.Held(ctx, evidence, 0)
+	if err != nil {
+		return nil, err
+	}
+	watch.end("rest")
 	if err := w.View(ctx, evidence); err != nil {
 		return nil, err
 	}
 	watch.end("reads")
+	if !back { // the reads were a part of the time that it may take
+		if _, err := w.Held(ctx, evidence, witness.RestWait); err != nil {
+			return nil, err
+		}
+		watch.end("resources")
+	}
 	if s.options.expireOf(s.seed) {
 		if err := late(ctx, w, s.crew(w.Cluster, w.Log), evidence); err != nil {
 			return nil, err

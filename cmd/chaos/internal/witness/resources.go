@@ -45,25 +45,27 @@ func (w *Witness) Baseline(ctx context.Context) error {
 	return err
 }
 
-// restWait is how long processes may take to give back what they held. NATS tries again after up to a minute to drop a
+// RestWait is how long processes may take to give back what they held. NATS tries again after up to a minute to drop a
 // consumer, where it had no leader to ask.
-const restWait = 90 * time.Second
+const RestWait = 90 * time.Second
 
-// compare measures again, and waits a while for what is held no longer.
-func (w *Witness) compare(ctx context.Context) ([]check.Resource, error) {
-	deadline := time.Now().Add(restWait)
+// Held adds what the processes still hold, and waits at most for patience until they have given back what they held.
+// It reports whether they have.
+func (w *Witness) Held(ctx context.Context, run *check.Run, patience time.Duration) (back bool, err error) {
+	deadline := time.Now().Add(patience)
 	for {
 		after, err := w.measure(ctx)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		resources, over := pair(w.before, after)
-		if !over || time.Now().After(deadline) {
-			return resources, nil
+		if !over || !time.Now().Before(deadline) {
+			run.Resources = resources
+			return !over, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return false, ctx.Err()
 		case <-time.After(lookGap):
 		}
 	}

@@ -32,8 +32,8 @@ type Witness struct {
 // lookGap is the time between two looks at a cluster that comes to rest.
 const lookGap = time.Second
 
-// Settle waits until nothing is left to do, at most for patience, and returns what is stored. [Witness.Hold] and
-// [Witness.View] add to it.
+// Settle waits until nothing is left to do, at most for patience, and returns what is stored. [Witness.Noted],
+// [Witness.Held] and [Witness.View] add to it.
 func (w *Witness) Settle(ctx context.Context, patience time.Duration) (*check.Run, error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -67,8 +67,8 @@ func (w *Witness) look(ctx context.Context) (*check.Run, error) {
 	return run, nil
 }
 
-// Hold adds what the processes have written to files and what they hold, once they have had time to give it back.
-func (w *Witness) Hold(ctx context.Context, run *check.Run) error {
+// Noted adds what the processes have written to files.
+func (w *Witness) Noted(run *check.Run) error {
 	if err := readLines(w.Cluster, ".journal", &run.Executions); err != nil {
 		return err
 	}
@@ -76,12 +76,7 @@ func (w *Witness) Hold(ctx context.Context, run *check.Run) error {
 		return err
 	}
 	w.readExits(run)
-	if err := w.readLogs(run); err != nil {
-		return err
-	}
-	var err error
-	run.Resources, err = w.compare(ctx)
-	return err
+	return w.readLogs(run)
 }
 
 // readLines reads files of JSON lines. The last line of a process that was killed may be cut.

@@ -16,7 +16,9 @@ import (
 
 // tell tells one story.
 func (u *user) tell(ctx context.Context) {
-	switch n := u.rng.IntN(140); {
+	switch n := u.rng.IntN(170); {
+	case n >= 140:
+		u.brief(ctx)
 	case n >= 136:
 		u.retrying(ctx)
 	case n < 30:
@@ -138,6 +140,32 @@ func (u *user) background(ctx context.Context) {
 	twins.Wait()
 	if results[0].taken() && u.chance(60) {
 		u.follow(ctx, u.newReader(), results[0].request, &transcript{})
+	}
+}
+
+// brief makes many short requests, one or a few at a time. Outages meet more of them than of long ones: as they are
+// accepted, claimed, ended and read for the first time.
+func (u *user) brief(ctx context.Context) {
+	for range 2 + u.rng.IntN(4) {
+		var some sync.WaitGroup
+		for range 1 + u.rng.IntN(4) {
+			one := u.fork()
+			some.Go(func() { one.short(ctx) })
+		}
+		some.Wait()
+	}
+}
+
+// short makes a short request by either route, and mostly reads it.
+func (u *user) short(ctx context.Context) {
+	r := u.newReader()
+	o := order{body: says("", "/say "+u.label("brief")+"\n/stream 5 100\n/say the end"), key: u.key()}
+	if u.chance(50) {
+		o.stream, o.reader = true, r
+	}
+	got, seen := u.post(ctx, o)
+	if got.taken() && got.request != "" && (o.stream || u.chance(70)) {
+		u.follow(ctx, r, got.request, seen)
 	}
 }
 
