@@ -28,10 +28,19 @@ type Fault struct {
 type kind struct {
 	name     string
 	concerns []cluster.Kind
-	together bool          // it comes over all that it concerns, not over one of them
+	scope    scope
 	most     time.Duration // that it lasts
 	do       func(ctx context.Context, nodes []*cluster.Node, while time.Duration)
 }
+
+// scope is how many of the nodes that it concerns a fault comes over.
+type scope int
+
+const (
+	single   scope = iota // one of them
+	together              // all that nothing else happens to, at once
+	rolling               // all, one after the other
+)
 
 // Kinds names every sort of fault that a cluster can have.
 func Kinds(shape cluster.Shape) []string {
@@ -66,41 +75,41 @@ func kinds(shape cluster.Shape) []kind {
 	for _, service := range cluster.Services() {
 		one := []cluster.Kind{service}
 		all = append(all,
-			kind{"kill " + string(service), one, false, time.Second, killed},
-			kind{"freeze " + string(service), one, false, 8 * time.Second, freeze},
-			kind{"stop " + string(service), one, false, 500 * time.Millisecond, stopped},
-			kind{"lose answers to " + string(service), one, false, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
-			kind{partitionName(service), one, false, longPartition, partition(joined(service))},
-			kind{"skew the clock of " + string(service), one, false, 20 * time.Second, skew},
+			kind{"kill " + string(service), one, single, time.Second, killed},
+			kind{"freeze " + string(service), one, single, 8 * time.Second, freeze},
+			kind{"stop " + string(service), one, single, 500 * time.Millisecond, stopped},
+			kind{"lose answers to " + string(service), one, single, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
+			kind{partitionName(service), one, single, longPartition, partition(joined(service))},
+			kind{"skew the clock of " + string(service), one, single, 20 * time.Second, skew},
 		)
 	}
 	services := slices.DeleteFunc(cluster.Services(), func(k cluster.Kind) bool { return k == cluster.Agent })
 	nats, redis, postgres := []cluster.Kind{cluster.NATS}, []cluster.Kind{cluster.Redis}, []cluster.Kind{cluster.Postgres}
 	all = append(all,
-		kind{"kill nats", nats, false, 2 * time.Second, killed},
-		kind{"freeze nats", nats, false, 3 * time.Second, freeze},
-		kind{"kill redis", redis, false, 2 * time.Second, killed},
-		kind{"empty redis", redis, false, 0, empty},
-		kind{"restart postgres", postgres, false, 2 * time.Second, stopped},
-		kind{"crash postgres", postgres, false, 2 * time.Second, down(crash)},
-		kind{"slow network", services, false, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
-		kind{"reset network", services, false, 0, spoil(proxy.Mode{}, true)},
-		kind{"hang network", services, false, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
-		kind{"partition from redis", []cluster.Kind{cluster.Gateway, cluster.Runner, cluster.Executor}, false, longPartition, partition(cluster.Redis)},
-		kind{"partition from postgres", []cluster.Kind{cluster.History, cluster.Hub}, false, longPartition, partition(cluster.Postgres)},
-		kind{"empty history", []cluster.Kind{cluster.History, cluster.Postgres}, true, time.Second, emptyHistory},
-		kind{"deploy", cluster.Services(), true, 0, deploy},
+		kind{"kill nats", nats, single, 2 * time.Second, killed},
+		kind{"freeze nats", nats, single, 3 * time.Second, freeze},
+		kind{"kill redis", redis, single, 2 * time.Second, killed},
+		kind{"empty redis", redis, single, 0, empty},
+		kind{"restart postgres", postgres, single, 2 * time.Second, stopped},
+		kind{"crash postgres", postgres, single, 2 * time.Second, down(crash)},
+		kind{"slow network", services, single, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
+		kind{"reset network", services, single, 0, spoil(proxy.Mode{}, true)},
+		kind{"hang network", services, single, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
+		kind{"partition from redis", []cluster.Kind{cluster.Gateway, cluster.Runner, cluster.Executor}, single, longPartition, partition(cluster.Redis)},
+		kind{"partition from postgres", []cluster.Kind{cluster.History, cluster.Hub}, single, longPartition, partition(cluster.Postgres)},
+		kind{"empty history", []cluster.Kind{cluster.History, cluster.Postgres}, together, time.Second, emptyHistory},
+		kind{"deploy", cluster.Services(), rolling, 0, deploy},
 	)
 	if shape.Nodes > 1 {
-		all = append(all, kind{"kill all nats", nats, true, 2 * time.Second, killed})
+		all = append(all, kind{"kill all nats", nats, together, 2 * time.Second, killed})
 	}
 	if shape.Disks {
 		all = append(all,
-			kind{"power loss of nats", nats, false, 2 * time.Second, powerless},
-			kind{"full disk of nats", nats, false, 2 * time.Second, fill})
+			kind{"power loss of nats", nats, single, 2 * time.Second, powerless},
+			kind{"full disk of nats", nats, single, 2 * time.Second, fill})
 	}
 	if shape.Disks && shape.Nodes > 1 {
-		all = append(all, kind{"power loss of all nats", nats, true, 2 * time.Second, powerless})
+		all = append(all, kind{"power loss of all nats", nats, together, 2 * time.Second, powerless})
 	}
 	return all
 }
@@ -139,7 +148,8 @@ type Nemesis struct {
 	busy map[*cluster.Node]bool // something is being done to it
 }
 
-// Run carries out a plan, and waits until each fault is undone. When ctx is done it begins no more.
+// Run carries out a plan, and waits until each fault is undone. A fault whose nodes are in trouble already waits for them.
+// When ctx is done no more faults begin.
 func (n *Nemesis) Run(ctx context.Context, plan []Fault) {
 	n.busy = map[*cluster.Node]bool{}
 	byName := map[string]kind{}
@@ -154,37 +164,70 @@ func (n *Nemesis) Run(ctx context.Context, plan []Fault) {
 			return
 		case <-time.After(f.After):
 		}
-		k := byName[f.Kind]
-		targets := n.take(k, f.Which)
-		if len(targets) == 0 {
-			continue // all of them are in trouble already
-		}
-		faults.Go(func() {
-			defer n.free(targets)
-			n.harm(context.WithoutCancel(ctx), k, f, targets)
-		})
+		faults.Go(func() { n.begin(ctx, byName[f.Kind], f) })
 	}
 }
 
-// take returns the nodes that a fault concerns, so that nothing else happens to them meanwhile; none when they are busy.
+// begin does a fault once it may be done.
+func (n *Nemesis) begin(ctx context.Context, k kind, f Fault) {
+	if k.scope == rolling {
+		n.harm(context.WithoutCancel(ctx), k, f, n.concerned(k))
+		return
+	}
+	targets := n.claim(ctx, func() []*cluster.Node { return n.take(k, f.Which) })
+	if len(targets) == 0 {
+		return
+	}
+	defer n.free(targets)
+	n.harm(context.WithoutCancel(ctx), k, f, targets)
+}
+
+// retryGap is the time between two looks whether nodes are free.
+const retryGap = 50 * time.Millisecond
+
+// claim takes nodes as soon as there are some. There are none when ctx is done before.
+func (n *Nemesis) claim(ctx context.Context, take func() []*cluster.Node) []*cluster.Node {
+	for ctx.Err() == nil {
+		if nodes := take(); len(nodes) > 0 {
+			return nodes
+		}
+		wait(ctx, retryGap)
+	}
+	return nil
+}
+
+// concerned returns every node that a fault may concern.
+func (n *Nemesis) concerned(k kind) []*cluster.Node {
+	var all []*cluster.Node
+	for _, concerned := range k.concerns {
+		all = append(all, n.Cluster.Find(concerned)...)
+	}
+	return all
+}
+
+// take returns the nodes that a fault comes over, so that nothing else happens to them meanwhile; none when they are busy.
 func (n *Nemesis) take(k kind, which int) []*cluster.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var free []*cluster.Node
-	for _, concerned := range k.concerns {
-		for _, node := range n.Cluster.Find(concerned) {
-			if !n.busy[node] {
-				free = append(free, node)
-			}
-		}
-	}
-	if len(free) > 0 && !k.together {
+	free := slices.DeleteFunc(n.concerned(k), func(node *cluster.Node) bool { return n.busy[node] })
+	if len(free) > 0 && k.scope == single {
 		free = free[which%len(free):][:1]
 	}
 	for _, node := range free {
 		n.busy[node] = true
 	}
 	return free
+}
+
+// takeOne takes a node, if nothing happens to it.
+func (n *Nemesis) takeOne(node *cluster.Node) []*cluster.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.busy[node] {
+		return nil
+	}
+	n.busy[node] = true
+	return []*cluster.Node{node}
 }
 
 func (n *Nemesis) free(nodes []*cluster.Node) {
@@ -208,7 +251,15 @@ func (n *Nemesis) harm(ctx context.Context, k kind, f Fault, targets []*cluster.
 		At: n.Log.Now(), Actor: "nemesis", Op: record.Fault, Fault: k.name, Target: strings.Join(names, ", "), For: f.For,
 	}
 	defer func() { n.Log.Add(entry) }()
-	k.do(ctx, targets, f.For)
+	if k.scope != rolling {
+		k.do(ctx, targets, f.For)
+		return
+	}
+	for _, node := range targets {
+		one := n.claim(ctx, func() []*cluster.Node { return n.takeOne(node) })
+		k.do(ctx, one, f.For)
+		n.free(one)
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -353,7 +404,7 @@ func skew(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 // readyWait bounds how long a deploy waits for one node.
 const readyWait = 20 * time.Second
 
-// deploy stops one node after the other and goes on when it is back, as a rolling deploy does.
+// deploy stops nodes and goes on when they are back, as a rolling deploy does.
 func deploy(ctx context.Context, nodes []*cluster.Node, _ time.Duration) {
 	for _, n := range nodes {
 		n.Terminate()

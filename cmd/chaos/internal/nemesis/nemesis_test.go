@@ -1,10 +1,12 @@
 package nemesis
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
@@ -81,4 +83,24 @@ func TestOnlyWhatCanBeHarmedIs(t *testing.T) {
 			t.Errorf("%s in %+v: got %v, want %v", test.kind, test.shape, got, test.want)
 		}
 	}
+}
+
+func TestAFaultWaitsForANodeThatIsInTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		node := &cluster.Node{}
+		n := &Nemesis{busy: map[*cluster.Node]bool{}}
+		take := func() []*cluster.Node { return n.takeOne(node) }
+		begin := time.Now()
+		first := n.claim(t.Context(), take)
+		time.AfterFunc(3*time.Second, func() { n.free(first) })
+		if second := n.claim(t.Context(), take); len(second) != 1 || time.Since(begin) < 3*time.Second {
+			t.Errorf("got %d nodes after %v, want one after 3s", len(second), time.Since(begin))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if third := n.claim(ctx, take); len(third) != 0 {
+			t.Errorf("got %d nodes, want none before the end of the load", len(third))
+		}
+	})
 }
