@@ -196,9 +196,12 @@ func (f *feed) took(n uint64) {
 	}
 }
 
-// oldest returns the first frame of a ring that holds some.
-func (f *feed) oldest() event.Frame {
+// oldest returns the first frame of the ring, and false when the ring is empty.
+func (f *feed) oldest() (event.Frame, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ring[0]
+	if len(f.ring) == 0 {
+		return event.Frame{}, false
+	}
+	return f.ring[0], true
 }

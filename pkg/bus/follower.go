@@ -134,7 +134,8 @@ func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 		f.bus.weak.reached("gap")
 	}
 	if behind && f.bus.weak.noGapFilling() {
-		frame, ok = f.feed.oldest(), true
+		frame, ok = f.feed.oldest()
+		behind = false
 	}
 	if ok {
 		f.log.skip(frame)
