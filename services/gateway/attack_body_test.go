@@ -230,9 +230,12 @@ func TestAttackFraming(t *testing.T) {
 	t.Run("a length beside chunks", func(t *testing.T) { // the chunks count, as RFC 9112 has it, and nothing is left over
 		t.Parallel()
 		w := dial(t, addr)
-		w.say("%sContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", post, len(hello), hello)
+		w.say("%sContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n%s", post, len(hello), hello, inner)
 		if a := w.hear(); a.status != http.StatusAccepted && a.status != http.StatusBadRequest {
 			t.Errorf("got %d %s", a.status, a.body)
+		}
+		if a := w.hear(); a.status != 0 {
+			t.Errorf("the connection was kept: got %d %s", a.status, a.body)
 		}
 	})
 	t.Run("an upgrade to HTTP/2", func(t *testing.T) {

@@ -3,14 +3,18 @@ package orchestrator_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -156,6 +160,9 @@ func TestBodiesHaveADeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := fmt.Fprintf(conn, "POST /api/agents HTTP/1.1\r\nHost: hub\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
@@ -166,5 +173,28 @@ func TestBodiesHaveADeadline(t *testing.T) {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusBadRequest || !response.Close {
 		t.Errorf("got %s, close %v, want 400 and a closed connection", response.Status, response.Close)
+	}
+}
+
+// A length in addition to the chunks could make the rest a second request for a server in front of the hub.
+func TestARequestInChunksIsTheLastOfItsConnection(t *testing.T) {
+	t.Parallel()
+	h := memory(t)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	const body, second = "2\r\n{}\r\n0\r\n\r\n", "GET /api/agents HTTP/1.1\r\nHost: hub\r\n\r\n"
+	_, err = fmt.Fprintf(conn, "POST /api/agents HTTP/1.1\r\nHost: hub\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n%s%s", body, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := io.ReadAll(conn) // it may be reset: the second request stays unread
+	if n := strings.Count(string(answers), "HTTP/1.1 "); n != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %d answers and %v, want one and the end of the connection: %s", n, err, answers)
 	}
 }

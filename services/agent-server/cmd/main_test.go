@@ -423,3 +423,26 @@ func TestABadEnvironmentSaysWhatToDo(t *testing.T) {
 		})
 	}
 }
+
+// A length in addition to the chunks could make the rest a second request for a server in front of the agent server.
+func TestARequestInChunksIsTheLastOfItsConnection(t *testing.T) {
+	t.Parallel()
+	p := start(t, t.TempDir())
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	const body, second = "2\r\n{}\r\n0\r\n\r\n", "GET /tasks HTTP/1.1\r\nHost: vm\r\n\r\n"
+	_, err = fmt.Fprintf(conn, "POST /tasks HTTP/1.1\r\nHost: vm\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n%s%s", body, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := io.ReadAll(conn) // it may be reset: the second request stays unread
+	if n := strings.Count(string(answers), "HTTP/1.1 "); n != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %d answers and %v, want one and the end of the connection: %s", n, err, answers)
+	}
+}
