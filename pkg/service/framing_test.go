@@ -2,12 +2,15 @@ package service_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/service"
 )
@@ -28,12 +31,15 @@ func TestARequestWithALengthAndChunksIsTheLastOfItsConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := io.WriteString(conn, first+second); err != nil {
 			t.Fatal(err)
 		}
-		answers, _ := io.ReadAll(bufio.NewReader(conn)) // it may be reset: the second request stays unread
-		if n := strings.Count(string(answers), "HTTP/1.1 "); n != 1 {
-			t.Errorf("%q and another: got %d answers, want one and the end of the connection", first, n)
+		answers, err := io.ReadAll(bufio.NewReader(conn)) // it may be reset: the second request stays unread
+		if n := strings.Count(string(answers), "HTTP/1.1 "); n != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%q and another: got %d answers, %v; want one and the end of the connection", first, n, err)
 		}
 		_ = conn.Close()
 	}

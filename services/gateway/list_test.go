@@ -81,6 +81,15 @@ func TestListsOfOnePrincipalAreBounded(t *testing.T) {
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, `{"error":`) {
 		t.Errorf("one more: got %d %v %s, want 429 in Tarko's shape", a.status, a.header, a.body)
 	}
+	_, id, _ := strings.Cut(path, "sessionId=")
+	for _, other := range []answer{
+		b.get("/v1/threads/" + id + "/messages"), b.get("/v1/threads/" + id + "/events"),
+		b.get("/api/v1/sessions/events/latest?sessionId=" + id), b.post("/api/v1/sessions/share", `{"sessionId":"`+id+`"}`),
+	} {
+		if other.status != http.StatusTooManyRequests {
+			t.Errorf("one of another kind: got %d %s, want 429", other.status, other.body)
+		}
+	}
 	close(h.gate)
 	all.Wait()
 	if a := b.get(path + "&limit=1"); a.status != http.StatusOK {

@@ -436,8 +436,12 @@ func TestARequestInChunksIsTheLastOfItsConnection(t *testing.T) {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	const body, second = "2\r\n{}\r\n0\r\n\r\n", "GET /tasks HTTP/1.1\r\nHost: vm\r\n\r\n"
-	_, err = fmt.Fprintf(conn, "POST /tasks HTTP/1.1\r\nHost: vm\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n%s%s", body, second)
+	const (
+		common = " HTTP/1.1\r\nHost: vm\r\nAuthorization: Bearer " + key + "\r\n"
+		first  = "POST /tasks" + common + "Content-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+		second = "GET /tasks" + common + "\r\n"
+	)
+	_, err = io.WriteString(conn, first+second)
 	if err != nil {
 		t.Fatal(err)
 	}
