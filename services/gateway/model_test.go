@@ -52,7 +52,7 @@ func TestAModelThatTheAgentDoesNotAllowIsRefused(t *testing.T) {
 		{"many", "model-1000", "and 990 more"},
 	}
 	for _, test := range tests {
-		for _, route := range []string{"stream", "requests"} {
+		for _, route := range []string{"requests", "stream"} {
 			if test.says == "" && route == "stream" {
 				continue // its answer would wait for a runner
 			}
@@ -66,6 +66,7 @@ func TestAModelThatTheAgentDoesNotAllowIsRefused(t *testing.T) {
 			if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat ||
 				!strings.Contains(a.body, test.says) || len(a.body) > 1500 {
 				t.Errorf("%s of %s, %.40s: got %d %.600s, want 400 and %q", route, test.agent, test.model, a.status, a.body, test.says)
+				break // the stream would wait for a runner
 			}
 		}
 	}
