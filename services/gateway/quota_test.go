@@ -20,7 +20,7 @@ func (b *bench) overQuota(limit string, a answer) {
 	b.t.Helper()
 	if a.status != http.StatusTooManyRequests || a.failure(b.t).Code != fault.RateLimitExceeded ||
 		!strings.Contains(a.failure(b.t).Message, limit) || a.header.Get("Retry-After") == "" {
-		b.t.Errorf("got %d %s %v, want a refusal that names %s", a.status, a.body, a.header, limit)
+		b.t.Fatalf("got %d %s %v, want a refusal that names %s", a.status, a.body, a.header, limit) // what follows may wait for a runner
 	}
 }
 

@@ -1,10 +1,12 @@
 package dev
 
 import (
+	"context"
 	"log/slog"
 	"net/url"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/state"
 )
 
@@ -16,22 +18,43 @@ func TestEmbeddedServersRequireAPasswordWithAuth(t *testing.T) {
 		if err := s.openServers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		address, err := url.Parse(s.servers.redisURL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		address.User = nil
-		for with, want := range map[string]bool{s.servers.redisURL: true, address.String(): !auth} {
-			store, err := state.Open(with)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Ping(t.Context()); (err == nil) != want {
-				t.Errorf("auth %v, %s: got %v, want an answer: %v", auth, with, err, want)
-			}
-			if err := store.Close(); err != nil {
-				t.Error(err)
+		for server, ask := range map[string]func(context.Context, string) error{
+			s.servers.redisURL:   askRedis,
+			s.servers.nats.URL(): askNATS,
+		} {
+			for with, want := range map[string]bool{server: true, withoutUser(t, server): !auth} {
+				if err := ask(t.Context(), with); (err == nil) != want {
+					t.Errorf("auth %v, %s: got %v, want an answer: %v", auth, with, err, want)
+				}
 			}
 		}
 	}
+}
+
+func withoutUser(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = nil
+	return u.String()
+}
+
+func askRedis(ctx context.Context, address string) error {
+	store, err := state.Open(address)
+	if err != nil {
+		return err
+	}
+	err = store.Ping(ctx)
+	_ = store.Close() // nothing was written
+	return err
+}
+
+func askNATS(ctx context.Context, address string) error {
+	b, err := bus.Connect(ctx, bus.Options{URL: address, Name: "test"})
+	if err == nil {
+		b.Close()
+	}
+	return err
 }
