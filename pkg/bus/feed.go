@@ -156,6 +156,7 @@ func (f *feed) push(frame event.Frame) {
 	f.bytes += len(frame.Lines)
 	for len(f.ring) > 1 && (f.bytes > ringBytes || len(f.ring) > ringFrames) {
 		f.bytes -= len(f.ring[0].Lines)
+		f.ring[0] = event.Frame{} // or the array would keep its lines
 		f.ring = f.ring[1:]
 	}
 }

@@ -121,7 +121,8 @@ func (f *Follower) Close() {
 func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 	if len(f.ahead) > 0 {
 		frame := f.ahead[0]
-		f.ahead = f.ahead[1:]
+		f.ahead[0] = event.Frame{} // the lease counts its lines no more once the next frame is asked for
+		f.ahead = f.ahead[:0]
 		f.gave(frame)
 		return frame, true, nil
 	}

@@ -117,6 +117,7 @@ func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 		return frame, false, nil
 	}
 	r.single = false
+	r.page[0] = stored{} // the lease counts its data no more
 	r.page = r.page[1:]
 	r.bytes -= int64(len(m.Data)) + messageExtra
 	if len(r.page) == 0 {

@@ -182,3 +182,40 @@ func drain(t *testing.T, f *bus.Follower) (next uint64) {
 		next = frame.Next()
 	}
 }
+
+// It is not parallel: it looks at the heap of the whole process.
+func TestReadersThatWaitForRoomKeepNoFrame(t *testing.T) {
+	const readers = 40
+	room := budget.New(64 << 20)
+	b, log := connectWith(t, room), newLog()
+	compressible(t, b, log, 20)
+	before := heap()
+	var followers []*bus.Follower
+	for range readers {
+		f, err := b.Follow(t.Context(), log, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		frame, err := f.Next(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frame, err = f.Next(t.Context(), time.Minute); err != nil || len(frame.Lines) < 50<<10 {
+			t.Fatalf("got a frame of %d bytes, %v", len(frame.Lines), err)
+		}
+		followers = append(followers, f)
+	}
+	others := room.Lease(log.Tenant)
+	others.Set(64 << 20)
+	defer others.Release()
+	for _, f := range followers {
+		if _, err := f.Next(t.Context(), time.Millisecond); !errors.Is(err, bus.ErrNoRoom) {
+			t.Fatalf("got %v, want that there is no room", err)
+		}
+	}
+	if kept := (heap() - before) / readers; kept > 30<<10 {
+		t.Errorf("each of %d readers keeps %d bytes and is charged none", len(followers), kept)
+	}
+	runtime.KeepAlive(followers)
+}

@@ -55,6 +55,7 @@ func (t *tail) next(ctx context.Context, wait time.Duration) (stored, error) {
 	for {
 		if len(t.ahead) > 0 {
 			next := t.ahead[0]
+			t.ahead[0] = stored{} // or the array would keep its data
 			t.ahead = t.ahead[1:]
 			return next, nil
 		}

@@ -84,6 +84,7 @@ func (f *logFrames) Next(ctx context.Context, wait time.Duration) (event.Frame, 
 		switch {
 		case len(f.ahead) > 0:
 			frame := f.ahead[0]
+			f.ahead[0] = event.Frame{}
 			f.ahead = f.ahead[1:]
 			f.gave(frame)
 			return frame, nil
