@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	flushAt   = 16 << 10         // bytes that are written even though more events are ready
-	patience  = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
-	renewal   = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
-	lastWord  = 5 * time.Second  // the same when the gateway is about to end
-	reconnect = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
+	flushAt    = 16 << 10         // bytes that are written even though more events are ready
+	keepBuffer = 2 * flushAt      // bytes that are kept of a buffer for what is written next; a large event needs more
+	patience   = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
+	renewal    = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
+	lastWord   = 5 * time.Second  // the same when the gateway is about to end
+	reconnect  = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
 )
 
 // connection is one response.
@@ -122,6 +123,9 @@ func (c *connection) write() error {
 		return writeError(err)
 	}
 	c.buffer = c.buffer[:0]
+	if cap(c.buffer) > keepBuffer {
+		c.buffer = nil
+	}
 	c.wrote = time.Now()
 	return nil
 }

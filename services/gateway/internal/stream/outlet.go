@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,7 +55,7 @@ func ignoreUnsupported(err error) error {
 type socket struct {
 	conn    net.Conn
 	server  *http.Server // that the connection came from; nil = it is closed at the end
-	chunk   []byte       // kept from write to write
+	chunk   []byte       // kept from write to write; never longer than maxChunk and its frame
 	watcher sync.WaitGroup
 	early   []byte // what the client sent before its answer was complete
 }
@@ -99,15 +100,19 @@ func unread(r *bufio.Reader) []byte {
 	return append([]byte(nil), rest...)
 }
 
-// write sends p as a chunk (RFC 9112, 7.1).
+// maxChunk is the most data of a chunk, which is a copy: a client that takes nothing holds up one chunk besides its data.
+const maxChunk = 2 * flushAt
+
+// write sends p as chunks (RFC 9112, 7.1); as none where p is empty, since an empty chunk is the last one.
 func (s *socket) write(p []byte) error {
-	if len(p) == 0 {
-		return nil // an empty chunk would be the last one
+	for part := range slices.Chunk(p, maxChunk) {
+		s.chunk = strconv.AppendUint(s.chunk[:0], uint64(len(part)), 16)
+		s.chunk = append(append(append(s.chunk, "\r\n"...), part...), "\r\n"...)
+		if _, err := s.conn.Write(s.chunk); err != nil {
+			return err
+		}
 	}
-	s.chunk = strconv.AppendUint(s.chunk[:0], uint64(len(p)), 16)
-	s.chunk = append(append(append(s.chunk, "\r\n"...), p...), "\r\n"...)
-	_, err := s.conn.Write(s.chunk)
-	return err
+	return nil
 }
 
 func (s *socket) rest() { s.chunk = nil }

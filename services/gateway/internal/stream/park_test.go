@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,38 @@ func TestAQuietStreamLeavesItsHandlerAndGoesOn(t *testing.T) {
 	if err := <-l.ended; err != nil {
 		t.Errorf("the stream ended with %v", err)
 	}
+}
+
+// It is not parallel: it looks at the heap of the whole process.
+func TestAStreamKeepsNoBufferOfALargeEvent(t *testing.T) {
+	const large = 4 << 20
+	l := open(t)
+	r := l.parked()
+	before := heap()
+	l.frames <- event.Frame{
+		Incarnation: "x", First: 1, Names: []event.Name{event.NameText}, Lines: []byte(strings.Repeat("x", large) + "\n"),
+	}
+	if n, err := io.CopyN(io.Discard, r, large); err != nil {
+		t.Fatalf("got %d bytes, %v", n, err)
+	}
+	var kept int64
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if kept = heap() - before; kept < large/4 { // the last bytes are read before they count as written
+			break
+		}
+	}
+	if kept >= large/4 {
+		t.Errorf("a quiet stream keeps %d bytes of an event of %d", kept, large)
+	}
+	close(l.frames)
+	l.all(r)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // less than the machine has
 }
 
 func TestTheConnectionOfAParkedStreamServesTheNextRequest(t *testing.T) {
