@@ -136,8 +136,12 @@ func (g *Gateway) Server(addr string) *http.Server {
 	}
 }
 
-// Limit returns a listener for the server that counts the connections of each address.
+// sendBuffer is what the kernel may buffer of an answer, in bytes: enough for a few megabytes a second over long distances.
+const sendBuffer = 128 << 10
+
+// Limit returns a listener for the server that counts the connections of each address and bounds their send buffers.
 func (g *Gateway) Limit(l net.Listener) net.Listener {
+	l = limit.SendBuffer(l, sendBuffer)
 	if n := g.limits.Connections; n > 0 {
 		return limit.NewConnections(n, true).Listen(l)
 	}
