@@ -102,6 +102,35 @@ func TestDevWithoutKeysIsNotReachedByAPublicName(t *testing.T) {
 	}
 }
 
+func TestMetricsOfDevAreServedOnlyWithoutKeys(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]stack{"open": shared(), "with keys": own(t, "--auth")} {
+		for _, path := range []string{"/metrics", "/metrics/", "/debug/pprof/", "/debug/vars"} {
+			for _, key := range []string{"", s.Key} {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if key != "" {
+					request.Header.Set("Authorization", "Bearer "+key)
+				}
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = response.Body.Close()
+				want := http.StatusNotFound
+				if path == "/metrics" && s.Key == "" {
+					want = http.StatusOK
+				}
+				if response.StatusCode != want {
+					t.Errorf("%s, %s: got %s, want %d", name, path, response.Status, want)
+				}
+			}
+		}
+	}
+}
+
 func TestDevKeepsItsData(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

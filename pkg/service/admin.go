@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -14,6 +15,11 @@ import (
 
 // checkTime bounds the checks behind one /readyz, which run beside one another.
 const checkTime = 2 * time.Second
+
+const (
+	writeTime = time.Minute     // for one answer; net/http/pprof adds the time of a profile
+	bodyTime  = 5 * time.Second // for a body, which no route reads
+)
 
 // admin is the server for operators. The zero value is none.
 type admin struct {
@@ -32,18 +38,15 @@ func openAdmin(ctx context.Context, o Options, state *readiness) (*admin, error)
 		return nil, fmt.Errorf("open the admin server: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", state.serve)
-	if o.Metrics != nil {
-		mux.Handle("GET /metrics", o.Metrics)
-	}
-	if o.Profile {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for _, r := range adminRoutes(o, state) {
+		mux.Handle(r.pattern, r.handler)
 	}
 	a := &admin{
-		server:   &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10},
+		server: &http.Server{
+			Handler: CloseChunked(limitBodyTime(mux)), MaxHeaderBytes: 16 << 10,
+			ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTime, IdleTimeout: 2 * time.Minute,
+			ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		},
 		listener: listener,
 		done:     make(chan struct{}),
 	}
@@ -54,6 +57,39 @@ func openAdmin(ctx context.Context, o Options, state *readiness) (*admin, error)
 		}
 	}()
 	return a, nil
+}
+
+// limitBodyTime closes the connection of a client whose body does not arrive in time. A server with a ReadTimeout would end
+// the context of a profile that lasts longer.
+func limitBodyTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // every connection here has deadlines
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// adminRoute is a pattern of [http.ServeMux], and what serves it.
+type adminRoute struct {
+	pattern string
+	handler http.Handler
+}
+
+// adminRoutes lists what the admin server serves, to anyone who reaches its address.
+func adminRoutes(o Options, state *readiness) []adminRoute {
+	alive := func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
+	routes := []adminRoute{{"GET /healthz", http.HandlerFunc(alive)}, {"GET /readyz", http.HandlerFunc(state.serve)}}
+	if o.Metrics != nil {
+		routes = append(routes, adminRoute{"GET /metrics", o.Metrics})
+	}
+	if o.Profile {
+		routes = append(routes,
+			adminRoute{"GET /debug/pprof/", http.HandlerFunc(pprof.Index)},
+			adminRoute{"GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile)},
+			adminRoute{"GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace)})
+	}
+	return routes
 }
 
 func (a *admin) addr() string {
@@ -114,6 +150,7 @@ func failures(ctx context.Context, checks []Check) []string {
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text + "\n")) // the asker is gone: nothing to do
 }

@@ -6,9 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway"
 )
 
 // route is a route that the gateway serves, as its router tells it: what attacks walk over, so that none is left out.
@@ -30,6 +34,38 @@ func (r route) String() string { return r.method + " " + r.path }
 
 // versioned reports whether the route belongs to clients, and not to those who operate the gateway.
 func (r route) versioned() bool { return strings.HasPrefix(r.path, "/v1/") }
+
+// everything makes a gateway serve all that it can.
+func everything(t *testing.T) func(*gateway.Deps) {
+	page := withPage(t)
+	return func(d *gateway.Deps) {
+		page(d)
+		d.Metrics = http.NotFoundHandler()
+	}
+}
+
+// keyless reports whether the route is one of those that need no key. A new route is not, until it is listed here.
+func (r route) keyless() bool {
+	return slices.Contains([]string{
+		"GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.yaml", "GET /api/v1/health", "GET /api/v1/version",
+		"GET /", "GET /:sessionId", "GET /static/*file", // the programs of a page
+	}, r.String())
+}
+
+// ofTarko reports whether the route belongs to Tarko's protocol, which has errors of its own form.
+func (r route) ofTarko() bool { return strings.HasPrefix(r.path, "/api/v1/") || r.path == "/ws" }
+
+// refusal returns the code of an error in the form of the native protocol, and "" for a good one in the form of Tarko's.
+func (r route) refusal(t *testing.T, a answer) fault.Code {
+	t.Helper()
+	if !r.ofTarko() {
+		return a.failure(t).Code
+	}
+	if !strings.HasPrefix(a.body, `{"error":"`) {
+		t.Errorf("%s: got %d %.200s, want an error in Tarko's form", r, a.status, a.body)
+	}
+	return ""
+}
 
 // takesBody reports whether the route reads what a client says.
 func (r route) takesBody() bool {

@@ -18,11 +18,7 @@ import (
 func (b *bench) ofSessions() []route {
 	var all []route
 	for _, r := range b.routes() {
-		switch r.path {
-		case "/api/v1/sessions", "/api/v1/sessions/create", "/api/v1/sessions/events/latest", "/api/v1/runtime-settings":
-			continue
-		}
-		if strings.HasPrefix(r.path, "/api/v1/sessions/") || strings.HasPrefix(r.path, "/api/v1/workspace/") {
+		if strings.HasPrefix(r.path, "/api/v1/") && !r.keyless() && !r.namesNothing() {
 			all = append(all, r)
 		}
 	}

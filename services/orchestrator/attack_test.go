@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/service/servicetest"
 	"github.com/go-json-experiment/json"
 )
 
@@ -167,5 +168,16 @@ func (h house) attackInputs(method, path, id, key string) {
 		if method == http.MethodGet && path != "/mcp" { // which is a stream
 			h.check(method+" "+path+", a query", h.send(method, at(path, id)+"?"+query, "", bearer...))
 		}
+	}
+}
+
+func TestAttackFraming(t *testing.T) {
+	t.Parallel()
+	h, _ := guarded(t)
+	for _, path := range []string{"/api/agents", "/mcp"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			servicetest.Framing(t, strings.TrimPrefix(h.url, "http://"), path)
+		})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/service/servicetest"
 	"github.com/agentbus/agentbus/pkg/spoke"
 )
 
@@ -449,4 +450,9 @@ func TestARequestInChunksIsTheLastOfItsConnection(t *testing.T) {
 	if n := strings.Count(string(answers), "HTTP/1.1 "); n != 1 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %d answers and %v, want one and the end of the connection: %s", n, err, answers)
 	}
+}
+
+func TestAttackFraming(t *testing.T) {
+	t.Parallel()
+	servicetest.Framing(t, start(t, t.TempDir()).address, "/tasks")
 }
