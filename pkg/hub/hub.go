@@ -71,6 +71,9 @@ type TaskRef struct {
 	Tenant  string `json:"tenant"`
 	AgentID string `json:"agentId"`
 	TaskID  string `json:"taskId"`
+	// Key is the one of the assignment, for a cancel while its answer is missing and TaskID is "". An assignment that comes
+	// later under this key is refused.
+	Key string `json:"key,omitempty"`
 }
 
 // Task is what is known of a task.

@@ -25,6 +25,7 @@ func (l later) Now() time.Time { return l.Bus.Now().Add(l.by) }
 type absentHub struct {
 	silent    atomic.Int32
 	cancelled chan hub.TaskRef
+	assigned  chan string // keys of assignments that get no answer; nil = none is expected
 }
 
 func (h *absentHub) answer() error {
@@ -34,7 +35,11 @@ func (h *absentHub) answer() error {
 	return fmt.Errorf("%w: %w", hub.ErrSilent, fault.New(fault.Unavailable, "the hub service does not answer"))
 }
 
-func (h *absentHub) AssignTask(context.Context, hub.Assignment) (hub.Task, error) {
+func (h *absentHub) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error) {
+	if h.assigned != nil {
+		h.assigned <- a.Key
+		return hub.Task{}, fmt.Errorf("%w: %w", hub.ErrSilent, fault.New(fault.Unavailable, "the answer is lost"))
+	}
 	return hub.Task{}, fault.New(fault.AgentError, "no task is expected")
 }
 
@@ -84,6 +89,35 @@ func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testin
 			t.Errorf("got %+v cancelled, want %+v", got, want)
 		}
 	case <-time.After(30 * time.Second):
+		t.Error("the task was never cancelled")
+	}
+}
+
+// TestATaskWhoseAssignmentHasNoAnswerIsCancelledByItsKey aborts a request while the hub has not answered for its task, which
+// it may have given to the agent.
+func TestATaskWhoseAssignmentHasNoAnswerIsCancelledByItsKey(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	silent := &absentHub{cancelled: make(chan hub.TaskRef, 1), assigned: make(chan string, 100)}
+	s.hub = silent
+	accepted, next := s.record(event.AgentRequest{Messages: []event.InputMessage{event.UserText("build it")}})
+	accepted.AgentID, next.AgentID = "vm-1", "vm-1"
+	s.append(accepted, next)
+	if err := s.bus.Start(t.Context(), accepted, next.Index); err != nil {
+		t.Fatal(err)
+	}
+	s.runner("r1")
+	key := <-silent.assigned
+	silent.silent.Store(3) // it stays away for a while after the abort
+	log := bus.LogID{Tenant: tenant, RequestID: accepted.RequestID}
+	s.abort(log, time.Now())
+	end[event.Aborted](s, log)
+	select {
+	case got := <-silent.cancelled:
+		if want := (hub.TaskRef{Tenant: tenant, AgentID: "vm-1", Key: key}); got != want {
+			t.Errorf("got %+v cancelled, want %+v", got, want)
+		}
+	case <-time.After(time.Minute):
 		t.Error("the task was never cancelled")
 	}
 }

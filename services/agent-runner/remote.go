@@ -1,6 +1,7 @@
 package agentrunner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,16 +100,16 @@ func (r *Runner) leaveTask(ctx context.Context, a command.Accepted) error {
 	}
 	state := new(transcript.State)
 	state.Fold(events...)
-	task := remote.Task(state.Session(), a.RequestID)
-	if task == "" {
+	task, key := remote.Task(state.Session(), a.RequestID)
+	if task == "" && key == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, cancelWait)
 	defer cancel()
-	_, err = r.remotes.hub.CancelTask(ctx, hub.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task})
+	_, err = r.remotes.hub.CancelTask(ctx, hub.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task, Key: key})
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Internal:
-		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", task, a.AgentID, a.RequestID, err)
+		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", cmp.Or(task, key), a.AgentID, a.RequestID, err)
 	default: // done, or the hub does not know the agent or the task any more
 		return nil
 	}

@@ -302,6 +302,56 @@ func TestATaskWhoseAnswerIsLostIsFound(t *testing.T) {
 	}
 }
 
+func TestATaskWhoseAnswerIsLostIsCancelledByItsKey(t *testing.T) {
+	t.Parallel()
+	h, m := memory(t), newMachine(t)
+	h.register(m)
+	m.set(func() { m.slow = true })
+	a := hub.Assignment{Tenant: "default", AgentID: "vm-1", Task: "once", Key: "call_1"}
+	if _, err := h.door.AssignTask(t.Context(), a); fault.CodeOf(err) != fault.Unavailable {
+		t.Fatalf("got %v, want that it is not known", err)
+	}
+	byKey := hub.TaskRef{Tenant: "default", AgentID: "vm-1", Key: a.Key}
+	if got, err := h.door.CancelTask(t.Context(), byKey); err != nil || !got.Pending && !got.Late && got.Status != spoke.Cancelled {
+		t.Fatalf("got %+v, %v, want that it is to be cancelled", got, err)
+	}
+	eventually(t, func() error {
+		got, err := h.door.GetResult(t.Context(), ref("task_1"))
+		if err == nil && (got.Status != spoke.Cancelled || got.CompletedAt.IsZero()) {
+			err = fmt.Errorf("got %+v, want it cancelled", got)
+		}
+		return err
+	})
+	if m.prompts() != "once" {
+		t.Errorf("the agent was given %q", m.prompts())
+	}
+	if got, err := h.door.CancelTask(t.Context(), byKey); err != nil || !got.Late {
+		t.Errorf("once more: got %+v, %v", got, err)
+	}
+}
+
+// A cancel may overtake the assignment that it is for.
+func TestAnAssignmentBehindItsCancelIsRefused(t *testing.T) {
+	t.Parallel()
+	h, m := memory(t), newMachine(t)
+	h.register(m)
+	a := hub.Assignment{Tenant: "default", AgentID: "vm-1", Task: "late", Key: "call_1"}
+	if got, err := h.door.CancelTask(t.Context(), hub.TaskRef{Tenant: "default", AgentID: "vm-1", Key: a.Key}); err != nil || !got.Late {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if got, err := h.door.AssignTask(t.Context(), a); fault.CodeOf(err) != fault.AgentError {
+		t.Errorf("got %+v, %v, want that it was cancelled", got, err)
+	}
+	other := a
+	other.Tenant = "globex" // the same key of another tenant is another task
+	if _, err := h.door.AssignTask(t.Context(), other); fault.CodeOf(err) != fault.AgentNotFound {
+		t.Errorf("another tenant: got %v", err)
+	}
+	if m.prompts() != "" {
+		t.Errorf("the agent was given %q", m.prompts())
+	}
+}
+
 // S3-34: a task that the agent never took may be given again under its key, and is watched like any other.
 func TestATaskThatWasNeverTakenIsGivenAgain(t *testing.T) {
 	t.Parallel()

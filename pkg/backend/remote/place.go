@@ -12,14 +12,15 @@ import (
 type place struct {
 	session string // the agent's
 	task    string // "" = between two
+	asked   string // key of an assignment whose answer is not in the request's log, where task is ""
 	request string // that gave the task
 	after   uint64 // number of the task's newest event that is in the request's log, with all before it
 	said    bool   // the log has text of the task
 	used    event.Usage
 }
 
-// parsePlace reads what state wrote: "session", or "task@after@request#session" within a task. "after" ends with "+" once
-// the log has text of the task.
+// parsePlace reads what state wrote: "session", "@0@request@key#session" while an assignment has no answer, or
+// "task@after@request#session" within a task. "after" ends with "+" once the log has text of the task.
 func parsePlace(s backend.State) place {
 	task, session, within := strings.Cut(s.ID, "#")
 	if !within {
@@ -27,6 +28,9 @@ func parsePlace(s backend.State) place {
 	}
 	taskID, rest, _ := strings.Cut(task, "@")
 	after, request, named := strings.Cut(rest, "@") // states of earlier versions name no request
+	if request, key, asked := strings.Cut(request, "@"); asked && taskID == "" {
+		return place{session: session, asked: key, request: request}
+	}
 	number, said := strings.CutSuffix(after, "+")
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
@@ -36,6 +40,9 @@ func parsePlace(s backend.State) place {
 }
 
 func (p place) state() backend.State {
+	if p.task == "" && p.asked != "" {
+		return backend.State{ID: "@0@" + p.request + "@" + p.asked + "#" + p.session}
+	}
 	if p.task == "" {
 		return backend.State{ID: p.session}
 	}
@@ -47,10 +54,11 @@ func (p place) state() backend.State {
 }
 
 // Task returns the task that a request has given to a remote agent and whose end is not in the request's log, as the
-// newest state of the session says; "" without a state.
-func Task(s backend.State, requestID string) (taskID string) {
+// newest state of the session says: its id or, where the hub has not answered, the key of its assignment. Both are "" where
+// the request has left none.
+func Task(s backend.State, requestID string) (taskID, key string) {
 	if p := parsePlace(s); p.request == requestID {
-		return p.task
+		return p.task, p.asked
 	}
-	return ""
+	return "", ""
 }

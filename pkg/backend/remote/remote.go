@@ -127,10 +127,10 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 	if s.place.session == "" {
 		known = 0
 	}
-	t, err := s.give(ctx, turn, turn.Messages[known:])
+	t, err := s.give(ctx, turn, turn.Messages[known:], emit)
 	if fault.CodeOf(err) == fault.RequestNotFound && s.place.session != "" {
-		s.place = place{}
-		t, err = s.give(ctx, turn, turn.Messages)
+		s.place = place{request: s.start.RequestID}
+		t, err = s.give(ctx, turn, turn.Messages, emit)
 	}
 	if err != nil {
 		return err
@@ -139,12 +139,20 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 	return emit(s.place.state())
 }
 
-func (s *session) give(ctx context.Context, turn backend.Turn, messages []backend.Message) (t hub.Task, err error) {
+// give has the hub assign a task. The log says so before the hub is asked: a request that ends without the answer still
+// has the task cancelled, by its key.
+func (s *session) give(ctx context.Context, turn backend.Turn, messages []backend.Message, emit backend.Emit) (t hub.Task, err error) {
 	task := prompt.Of(messages, maxPrompt)
 	a := hub.Assignment{
 		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: task, SystemPrompt: turn.System, MaxTurns: turn.Limits.Turns,
 		MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session,
 		Key: id.Derive("turn", turn.RequestID, s.place.session, task),
+	}
+	if s.place.asked != a.Key {
+		s.place.asked, s.place.request = a.Key, s.start.RequestID
+		if err := emit(s.place.state()); err != nil {
+			return t, err
+		}
 	}
 	err = s.patiently(ctx, func() error {
 		// A request that is aborted meanwhile must still learn of the task, to cancel it.

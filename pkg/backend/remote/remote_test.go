@@ -20,6 +20,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/spoke"
 )
 
@@ -183,6 +184,7 @@ func TestATaskIsATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
+		"State @0@req_1@" + id.Derive("turn", "req_1", "", "build it") + "# $0",
 		"State task_1@0@req_1# $0",
 		"TextDelta I look. ",
 		`ToolStarted {ID:c1 Name:Edit Args:{"file":"a.go"}} > task_1@3+@req_1# $0`,
@@ -265,10 +267,10 @@ func TestTheNextRequestLeavesTheTaskOfTheOneBefore(t *testing.T) {
 			t.Errorf("got session %q, want that of the request before", a.ResumeSession)
 		}
 	}
-	if task := remote.Task(state, "req_0"); task != "task_9" {
+	if task, key := remote.Task(state, "req_0"); task != "task_9" || key != "" {
 		t.Errorf("the task of req_0 is %q, want task_9", task)
 	}
-	if task := remote.Task(state, "req_1"); task != "" {
+	if task, key := remote.Task(state, "req_1"); task != "" || key != "" {
 		t.Errorf("the task of req_1 is %q, want none", task)
 	}
 }
@@ -389,5 +391,38 @@ func TestAFrozenAgentIsReportedWhileItsTaskRuns(t *testing.T) {
 	cancel(errAbort)
 	if err := <-sent; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The hub may have given a task to the agent without its answer having arrived. The log then names the assignment, also
+// where a turn resumes a session, and a runner that takes the request over asks under the same key.
+func TestTheLogNamesAnAssignmentBeforeTheHubIsAsked(t *testing.T) {
+	t.Parallel()
+	for _, state := range []backend.State{{}, {ID: "s1"}} {
+		l := newLab(t, work()...)
+		var asked backend.State
+		_, err := l.session(t, state).Send(t.Context(), turn("build it"), func(c backend.Chunk) error {
+			if s, ok := c.(backend.State); ok && asked.ID == "" {
+				asked = s
+				if len(l.tasks) > 0 {
+					t.Error("the hub was asked first")
+				}
+				return errAbort // as if the runner died
+			}
+			return nil
+		})
+		task, key := remote.Task(asked, "req_1")
+		if !errors.Is(err, errAbort) || task != "" || key == "" {
+			t.Fatalf("got %v, and the task %q and the key %q of %q", err, task, key, asked.ID)
+		}
+		if _, _, err := hear(t, l.session(t, asked), "build it"); err != nil {
+			t.Fatal(err)
+		}
+		if a, ok := l.tasks[key]; !ok || len(l.tasks) != 1 || a.ResumeSession != state.ID {
+			t.Errorf("after a takeover from %q: got %+v, want one task under %q", asked.ID, l.tasks, key)
+		}
+		if task, key := remote.Task(asked, "req_2"); task != "" || key != "" {
+			t.Errorf("another request: got the task %q and the key %q", task, key)
+		}
 	}
 }

@@ -59,6 +59,17 @@ func (s *Store) AddTask(ctx context.Context, t Task) (Task, error) {
 	return one(ctx, s, "read task "+t.Ref, scanTask, `SELECT `+taskColumns+` FROM hub_tasks WHERE ref = $1`, t.Ref)
 }
 
+// WithdrawTask adds a task that has ended before any agent had it, unless one has its Ref: then it returns that one.
+func (s *Store) WithdrawTask(ctx context.Context, t Task) (Task, error) {
+	n, err := s.count(ctx, "withdraw task "+t.Ref, `INSERT INTO hub_tasks (`+taskColumns+`)
+		VALUES ($1, $2, $3, '', '', '', '', $4, 0, 0, '', '', '', '', '[]', '', $5, $5, $5) ON CONFLICT (ref) DO NOTHING`,
+		t.Ref, t.Tenant, t.AgentID, t.Status, millis(t.EndedAt))
+	if err != nil || n == 1 {
+		return t, err
+	}
+	return one(ctx, s, "read task "+t.Ref, scanTask, `SELECT `+taskColumns+` FROM hub_tasks WHERE ref = $1`, t.Ref)
+}
+
 // DropTask forgets a task that no agent has taken.
 func (s *Store) DropTask(ctx context.Context, ref string) error {
 	_, err := s.count(ctx, "drop task "+ref, `DELETE FROM hub_tasks WHERE ref = $1 AND task_id = ''`, ref)

@@ -39,7 +39,7 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 		Status: spoke.Running, CreatedAt: d.registry.Now().UTC().Truncate(time.Millisecond),
 	}
 	if a.Key != "" && !weaken.Without(weaken.OneTask) {
-		t.Ref = id.Derive("asg", a.Tenant, agent.ID, a.Key)
+		t.Ref = refOf(a.Tenant, agent.ID, a.Key)
 	}
 	room, err := d.room(ctx, agent)
 	if err != nil {
@@ -54,6 +54,9 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 	if t.TaskID != "" {
 		return told(t, agent.Online), nil
 	}
+	if !t.EndedAt.IsZero() {
+		return hub.Task{}, fault.New(fault.AgentError, "the task was cancelled before agent %s had it", agent.ID)
+	}
 	if w := d.find(t.Ref); w != nil {
 		w.look()
 		return hub.Task{}, notYet(agent)
@@ -65,6 +68,9 @@ func (d *Desk) AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, erro
 	})
 	return told(t, true), err
 }
+
+// refOf names the task of an assignment by its key.
+func refOf(tenant, agentID, key string) string { return id.Derive("asg", tenant, agentID, key) }
 
 // lookWait is how long the watch of a task may take to find out whether its agent has it.
 const lookWait = time.Second

@@ -196,7 +196,7 @@ func (d *Desk) GetResult(ctx context.Context, r hub.TaskRef) (hub.Task, error) {
 
 // CancelTask implements hub.Door.
 func (d *Desk) CancelTask(ctx context.Context, r hub.TaskRef) (hub.Cancelled, error) {
-	t, err := d.task(ctx, r)
+	t, err := d.toCancel(ctx, r)
 	if err != nil {
 		return hub.Cancelled{}, err
 	}
@@ -214,6 +214,12 @@ func (d *Desk) CancelTask(ctx context.Context, r hub.TaskRef) (hub.Cancelled, er
 	if err := d.store.WantCancel(ctx, t.Ref); err != nil {
 		return hub.Cancelled{}, err
 	}
+	if t.TaskID == "" { // its watch, which runs or is about to, finds it at the agent and cancels it there
+		if w := d.find(t.Ref); w != nil {
+			w.again()
+		}
+		return pending(agent, t), nil
+	}
 	answer, err := client.Cancel(ctx, t.TaskID)
 	if w := d.find(t.Ref); w != nil && err == nil {
 		w.look()
@@ -224,15 +230,31 @@ func (d *Desk) CancelTask(ctx context.Context, r hub.TaskRef) (hub.Cancelled, er
 		return late(t.TaskID, refusal.Status), nil
 	}
 	if registry.Unreachable(err) {
-		return hub.Cancelled{
-			TaskID: t.TaskID, Status: t.Status, Pending: true,
-			Message: fmt.Sprintf("Agent [%s] does not answer. The task is cancelled as soon as it does.", agent.ID),
-		}, d.registry.Lost(ctx, agent)
+		return pending(agent, t), d.registry.Lost(ctx, agent)
 	}
 	if err != nil {
 		return hub.Cancelled{}, refused(agent, err)
 	}
 	return hub.Cancelled{TaskID: answer.TaskID, Status: answer.Status, Message: answer.Message}, nil
+}
+
+// toCancel finds the task that a cancel is for: by its id or, where its assignment was not answered, by the key of that.
+// A key without a task is noted, so that an assignment that is still on its way begins none.
+func (d *Desk) toCancel(ctx context.Context, r hub.TaskRef) (store.Task, error) {
+	if r.TaskID != "" || r.Key == "" {
+		return d.task(ctx, r)
+	}
+	return d.store.WithdrawTask(ctx, store.Task{
+		Ref: refOf(r.Tenant, r.AgentID, r.Key), Tenant: r.Tenant, AgentID: r.AgentID, Status: spoke.Cancelled,
+		EndedAt: d.registry.Now().UTC().Truncate(time.Millisecond),
+	})
+}
+
+func pending(agent store.Agent, t store.Task) hub.Cancelled {
+	return hub.Cancelled{
+		TaskID: t.TaskID, Status: t.Status, Pending: true,
+		Message: fmt.Sprintf("Agent [%s] does not answer. The task is cancelled as soon as it does.", agent.ID),
+	}
 }
 
 func late(taskID string, s spoke.Status) hub.Cancelled {
