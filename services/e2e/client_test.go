@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
@@ -22,8 +24,23 @@ import (
 // header is a header of a request: name, value.
 type header [2]string
 
-// call makes a request and returns its response. The test closes the body.
+// call makes a request and returns its response. The test closes the body. It repeats a GET that is refused with 503 and
+// Retry-After, as clients should: history that has not caught up within [query.Patience] says so.
 func call(ctx context.Context, t *testing.T, method, path, body string, headers ...header) *http.Response {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		response := callOnce(ctx, t, method, path, body, headers...)
+		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+		busy := response.StatusCode == http.StatusServiceUnavailable && err == nil
+		if method != http.MethodGet || !busy || time.Now().After(deadline) {
+			return response
+		}
+		time.Sleep(time.Duration(seconds) * time.Second)
+	}
+}
+
+func callOnce(ctx context.Context, t *testing.T, method, path, body string, headers ...header) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // accountLimit is configuration of nats-server in which the account of the services has a limit, and the server has none.
@@ -36,6 +38,71 @@ func TestANearlyFullStoreIsReported(t *testing.T) {
 				t.Error("the gateway has ended")
 			}
 		})
+	}
+}
+
+// TestAFullStoreTakesRequestsAgainOnceItHasRoom fills the store, makes room in it as an operator does, and expects the same
+// processes to take requests again.
+func TestAFullStoreTakesRequestsAgainOnceItHasRoom(t *testing.T) {
+	for name, test := range map[string]struct {
+		setup setup
+		free  func(*testing.T, lab)
+	}{
+		"after its limit is raised": {setup{env: []string{"NATS_MAX_BYTES=16000000"}}, raiseLimit},
+		"after a purge":             {setup{env: []string{"NATS_MAX_BYTES=-1"}, nats: accountLimit}, purge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.setup.database = database(t)
+			l := newLab(t, test.setup)
+			gateway := l.Processes("gateway")[0]
+			before := l.post(t, 0, prompt("/say before")).end(t, time.Minute)
+			l.fill(t)
+			l.answers(t, gateway.Admin, http.StatusServiceUnavailable, "streams: unavailable: the message bus is nearly full")
+			if _, refusal := l.background(t, prompt("/say refused")); refusal == nil {
+				t.Error("a request was taken while the store was full")
+			}
+			test.free(t, l)
+			l.answers(t, gateway.Admin, http.StatusOK, "ok\n")
+			var requestID string
+			eventually(t, time.Minute, func() error {
+				id, refusal := l.background(t, requestBody(event.AgentRequest{
+					ThreadID: before.ThreadID, Messages: []event.InputMessage{event.UserText("/say after")},
+				}))
+				if refusal != nil {
+					return fmt.Errorf("got %s", refusal.Status)
+				}
+				requestID = id
+				return nil
+			})
+			if got := answerText(l.resume(t, 0, requestID, "").end(t, time.Minute).done(t)); got != "after" {
+				t.Errorf("got %q", got)
+			}
+			for _, service := range services {
+				for _, p := range l.Processes(service) {
+					if p.Wait(0) {
+						t.Errorf("%s has ended", service)
+					}
+				}
+			}
+		})
+	}
+}
+
+func raiseLimit(t *testing.T, l lab) {
+	t.Helper()
+	js, stream := l.events(t)
+	config := stream.CachedInfo().Config
+	config.MaxBytes *= 8
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func purge(t *testing.T, l lab) {
+	t.Helper()
+	_, stream := l.events(t)
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeKeep(10)); err != nil {
+		t.Fatal(err)
 	}
 }
 
