@@ -32,11 +32,11 @@ func connectWith(t *testing.T, room *budget.Budget) *bus.Bus {
 }
 
 // compressible writes a log that takes many times as much in memory as it takes in the stream, and ends it.
-func compressible(t *testing.T, b *bus.Bus, log bus.LogID, events int) (next uint64, size int) {
+func compressible(t *testing.T, b *bus.Bus, log bus.LogID, events, bytes int) (next uint64, size int) {
 	t.Helper()
 	w := claim(t, b, log)
 	for range events {
-		emit(t, w, delta(strings.Repeat("x", 60<<10)))
+		emit(t, w, delta(strings.Repeat("x", bytes)))
 	}
 	emit(t, w, event.Done{MessageID: "m", ThreadID: "t", FinishReason: event.FinishStop})
 	for f, err := range b.Read(t.Context(), log, 0) {
@@ -59,7 +59,7 @@ func heap() int64 {
 func TestReadersThatTakeNothingMoreKeepOneFrameEach(t *testing.T) {
 	const readers = 40
 	b, log := bustest.New(t), newLog()
-	_, size := compressible(t, b, log, 100)
+	_, size := compressible(t, b, log, 100, 60<<10)
 	if size < 6_000_000 {
 		t.Fatalf("the log takes %d bytes decoded", size)
 	}
@@ -87,7 +87,7 @@ func TestWhatReadersBufferIsWithinTheBudget(t *testing.T) {
 	const limit, readers = 16 << 20, 64
 	room := budget.New(limit)
 	b, log := connectWith(t, room), newLog()
-	end, _ := compressible(t, b, log, 50)
+	end, _ := compressible(t, b, log, 6, limit/readers*2) // a frame of each reader takes twice the budget
 	var stuck []*bus.Follower
 	for range readers { // each takes a frame, and then nothing: some have to wait even for that
 		f, err := b.Follow(t.Context(), log, 0)
@@ -95,8 +95,10 @@ func TestWhatReadersBufferIsWithinTheBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if _, err := f.Next(t.Context(), time.Millisecond); err != nil && !errors.Is(err, bus.ErrIdle) {
-			t.Fatal(err)
+		for range 2 { // the claim, which is short, and a frame of events
+			if _, err := f.Next(t.Context(), time.Millisecond); err != nil && !errors.Is(err, bus.ErrIdle) {
+				t.Fatal(err)
+			}
 		}
 		stuck = append(stuck, f)
 	}
@@ -119,9 +121,9 @@ func TestAnotherTenantReadsWhileReadersOfOneTakeNothing(t *testing.T) {
 	t.Parallel()
 	room := budget.New(8 << 20)
 	b, log := connectWith(t, room), newLog()
-	compressible(t, b, log, 20)
+	compressible(t, b, log, 20, 60<<10)
 	theirs := bus.LogID{Tenant: "other", RequestID: newLog().RequestID}
-	end, _ := compressible(t, b, theirs, 20)
+	end, _ := compressible(t, b, theirs, 20, 60<<10)
 	for {
 		f, err := b.Follow(t.Context(), log, 0)
 		if err != nil {
@@ -188,7 +190,7 @@ func TestReadersThatWaitForRoomKeepNoFrame(t *testing.T) {
 	const readers = 40
 	room := budget.New(64 << 20)
 	b, log := connectWith(t, room), newLog()
-	compressible(t, b, log, 20)
+	compressible(t, b, log, 20, 60<<10)
 	before := heap()
 	var followers []*bus.Follower
 	for range readers {
