@@ -38,7 +38,7 @@ func noRoom(code jetstream.ErrorCode) bool {
 const retryPause = 20 * time.Millisecond
 
 // swap stores msg on its subject if the subject's newest message still has sequence last (0 = there is none), and
-// returns the new sequence. msgID makes the attempt recognisable, so it must be the caller's own.
+// returns the new sequence. msgID makes the attempt recognisable, so it must be the caller's own, on the whole stream.
 //
 // It retries until it knows what happened or ctx is done: a time-out never means "not stored". ErrConflict means that
 // somebody else wrote first: the sequence is then that of the newest message. After any other error the outcome is

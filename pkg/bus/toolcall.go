@@ -20,7 +20,7 @@ func (b *Bus) CallTool(ctx context.Context, toolset string, c command.ToolCall) 
 	if err != nil {
 		return err
 	}
-	return b.send(ctx, b.toolsStream(), msg, c.RequestID+"/"+c.ToolCallID)
+	return b.send(ctx, b.toolsStream(), msg, c.Tenant+"/"+c.RequestID+"/"+c.ToolCallID)
 }
 
 // ToolCalls gives calls to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See

@@ -275,7 +275,7 @@ func (w *Writer) drain(ctx context.Context) {
 			}
 			continue
 		}
-		msgID := w.id.RequestID + "/" + strconv.FormatUint(w.epoch, 10) + "/" + strconv.FormatUint(f.First, 10)
+		msgID := w.id.Tenant + "/" + w.id.RequestID + "/" + strconv.FormatUint(w.epoch, 10) + "/" + strconv.FormatUint(f.First, 10)
 		err := w.store(ctx, f, msgID)
 		if errors.Is(err, ErrConflict) {
 			err = ErrFenced
