@@ -22,6 +22,7 @@ const (
 	VerbTranscript   = "transcript"
 	VerbOpen         = "open"
 	VerbKept         = "kept"
+	VerbStored       = "stored"
 )
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one. A fault of the other side comes back
@@ -115,6 +116,11 @@ func (c Client) Open(ctx context.Context, q OpenQuery) (OpenPage, error) {
 // Kept returns what history knows of requests that the stream does not hold.
 func (c Client) Kept(ctx context.Context, q KeptQuery) (Kept, error) {
 	return ask[Kept](ctx, c.bus, VerbKept, q)
+}
+
+// Stored returns how many bytes are stored.
+func (c Client) Stored(ctx context.Context, q StoredQuery) (Stored, error) {
+	return ask[Stored](ctx, c.bus, VerbStored, q)
 }
 
 func ask[A any](ctx context.Context, bus Asker, verb string, question any) (A, error) {

@@ -154,6 +154,19 @@ type Kept struct {
 	Deleted  bool     `json:"deleted,omitzero"`   // the request was there, and its thread was deleted
 }
 
+// StoredQuery asks how many bytes are stored of a tenant's threads, or of those of one owner. History does not wait for its
+// projection; while it is being rebuilt, the answer is what it has so far.
+type StoredQuery struct {
+	Tenant string `json:"tenant"`
+	Owner  string `json:"owner,omitzero"` // "" = all of them
+}
+
+// Stored is how many bytes of a database events take, as they are packed there, with what requests came with and what is
+// noted on sessions. Deleted threads have none.
+type Stored struct {
+	Bytes int64 `json:"bytes"`
+}
+
 // FramesQuery asks for a request's events from n on, for readers that come after the stream has forgotten them.
 type FramesQuery struct {
 	RequestRef

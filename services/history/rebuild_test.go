@@ -64,7 +64,7 @@ func (d database) do(t *testing.T, statements ...string) {
 
 // each returns a statement for every table that history works with.
 func each(verb string) []string {
-	tables := []string{"frames", "requests", "threads", "progress"}
+	tables := []string{"frames", "requests", "threads", "progress", "stored_bytes"}
 	for i, table := range tables {
 		tables[i] = fmt.Sprintf(verb, table)
 	}
@@ -152,6 +152,7 @@ func TestADatabaseThatIsEmptiedWhileHistoryRunsComesBack(t *testing.T) {
 				wantThreads(t, query.NewClient(b), 5)
 				talks(t, b, 5, 2)
 				wantThreads(t, query.NewClient(b), 7)
+				wantStored(t, d, b)
 			})
 		})
 	}
@@ -239,7 +240,7 @@ func TestADatabaseWithoutAPositionIsKeptAndCompleted(t *testing.T) {
 		wantThreads(t, query.NewClient(b), 4)
 		stop()
 		// What a version without a position leaves, after a part of the rows was lost. Requests of thr_9 are beyond retention.
-		d.do(t, "DROP TABLE progress", "DELETE FROM goose_db_version WHERE version_id = 5",
+		d.do(t, "DROP TABLE stored_bytes", "DROP TABLE progress", "DELETE FROM goose_db_version WHERE version_id >= 5",
 			"DELETE FROM frames WHERE request_id LIKE 'req_thr_1%'", "DELETE FROM requests WHERE thread_id = 'thr_1'",
 			"DELETE FROM threads WHERE thread_id = 'thr_1'",
 			"INSERT INTO threads SELECT tenant, 'thr_9', owner, agent_id, title, title_idx, last_idx, last_request_id, "+

@@ -75,6 +75,7 @@ func (a *Answerer) Verbs() map[string]bus.Handler {
 		query.VerbTranscript:   handler(query.VerbTranscript, a.Transcript),
 		query.VerbOpen:         handler(query.VerbOpen, a.Open),
 		query.VerbKept:         handler(query.VerbKept, a.Kept),
+		query.VerbStored:       handler(query.VerbStored, a.Stored),
 	}
 }
 

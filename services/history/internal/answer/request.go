@@ -80,6 +80,15 @@ func (a *Answerer) Kept(ctx context.Context, q query.KeptQuery) (query.Kept, err
 	return query.Kept{}, nil
 }
 
+// Stored returns how many bytes are stored of a tenant or of one of its owners.
+func (a *Answerer) Stored(ctx context.Context, q query.StoredQuery) (query.Stored, error) {
+	if err := checkIDs(q.Tenant); err != nil {
+		return query.Stored{}, err
+	}
+	bytes, err := a.store.Stored(ctx, q.Tenant, q.Owner)
+	return query.Stored{Bytes: bytes}, err
+}
+
 // Frames returns the next events of a request, internal ones too: it stands in for the log.
 func (a *Answerer) Frames(ctx context.Context, q query.FramesQuery) (query.FramePage, error) {
 	page := query.FramePage{Frames: []query.Frame{}}

@@ -12,6 +12,11 @@ import (
 // replay projects again what lies between the progress and its target, while new entries are projected as always.
 func (r *Reconciler) replay(ctx context.Context, at store.Progress) error {
 	r.log.InfoContext(ctx, "history is being rebuilt from the stream", "from", at.Through+1, "to", at.Target)
+	if at.Through == 0 { // rows may have been removed by hand
+		if err := r.store.Recount(ctx); err != nil {
+			return err
+		}
+	}
 	for at.Behind() {
 		entries, next, err := r.source.Entries(ctx, at.Through+1)
 		if err != nil {

@@ -119,6 +119,9 @@ type Keeper interface {
 	MoveProgress(ctx context.Context, move func(Progress) Progress) (Progress, error)
 	// Empty reports whether no thread and no request is stored.
 	Empty(ctx context.Context) (bool, error)
+	// Recount replaces the counts of stored bytes by what the stored rows add up to. Apply keeps them exact; only rows that
+	// something else has written or removed make it necessary.
+	Recount(ctx context.Context) error
 	// Migrate makes the tables that are missing.
 	Migrate(ctx context.Context) error
 }
@@ -139,6 +142,9 @@ type Reader interface {
 	Open(ctx context.Context, quiet time.Time, after query.RequestRef, limit int) ([]query.OpenRequest, error)
 	// Events lists events in the order of the thread: by request, then by n.
 	Events(ctx context.Context, q Events) ([]Event, error)
+	// Stored returns how many bytes are stored of an owner's threads, or with owner "" of all threads of the tenant: the
+	// lines of frames as they are packed, what requests came with, and what is noted on threads.
+	Stored(ctx context.Context, tenant, owner string) (int64, error)
 	// Frames lists the log of a request, in frames that need not be cut as they came.
 	Frames(ctx context.Context, q Frames) ([]event.Frame, error)
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"testing"
 
@@ -45,6 +46,18 @@ func TestDatabaseRefusesSecondTerminal(t *testing.T) {
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
 	storetest.RefusesSecondTerminal(t, s, db)
+}
+
+func TestStoredBytesAreWhatTheRowsHave(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	s := open(t, url)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	storetest.CountsStoredBytes(t, s, db)
 }
 
 func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {

@@ -53,6 +53,18 @@ func TestDatabaseRefusesSecondTerminal(t *testing.T) {
 	storetest.RefusesSecondTerminal(t, s, db)
 }
 
+func TestStoredBytesAreWhatTheRowsHave(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "history.db")
+	s := open(t, path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	storetest.CountsStoredBytes(t, s, db)
+}
+
 func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.db")

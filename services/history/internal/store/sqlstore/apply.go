@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -160,6 +159,7 @@ func (b batch) scanRequests(ctx context.Context, f *fold, keys []Key) error {
 		var r request
 		err := rows.Scan(&r.key.Tenant, &r.key.ID, &r.threadID, &r.agentID, &r.owner, &r.index, &r.accepted, &r.title,
 			&r.status, &r.next, &r.incarnation, &r.created, &r.ended, &r.deleted)
+		r.counted, r.held = r.owner, r.next > 0 || r.accepted
 		f.requests[r.key] = &r
 		return err
 	})
@@ -173,6 +173,7 @@ func (b batch) scanThreads(ctx context.Context, f *fold, keys []Key) error {
 		var t thread
 		err := rows.Scan(&t.key.Tenant, &t.key.ID, &t.owner, &t.agentID, &t.title, &t.titleIndex, &t.last,
 			&t.lastRequestID, &t.created, &t.updated, &t.deleted, &t.session)
+		t.counted = noted{t.owner, len(t.session)}
 		f.threads[t.key] = &t
 		return err
 	})
@@ -201,7 +202,5 @@ func (b batch) stored(ctx context.Context, k Key, n uint64) (part event.Frame, e
 }
 
 func sorted(keys map[Key]bool) []Key {
-	return slices.SortedFunc(maps.Keys(keys), func(a, b Key) int {
-		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.ID, b.ID))
-	})
+	return slices.SortedFunc(maps.Keys(keys), Key.compare)
 }

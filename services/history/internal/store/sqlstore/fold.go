@@ -29,6 +29,8 @@ type request struct {
 	incarnation              string
 	created, ended           int64
 	deleted, dirty           bool
+	counted                  string // the owner for whom its stored bytes are counted
+	held                     bool   // something of it is stored
 }
 
 func newRequest(k Key) *request { return &request{key: k, index: -1, status: query.StatusQueued} }
@@ -43,6 +45,13 @@ type thread struct {
 	session          string // the newest command.Session as JSON; "" = nothing is noted
 	created, updated int64
 	deleted, dirty   bool
+	counted          noted // as stored
+}
+
+// noted is how many bytes are noted on an owner's thread.
+type noted struct {
+	owner string
+	bytes int
 }
 
 func newThread(k Key) *thread { return &thread{key: k, titleIndex: -1, last: -1} }
@@ -163,7 +172,7 @@ func (f *fold) note(t *thread, s command.Session) error {
 
 // remove leaves a tombstone of a thread.
 func (f *fold) remove(t *thread, at time.Time) {
-	*t = thread{key: t.key, titleIndex: -1, last: -1, updated: micros(at), deleted: true, dirty: true}
+	*t = thread{key: t.key, titleIndex: -1, last: -1, updated: micros(at), deleted: true, dirty: true, counted: t.counted}
 	f.purged = append(f.purged, t.key)
 }
 

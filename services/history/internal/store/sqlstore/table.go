@@ -27,6 +27,7 @@ type Table struct {
 	Columns []Column
 	Key     []string // the primary key
 	Replace bool     // a row with the same key is replaced; otherwise it stays as it is
+	Add     bool     // the other columns are added to those of the row with the same key
 }
 
 // Into is the statement up to the rows.
@@ -36,12 +37,16 @@ func (t Table) Into() string {
 
 // OnConflict is the statement after the rows.
 func (t Table) OnConflict() string {
-	if !t.Replace {
+	if !t.Replace && !t.Add {
 		return " ON CONFLICT (" + strings.Join(t.Key, ", ") + ") DO NOTHING"
 	}
 	sets := make([]string, 0, len(t.Columns))
 	for _, name := range t.names() {
-		sets = append(sets, name+" = excluded."+name)
+		value := "excluded." + name
+		if t.Add {
+			value = t.Name + "." + name + " + " + value
+		}
+		sets = append(sets, name+" = "+value)
 	}
 	return " ON CONFLICT (" + strings.Join(t.Key, ", ") + ") DO UPDATE SET " + strings.Join(sets[len(t.Key):], ", ")
 }
@@ -88,5 +93,11 @@ func framesTable() Table {
 		{"tenant", Text}, {"request_id", Text}, {"last_n", Integer}, {"first_n", Integer}, {"incarnation", Text},
 		{"names", Text}, {"beyond", Boolean}, {"terminal", Boolean}, {"earliest", Integer}, {"latest", Integer},
 		{"at", Integer}, {"lines", Bytes},
+	}}
+}
+
+func storedBytesTable() Table {
+	return Table{Name: "stored_bytes", Key: []string{"tenant", "owner"}, Add: true, Columns: []Column{
+		{"tenant", Text}, {"owner", Text}, {"bytes", Integer},
 	}}
 }
