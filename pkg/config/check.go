@@ -207,6 +207,8 @@ func (c checker) gateway(g Gateway) {
 	atLeastZero(c, "gateway.limits.idleTime", g.Limits.IdleTime)
 	atLeastZero(c, "gateway.quotas.tenantRequests", g.Quotas.TenantRequests)
 	atLeastZero(c, "gateway.quotas.keyRequests", g.Quotas.KeyRequests)
+	atLeastZero(c, "gateway.quotas.tenantBytes", g.Quotas.TenantBytes)
+	atLeastZero(c, "gateway.quotas.keyBytes", g.Quotas.KeyBytes)
 	c.rate("gateway.rateLimit", g.RateLimit)
 }
 

@@ -48,10 +48,13 @@ type Rate struct {
 	Burst    int      `yaml:"burst"`
 }
 
-// Quotas bound how many requests are open, all gateways together: those that wait for a runner and those that run.
+// Quotas bound how many requests are open, all gateways together: those that wait for a runner and those that run. And how
+// many bytes history has stored.
 type Quotas struct {
-	TenantRequests int `yaml:"tenantRequests"` // of a tenant; default 10000, and without keys any number
-	KeyRequests    int `yaml:"keyRequests"`    // of an API key; default any number
+	TenantRequests int   `yaml:"tenantRequests"` // of a tenant; default 10000, and without keys any number
+	KeyRequests    int   `yaml:"keyRequests"`    // of an API key; default any number
+	TenantBytes    int64 `yaml:"tenantBytes"`    // of a tenant; default any number
+	KeyBytes       int64 `yaml:"keyBytes"`       // of a principal, whichever of its API keys it uses; default any number
 }
 
 // Crowd bounds what one gateway does at once, and how long it waits.

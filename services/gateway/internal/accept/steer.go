@@ -16,8 +16,9 @@ const maxSteers = 100
 
 // Steer records what somebody says to a request that runs or waits, or says why not: fault.RequestFinished,
 // IdempotencyMismatch, MessageTooLarge, RateLimitExceeded, Unavailable. Replayed says that the same steer was recorded
-// before. Whoever runs the request may have ended it in the same moment: then nobody reads the steer.
-func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (replayed bool, err error) {
+// before. Whoever runs the request may have ended it in the same moment: then nobody reads the steer. Refusal is that of a new
+// steer, nil for none; a retry of one that was recorded before is answered all the same.
+func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer, refusal error) (replayed bool, err error) {
 	if r.Past {
 		return false, finished()
 	}
@@ -43,6 +44,8 @@ func (d *Desk) Steer(ctx context.Context, r access.Request, s command.Steer) (re
 		return false, finished()
 	case said >= maxSteers:
 		return false, steeredEnough()
+	case refusal != nil:
+		return false, refusal
 	}
 	if err := d.upload(ctx, r.Tenant, r.ThreadID, large); err != nil {
 		return false, access.Unavailable(err)

@@ -210,8 +210,11 @@ func (a *API) take(c *gin.Context, call accept.Call) (accept.Ticket, error) {
 	return ticket, err
 }
 
-// admitted has a call accepted that is within the quotas of its principal.
+// admitted has a call accepted that is within the quotas of its principal. A retry stores nothing more.
 func (a *API) admitted(ctx context.Context, call accept.Call) (accept.Ticket, error) {
+	if call.Refusal == nil {
+		call.Refusal = a.quotas.Store(ctx, call.Principal)
+	}
 	done, err := a.quotas.Enter(ctx, call.Principal)
 	if err != nil {
 		return accept.Ticket{}, err

@@ -74,7 +74,7 @@ func New(d Deps) (*API, error) {
 	}
 	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil), dialects: map[string]dialect.Dialect{}}
 	a.streams, a.replays = limit.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
-	a.quotas = quota.New(a.limits.open, d.Bus, d.State)
+	a.quotas = quota.New(a.limits.quotas, d.Bus, d.State, d.History)
 	a.lists, a.listPlaces = limit.NewQuota(a.limits.lists), make(chan struct{}, listPlaces)
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()

@@ -26,7 +26,7 @@ type limits struct {
 	bodyTime time.Duration // for a client to send it
 	sendTime time.Duration // for a client to take a message of a WebSocket
 	streams  int           // open at once, of a principal; 0 = no limit
-	open     quota.Limits  // requests that wait or run
+	quotas   quota.Limits  // requests that wait or run, and what is stored
 	replays  int           // streams that read storage at one time
 	lists    int           // lists that a principal reads at one time; 0 = no limit
 }
@@ -35,7 +35,9 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 	l := limits{
 		body: 512 << 10, bodyTime: g.Limits.BodyTime.Or(30 * time.Second), sendTime: g.Limits.SendTime.Or(15 * time.Second),
 		streams: g.Limits.Streams, replays: 64, lists: g.Limits.Lists,
-		open:    quota.Limits{Tenant: g.Quotas.TenantRequests, Key: g.Quotas.KeyRequests},
+		quotas: quota.Limits{
+			Tenant: g.Quotas.TenantRequests, Key: g.Quotas.KeyRequests, TenantBytes: g.Quotas.TenantBytes, KeyBytes: g.Quotas.KeyBytes,
+		},
 		guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60},
 	}
 	if g.MaxBody > 0 {
@@ -48,7 +50,7 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 	if authenticated { // without keys nothing tells clients apart, so only a configured limit counts
 		requests = orDefault(requests, 600)
 		l.streams, l.lists = orDefault(l.streams, 1000), orDefault(l.lists, 4)
-		l.open.Tenant = orDefault(l.open.Tenant, 10_000) // of the 100,000 that the queue has room for
+		l.quotas.Tenant = orDefault(l.quotas.Tenant, 10_000) // of the 100,000 that the queue has room for
 	}
 	if requests > 0 {
 		l.each = state.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: orDefault(g.RateLimit.Burst, requests)}

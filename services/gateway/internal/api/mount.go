@@ -102,6 +102,9 @@ func (c *Call) ThreadID() (string, error) {
 	return id.Derive(id.Thread, p.Tenant, p.Subject, c.gin.FullPath(), key), nil
 }
 
+// Store refuses what would store more for the caller than it may have stored.
+func (c *Call) Store() error { return c.api.quotas.Store(c.Context(), c.Principal()) }
+
 // Accept has a request taken, and sets the headers that name it. The body is what a retry with the same Idempotency-Key
 // must bring again, for the same thread.
 func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (accept.Ticket, error) {

@@ -36,7 +36,8 @@ func (a *API) postSteer(c *gin.Context) error {
 	s := command.Steer{
 		RequestID: r.RequestID, SteerID: steerID(r, in.key), By: r.Owner, Messages: in.request.Messages, At: a.Bus.Now().UTC(),
 	}
-	replayed, err := a.Desk.Steer(c.Request.Context(), r, s)
+	ctx := c.Request.Context()
+	replayed, err := a.Desk.Steer(ctx, r, s, a.quotas.Store(ctx, principal(c)))
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
-// Package quota bounds how many requests a tenant, and an API key, may have open at one time.
+// Package quota bounds how many requests a tenant, and an API key, may have open at one time, and how much they may store.
 //
 // The queue decides how many a tenant has: the pointers of its requests are counted there, so the count is right across
 // gateways and after crashes. What a key has is noted in Redis when a request is taken; when that reaches the limit, the
-// logs decide which of those have ended.
+// logs decide which of those have ended. How many bytes are stored is counted by history (stored.go).
 package quota
 
 import (
@@ -16,11 +16,15 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/query"
 	"golang.org/x/sync/errgroup"
 )
 
-// Limits are how many requests may be open; 0 = any number.
-type Limits struct{ Tenant, Key int }
+// Limits are how many requests may be open, and how many bytes may be stored; 0 = any number.
+type Limits struct {
+	Tenant, Key           int
+	TenantBytes, KeyBytes int64 // the latter of a principal: all its keys reach the same threads
+}
 
 // Bus knows what is open.
 type Bus interface {
@@ -54,6 +58,7 @@ type Quotas struct {
 	limits Limits
 	bus    Bus
 	notes  Notes
+	stock  stock
 
 	mu      sync.Mutex
 	tenants map[string]*tally
@@ -69,8 +74,11 @@ type tally struct {
 }
 
 // New returns quotas.
-func New(l Limits, b Bus, n Notes) *Quotas {
-	return &Quotas{limits: l, bus: b, notes: n, tenants: map[string]*tally{}, keys: map[string]*tally{}}
+func New(l Limits, b Bus, n Notes, s Storage) *Quotas {
+	return &Quotas{
+		limits: l, bus: b, notes: n, stock: stock{storage: s, known: map[query.StoredQuery]amount{}},
+		tenants: map[string]*tally{}, keys: map[string]*tally{},
+	}
 }
 
 // Enter lets a request of p in, or refuses it with fault.RateLimitExceeded. Call done when it has been taken, with its id,
@@ -204,7 +212,7 @@ func find(all map[string]*tally, name string) *tally {
 	return t
 }
 
-func refusal(format string, args ...any) error {
+func refusal(format string, args ...any) *fault.Error {
 	f := fault.New(fault.RateLimitExceeded, "limit "+format, args...)
 	f.RetryAfter = comeBack
 	return f

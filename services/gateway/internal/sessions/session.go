@@ -89,6 +89,9 @@ func (s *Sessions) noted(ctx context.Context, found session) (command.Session, e
 // change lets edit change what is noted on a session, and writes it.
 func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Session) error) (info, error) {
 	ctx, p := c.Context(), c.Principal()
+	if err := c.Store(); err != nil {
+		return info{}, err
+	}
 	for range attempts {
 		found, err := s.mustFind(c, sessionID)
 		if err != nil {
@@ -130,6 +133,9 @@ func (s *Sessions) begin(c *api.Call, threadID string, d draft) (command.Session
 		return command.Session{}, err
 	}
 	p, now := c.Principal(), s.Bus.Now().UTC()
+	if err := c.Store(); err != nil {
+		return s.begun(c, threadID, err)
+	}
 	made := command.Session{
 		ThreadID: threadID, Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
 	}
@@ -152,6 +158,18 @@ func (s *Sessions) begin(c *api.Call, threadID string, d draft) (command.Session
 		return made, access.Unavailable(err)
 	}
 	return written.Session, nil
+}
+
+// begun returns a session that an earlier attempt of the same call made, or else the refusal.
+func (s *Sessions) begun(c *api.Call, threadID string, refusal error) (command.Session, error) {
+	made, err := s.Bus.Session(c.Context(), c.Principal().Tenant, threadID)
+	if errors.Is(err, bus.ErrNotFound) {
+		return command.Session{}, refusal
+	}
+	if err != nil {
+		return command.Session{}, access.Unavailable(err)
+	}
+	return made.Session, nil
 }
 
 func (s *Sessions) check(d draft) error {
