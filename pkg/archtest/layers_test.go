@@ -76,6 +76,7 @@ func layers() []layer {
 
 		// What services share.
 		{"pkg/transcript", vocabulary, nil, "what a log says is a fold of events, and no more"},
+		{"pkg/threadqueue", []string{"pkg/command", "pkg/event"}, nil, "who runs next is a matter of records, wherever they are stored"},
 		{"pkg/loop", and("pkg/transcript", "pkg/weaken"), nil, "the turn loop knows neither NATS nor HTTP"},
 		{"pkg/config/...", and("pkg/config/..."), nil, "configuration knows words, not services"},
 		{"pkg/bus/...", and("pkg/budget", "pkg/bus/...", "pkg/telemetry", "pkg/weaken"), nil, "the bus knows words, not services"},

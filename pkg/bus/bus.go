@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/budget"
+	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,10 +25,10 @@ import (
 const DefaultPrefix = "agentbus"
 
 var (
-	// ErrNotFound says that the record or log does not exist. On a cluster the leader was asked.
-	ErrNotFound = errors.New("not found on the bus")
-	// ErrConflict says that a compare-and-set lost: somebody wrote first.
-	ErrConflict = errors.New("somebody else wrote first")
+	// ErrNotFound is command.ErrNotFound.
+	ErrNotFound = command.ErrNotFound
+	// ErrConflict is command.ErrConflict.
+	ErrConflict = command.ErrConflict
 	// ErrFenced says that another runner has claimed the log: the caller must stop at once and acknowledge nothing.
 	ErrFenced = errors.New("fenced: another runner has claimed the log")
 	// ErrEnded says that the log has its terminal event.

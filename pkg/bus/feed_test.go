@@ -89,7 +89,7 @@ func TestFollowerSurvivesLostLiveMessages(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			log := LogID{"t", id.New(id.Request)}
+			log := LogID{Tenant: "t", RequestID: id.New(id.Request)}
 			f, err := b.Follow(t.Context(), log, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -127,7 +127,7 @@ func TestSlowFollowerReadsStorage(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			log := LogID{"t", id.New(id.Request)}
+			log := LogID{Tenant: "t", RequestID: id.New(id.Request)}
 			var followers [2]*Follower
 			for i := range followers {
 				f, err := b.Follow(t.Context(), log, 0)
@@ -167,7 +167,7 @@ func TestSlowFollowerReadsStorage(t *testing.T) {
 func TestFollowersOfOneLogShareASubscription(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	log := LogID{"t", id.New(id.Request)}
+	log := LogID{Tenant: "t", RequestID: id.New(id.Request)}
 	before := b.nc.NumSubscriptions()
 	var followers []*Follower
 	for range 10 {

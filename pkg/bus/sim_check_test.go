@@ -187,7 +187,7 @@ func (w *simWorld) checkAborts() {
 		if last.Names[len(last.Names)-1] == event.NameAborted {
 			continue
 		}
-		if asked := w.listens[claimOf(LogID{simTenant, requestID}, last.Epoch)]; asked.After(at) {
+		if asked := w.listens[claimOf(LogID{Tenant: simTenant, RequestID: requestID}, last.Epoch)]; asked.After(at) {
 			w.violate("log %s: the abort was taken %s before the last look for one, and the request is done", requestID, asked.Sub(at))
 		}
 	}
@@ -204,7 +204,7 @@ func (w *simWorld) checkSteers() {
 		if last.Names[len(last.Names)-1] == event.NameAborted || bytes.Contains(log.lines(), []byte(`"steerId":"`+steer[1]+`"`)) {
 			continue
 		}
-		if asked := w.listens[claimOf(LogID{simTenant, steer[0]}, last.Epoch)]; asked.After(at) {
+		if asked := w.listens[claimOf(LogID{Tenant: simTenant, RequestID: steer[0]}, last.Epoch)]; asked.After(at) {
 			w.violate("log %s: steer %s was taken before the runner listened, and it did not hear", steer[0], steer[1])
 		}
 	}

@@ -11,9 +11,10 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
-// simGateway is a model of the gateway: it accepts requests as that does.
+// simGateway is a model of the gateway. It puts requests on their threads as the gateway does, by [threadqueue.Queue].
 type simGateway struct {
 	*simProcess
 	world *simWorld
@@ -37,63 +38,6 @@ const simPatience = 20 * time.Second
 
 // accept takes a call, which may have been taken before.
 func (g *simGateway) accept(ctx context.Context, c simCall) error {
-	accepted, err := g.known(ctx, c)
-	if err != nil {
-		return err
-	}
-	for range 3 + c.queue {
-		thread, err := g.thread(ctx, c.threadID)
-		if err != nil {
-			return err
-		}
-		if accepted {
-			if placed, err := g.resume(ctx, thread, c); err != nil || placed {
-				return err
-			}
-		}
-		behind, err := g.admit(ctx, thread, c)
-		if err != nil {
-			return g.refuse(ctx, c, err)
-		}
-		if done, err := g.place(ctx, thread, c, behind, &accepted); done || err != nil {
-			return err
-		}
-	}
-	return g.refuse(ctx, c, errSimBusy)
-}
-
-// refuse says no to a call, unless the same call has got its place meanwhile.
-func (g *simGateway) refuse(ctx context.Context, c simCall, refusal error) error {
-	known, err := g.known(ctx, c)
-	if err != nil {
-		return err
-	}
-	if !known {
-		return refusal
-	}
-	thread, err := g.thread(ctx, c.threadID)
-	if err != nil {
-		return err
-	}
-	placed, err := g.resume(ctx, thread, c)
-	if err == nil && !placed {
-		return refusal
-	}
-	return err
-}
-
-// known reports whether a call was accepted before.
-func (g *simGateway) known(ctx context.Context, c simCall) (bool, error) {
-	_, err := g.bus.Accepted(ctx, LogID{simTenant, c.requestID})
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// place writes a call down, if that has not been done, and makes it the next one on its thread. It has not done that when
-// somebody else was faster.
-func (g *simGateway) place(ctx context.Context, after ThreadRecord, c simCall, behind int, accepted *bool) (bool, error) {
 	a := command.Accepted{
 		Tenant: simTenant, RequestID: c.requestID, ThreadID: c.threadID, AgentID: "demo",
 		Owner: g.name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36),
@@ -101,50 +45,28 @@ func (g *simGateway) place(ctx context.Context, after ThreadRecord, c simCall, b
 	if c.resolves != "" {
 		a.Request.Context.ActionResults = []event.ActionResult{{ActionID: c.resolves}}
 	}
-	if !*accepted {
-		*accepted = true
-		if again, err := g.write(ctx, a); err != nil || again {
-			return false, err
-		}
-	}
-	mine, err := g.advance(ctx, after, c, behind)
-	if errors.Is(err, ErrConflict) {
-		return false, nil
-	}
+	admission := simAdmission{g, c, threadqueue.New(simThreads{g.bus, g.world, g.name}, time.Now)}
+	stored, recorded, err := admission.Recorded(ctx, a)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return true, g.start(ctx, a, mine)
+	_, _, err = admission.queue.Put(ctx, admission, stored, recorded, 3+c.queue)
+	if errors.Is(err, ErrConflict) {
+		return errSimBusy
+	}
+	return err
 }
 
-func (g *simGateway) write(ctx context.Context, a command.Accepted) (again bool, err error) {
-	op := g.world.begin(registerFirst, "accept/"+a.RequestID, a.Owner, "")
-	stored, first, err := g.bus.Accept(ctx, a)
-	op.returns(stored.Owner, first, err)
-	return !first, err
+// simThreads notes the compare-and-sets of threads.
+type simThreads struct {
+	*Bus
+	world *simWorld
+	name  string
 }
 
-// thread reads the newest record of a thread, a zero one where there is none.
-func (g *simGateway) thread(ctx context.Context, threadID string) (ThreadRecord, error) {
-	op := g.world.begin(registerSwap, "thread/"+threadID, "", "")
-	thread, err := g.bus.Thread(ctx, simTenant, threadID)
-	if errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	op.returns(strconv.FormatUint(thread.Sequence, 10), false, err)
-	return thread, err
-}
-
-func (g *simGateway) advance(ctx context.Context, after ThreadRecord, c simCall, behind int) (ThreadRecord, error) {
-	next := command.Thread{ThreadID: c.threadID, RequestID: c.requestID, Behind: behind}
-	if c.resolves != "" {
-		next.Resolves = []string{c.resolves}
-	}
-	if after.ThreadID != "" {
-		next.Index = after.Index + 1
-	}
-	op := g.world.begin(registerSwap, "thread/"+c.threadID, g.name+"/"+c.requestID, strconv.FormatUint(after.Sequence, 10))
-	mine, err := g.bus.AdvanceThread(ctx, simTenant, next, after.Sequence)
+func (l simThreads) AdvanceThread(ctx context.Context, tenant string, next command.Thread, after uint64) (ThreadRecord, error) {
+	op := l.world.begin(registerSwap, "thread/"+next.ThreadID, l.name+"/"+next.RequestID, strconv.FormatUint(after, 10))
+	mine, err := l.Bus.AdvanceThread(ctx, tenant, next, after)
 	if errors.Is(err, ErrConflict) {
 		op.returns("", false, nil)
 		return mine, err
@@ -153,101 +75,64 @@ func (g *simGateway) advance(ctx context.Context, after ThreadRecord, c simCall,
 	return mine, err
 }
 
-// line returns the requests of a thread that have not ended.
-func (g *simGateway) line(ctx context.Context, newest ThreadRecord) ([]ThreadRecord, error) {
-	if newest.ThreadID == "" {
-		return nil, nil
-	}
-	var line []ThreadRecord
-	for record, err := range g.bus.ThreadRecords(ctx, simTenant, newest.ThreadID, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if record.Index < newest.Index-newest.Behind {
-			continue
-		}
-		last, err := g.bus.Last(ctx, LogID{simTenant, record.RequestID})
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, err
-		}
-		if !last.Terminal() {
-			line = append(line, record)
-		}
-	}
-	return line, nil
+// simAdmission decides about one call.
+type simAdmission struct {
+	*simGateway
+	call  simCall
+	queue *threadqueue.Queue
 }
 
-// urge points the runners at the first of the line, if nobody has begun it.
-func (g *simGateway) urge(ctx context.Context, line []ThreadRecord) error {
-	if len(line) == 0 {
-		return nil
+// Recorded implements threadqueue.Admission.
+func (m simAdmission) Recorded(ctx context.Context, a command.Accepted) (stored command.Accepted, found bool, err error) {
+	stored, err = m.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: a.RequestID})
+	if errors.Is(err, ErrNotFound) {
+		return a, false, nil
 	}
-	log := LogID{simTenant, line[0].RequestID}
-	if _, err := g.bus.Last(ctx, log); !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	return g.world.point(ctx, g.bus, line[0])
+	return stored, err == nil, err
 }
 
-// admit says how far behind the first of the line the call stands, or why it may not wait.
-func (g *simGateway) admit(ctx context.Context, thread ThreadRecord, c simCall) (behind int, err error) {
-	line, err := g.line(ctx, thread)
-	if err != nil {
-		return 0, err
+// Record implements threadqueue.Admission.
+func (m simAdmission) Record(ctx context.Context, a command.Accepted) (stored command.Accepted, again bool, err error) {
+	op := m.world.begin(registerFirst, "accept/"+a.RequestID, a.Owner, "")
+	stored, first, err := m.bus.Accept(ctx, a)
+	op.returns(stored.Owner, first, err)
+	return stored, !first, err
+}
+
+// Thread implements threadqueue.Admission.
+func (m simAdmission) Thread(ctx context.Context, a command.Accepted) (ThreadRecord, error) {
+	op := m.world.begin(registerSwap, "thread/"+a.ThreadID, "", "")
+	thread, err := m.bus.Thread(ctx, simTenant, a.ThreadID)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
 	}
-	if len(line) == 0 {
-		if c.resolves != "" && thread.RequestID != g.world.announces[c.resolves] {
+	op.returns(strconv.FormatUint(thread.Sequence, 10), false, err)
+	return thread, err
+}
+
+// Admit implements threadqueue.Admission.
+func (m simAdmission) Admit(
+	ctx context.Context, newest ThreadRecord, entries []threadqueue.Entry, _ command.Accepted,
+) (behind int, err error) {
+	c := m.call
+	if len(entries) == 0 {
+		if c.resolves != "" && newest.RequestID != m.world.announces[c.resolves] {
 			return 0, errSimResolved
 		}
 		return 0, nil
 	}
-	if err := g.urge(ctx, line); err != nil {
+	if _, err := m.queue.EnsureFirst(ctx, entries); err != nil {
 		return 0, err
 	}
-	for _, one := range line {
-		if c.resolves != "" && slices.Contains(one.Resolves, c.resolves) {
+	for _, entry := range entries {
+		if c.resolves != "" && slices.Contains(entry.Resolves, c.resolves) {
 			return 0, errSimResolved
 		}
 	}
-	if c.resolves != "" || len(line) > c.queue {
+	if c.resolves != "" || len(entries) > c.queue {
 		return 0, errSimBusy
 	}
-	return thread.Index + 1 - line[0].Index, nil
-}
-
-// start sees to it that a runs when its turn comes.
-func (g *simGateway) start(ctx context.Context, a command.Accepted, mine ThreadRecord) error {
-	if mine.Behind == 0 {
-		return g.bus.Start(ctx, a, mine.Index)
-	}
-	line, err := g.line(ctx, mine)
-	if err != nil {
-		return err
-	}
-	return g.urge(ctx, line)
-}
-
-// resume reports whether a call that was accepted before is past what accept does, and starts it as far as it may be.
-func (g *simGateway) resume(ctx context.Context, newest ThreadRecord, c simCall) (bool, error) {
-	_, err := g.bus.Last(ctx, LogID{simTenant, c.requestID})
-	if !errors.Is(err, ErrNotFound) {
-		return err == nil, err
-	}
-	placed := false
-	for record, err := range g.bus.ThreadRecords(ctx, simTenant, c.threadID, 0) {
-		if err != nil {
-			return false, err
-		}
-		placed = placed || record.RequestID == c.requestID
-	}
-	if !placed {
-		return false, nil
-	}
-	line, err := g.line(ctx, newest)
-	if err != nil {
-		return false, err
-	}
-	return true, g.urge(ctx, line)
+	return threadqueue.Behind(newest, entries), nil
 }
 
 // simClient talks to the gateways in turn, and goes to another one when one fails it.
@@ -302,7 +187,7 @@ func (c *simClient) insist(call simCall) error {
 
 // watch reads a request's log to its end, and resumes where a gateway has failed it.
 func (c *simClient) watch(requestID string) error {
-	s := &simSession{log: LogID{simTenant, requestID}}
+	s := &simSession{log: LogID{Tenant: simTenant, RequestID: requestID}}
 	c.world.reads(s)
 	return c.ask("watch "+requestID, func(ctx context.Context, g *simGateway) error {
 		f, err := g.bus.Follow(ctx, s.log, s.n)
@@ -331,10 +216,10 @@ func (c *simClient) abort(requestID string) error {
 	return c.ask("abort "+requestID, func(ctx context.Context, g *simGateway) error {
 		ctx, cancel := context.WithTimeout(ctx, simPatience)
 		defer cancel()
-		if _, err := g.bus.Accepted(ctx, LogID{simTenant, requestID}); err != nil {
+		if _, err := g.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: requestID}); err != nil {
 			return err
 		}
-		last, err := g.bus.Last(ctx, LogID{simTenant, requestID})
+		last, err := g.bus.Last(ctx, LogID{Tenant: simTenant, RequestID: requestID})
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -356,7 +241,7 @@ func (c *simClient) steer(requestID, steerID string) error {
 	return c.ask("steer "+requestID, func(ctx context.Context, g *simGateway) error {
 		ctx, cancel := context.WithTimeout(ctx, simPatience)
 		defer cancel()
-		last, err := g.bus.Last(ctx, LogID{simTenant, requestID})
+		last, err := g.bus.Last(ctx, LogID{Tenant: simTenant, RequestID: requestID})
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

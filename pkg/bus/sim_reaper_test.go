@@ -25,7 +25,7 @@ func (r *simRunner) heard(_ string, a command.Abort) {
 		if pause(r.ctx, spell(luck, simAbortPause, 2*simAbortPause)) != nil {
 			return
 		}
-		_, err := r.bus.Last(r.ctx, LogID{simTenant, a.RequestID})
+		_, err := r.bus.Last(r.ctx, LogID{Tenant: simTenant, RequestID: a.RequestID})
 		if errors.Is(err, ErrNotFound) {
 			_ = r.conclude(r.ctx, a.RequestID) // the sweep finds what is left of it
 		}
@@ -48,7 +48,7 @@ func (r *simRunner) sweep() {
 
 // visit looks what a request lacks.
 func (r *simRunner) visit(ctx context.Context, requestID string) error {
-	log := LogID{simTenant, requestID}
+	log := LogID{Tenant: simTenant, RequestID: requestID}
 	last, err := r.bus.Last(ctx, log)
 	begun := err == nil
 	switch {
@@ -68,32 +68,21 @@ func (r *simRunner) visit(ctx context.Context, requestID string) error {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return err
 	case !begun:
-		return r.next(ctx, a.ThreadID, -1)
+		_, err := r.queue().Next(ctx, simTenant, a.ThreadID, -1)
+		return err
 	}
-	return r.point(ctx, a)
-}
-
-// point sends the pointer to a request, if it lacks one.
-func (r *simRunner) point(ctx context.Context, a command.Accepted) error {
-	for record, err := range r.bus.ThreadRecords(ctx, simTenant, a.ThreadID, 0) {
-		if err != nil {
-			return err
-		}
-		if record.RequestID == a.RequestID {
-			return r.world.point(ctx, r.bus, record)
-		}
-	}
-	return nil
+	_, err = r.queue().EnsurePointer(ctx, a)
+	return err
 }
 
 // conclude ends an aborted request that nobody runs.
 func (r *simRunner) conclude(ctx context.Context, requestID string) error {
-	a, err := r.bus.Accepted(ctx, LogID{simTenant, requestID})
+	a, err := r.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: requestID})
 	if err != nil {
 		return err
 	}
 	if r.cluster.missing != noAbortPointer {
-		if err := r.point(ctx, a); err != nil {
+		if _, err := r.queue().EnsurePointer(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -108,7 +97,8 @@ func (r *simRunner) conclude(ctx context.Context, requestID string) error {
 	if err != nil && !errors.Is(err, ErrEnded) {
 		return err
 	}
-	return r.next(ctx, a.ThreadID, -1)
+	_, err = r.queue().Next(ctx, simTenant, a.ThreadID, -1)
+	return err
 }
 
 // TestAnAbortOfARequestThatWaitsOutlivesWhoeverServesIt lets runners die at each of their calls. What one had begun must

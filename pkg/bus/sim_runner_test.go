@@ -10,6 +10,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
 // simTenant is whose requests all are.
@@ -51,15 +52,18 @@ func (r *simRunner) handle(ctx context.Context, start command.Start) error {
 	if err != nil && !errors.Is(err, ErrEnded) {
 		return err
 	}
-	return r.next(ctx, accepted.ThreadID, start.Index)
+	_, err = r.queue().Next(ctx, simTenant, accepted.ThreadID, start.Index)
+	return err
 }
 
 func (r *simRunner) accepted(ctx context.Context, start command.Start) (command.Accepted, error) {
 	if start.Accepted != nil {
 		return *start.Accepted, nil
 	}
-	return r.bus.Accepted(ctx, LogID{start.Tenant, start.RequestID})
+	return r.bus.Accepted(ctx, LogID{Tenant: start.Tenant, RequestID: start.RequestID})
 }
+
+func (r *simRunner) queue() *threadqueue.Queue { return threadqueue.New(r.bus, time.Now) }
 
 // run claims the request and works on it until its terminal event is stored.
 func (r *simRunner) run(ctx context.Context, accepted command.Accepted) error {
@@ -94,7 +98,7 @@ func (r *simRunner) run(ctx context.Context, accepted command.Accepted) error {
 
 func (r *simRunner) claim(ctx context.Context, accepted command.Accepted) (*simRun, error) {
 	run := &simRun{
-		simRunner: r, log: LogID{accepted.Tenant, accepted.RequestID}, plan: r.world.plans[accepted.RequestID],
+		simRunner: r, log: LogID{Tenant: accepted.Tenant, RequestID: accepted.RequestID}, plan: r.world.plans[accepted.RequestID],
 		aborted: make(chan struct{}), steers: map[string]bool{}, tools: map[string]bool{},
 	}
 	opening := []event.Body{
@@ -274,36 +278,6 @@ func (r *simRun) end(ctx context.Context, terminal event.Body) error {
 	return nil
 }
 
-// next points the runners at the request whose turn has come on a thread, behind the index-th; -1 = look at all.
-func (r *simRunner) next(ctx context.Context, threadID string, index int) error {
-	newest, err := r.bus.Thread(ctx, simTenant, threadID)
-	if errors.Is(err, ErrNotFound) || err == nil && newest.Index <= index {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for record, err := range r.bus.ThreadRecords(ctx, simTenant, threadID, 0) {
-		if err != nil {
-			return err
-		}
-		if record.Index < newest.Index-newest.Behind {
-			continue
-		}
-		last, err := r.bus.Last(ctx, LogID{simTenant, record.RequestID})
-		switch {
-		case err == nil && last.Terminal():
-			continue
-		case err == nil:
-			return nil // it runs, and whoever ends it looks again
-		case !errors.Is(err, ErrNotFound):
-			return err
-		}
-		return r.world.point(ctx, r.bus, record)
-	}
-	return nil
-}
-
 // simExecutor is a model of the tool-executor, with a tool that must not run twice.
 type simExecutor struct {
 	*simProcess
@@ -311,7 +285,7 @@ type simExecutor struct {
 }
 
 func (e *simExecutor) handle(ctx context.Context, c command.ToolCall) error {
-	log := LogID{c.Tenant, c.RequestID}
+	log := LogID{Tenant: c.Tenant, RequestID: c.RequestID}
 	_, err := e.bus.ToolResult(ctx, log, c.ToolCallID)
 	if !errors.Is(err, ErrNotFound) {
 		return err

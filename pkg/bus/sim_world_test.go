@@ -292,16 +292,6 @@ func newest[T any](w *simWorld, stream string, tokens ...string) (value T, m sto
 	return value, m
 }
 
-// point sends the pointer to a request, unless the queue has one.
-func (w *simWorld) point(ctx context.Context, b *Bus, record ThreadRecord) error {
-	a, err := b.Accepted(ctx, LogID{simTenant, record.RequestID})
-	if err != nil {
-		return err
-	}
-	_, err = b.EnsurePointer(ctx, a, record.Index)
-	return err
-}
-
 // simSession is what a client has read of a log.
 type simSession struct {
 	log   LogID

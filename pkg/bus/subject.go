@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
-// LogID names one request's log.
-type LogID struct{ Tenant, RequestID string }
+// LogID names the log of one request.
+type LogID = command.LogID
 
 // The kinds of subjects; ARCHITECTURE.md has the table.
 const (

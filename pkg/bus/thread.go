@@ -8,11 +8,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/command"
 )
 
-// ThreadRecord is a record of a thread with its place in the stream.
-type ThreadRecord struct {
-	command.Thread
-	Sequence uint64
-}
+// ThreadRecord is a record of a thread with its sequence in the stream.
+type ThreadRecord = command.ThreadRecord
 
 // Thread returns the newest record of a thread, from the leader, or ErrNotFound.
 func (b *Bus) Thread(ctx context.Context, tenant, threadID string) (ThreadRecord, error) {
@@ -21,7 +18,7 @@ func (b *Bus) Thread(ctx context.Context, tenant, threadID string) (ThreadRecord
 		return ThreadRecord{}, err
 	}
 	t, sequence, err := get[command.Thread](ctx, b, b.eventsStream(), subject)
-	return ThreadRecord{t, sequence}, err
+	return ThreadRecord{Thread: t, Sequence: sequence}, err
 }
 
 // AdvanceThread appends next to its thread if the newest record still has sequence after (0 = there is none).
@@ -32,7 +29,7 @@ func (b *Bus) AdvanceThread(ctx context.Context, tenant string, next command.Thr
 		return ThreadRecord{}, err
 	}
 	sequence, err := swapRecord(ctx, b, b.eventsStream(), subject, next, after)
-	return ThreadRecord{next, sequence}, err
+	return ThreadRecord{Thread: next, Sequence: sequence}, err
 }
 
 // ThreadRecords yields the stored records of a thread with a sequence above after, in order.

@@ -29,28 +29,10 @@ func (q requests) Conclude(ctx context.Context, a command.Accepted, cause error)
 	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err
 	}
-	if _, err = q.Next(ctx, a.Tenant, a.ThreadID); err != nil {
+	if _, err = q.runner.queue().Next(ctx, a.Tenant, a.ThreadID, -1); err != nil {
 		return err
 	}
 	return q.runner.leaveTask(ctx, a)
-}
-
-// Next implements reaper.Requests.
-func (q requests) Next(ctx context.Context, tenant, threadID string) (sent bool, err error) {
-	return q.runner.next(ctx, tenant, threadID, -1)
-}
-
-// Point implements reaper.Requests.
-func (q requests) Point(ctx context.Context, a command.Accepted) (sent bool, err error) {
-	for record, err := range q.runner.deps.Bus.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
-		if err != nil {
-			return false, err
-		}
-		if record.RequestID == a.RequestID {
-			return q.runner.deps.Bus.EnsurePointer(ctx, a, record.Index)
-		}
-	}
-	return false, nil
 }
 
 // Time implements reaper.Requests.

@@ -65,7 +65,7 @@ func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) erro
 	if err != nil {
 		return err
 	}
-	if _, err = r.next(ctx, accepted.Tenant, accepted.ThreadID, start.Index); err != nil {
+	if _, err = r.queue().Next(ctx, accepted.Tenant, accepted.ThreadID, start.Index); err != nil {
 		return err
 	}
 	return r.leaveTask(ctx, accepted)

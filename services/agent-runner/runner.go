@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/measure"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
@@ -32,13 +32,11 @@ import (
 // Bus is the part of a *bus.Bus that a runner uses.
 type Bus interface {
 	reaper.Bus
-	EnsurePointer(ctx context.Context, a command.Accepted, index int) (sent bool, err error)
+	threadqueue.Log
 	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
 	Waiting(ctx context.Context) (int64, error)
 	EventsFullness(ctx context.Context) (float64, error)
 	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
-	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
-	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
 	Commands(ctx context.Context, log bus.LogID, after uint64) (bus.Commands, error)
 	WatchAbort(ctx context.Context, log bus.LogID, found func(command.Abort)) (stop func(), err error)
 	Follow(ctx context.Context, log bus.LogID, from uint64) (*bus.Follower, error)
@@ -191,9 +189,11 @@ func (r *Runner) Run(ctx context.Context) error {
 	return take(ctx, r.deps.Slots)
 }
 
+func (r *Runner) queue() *threadqueue.Queue { return threadqueue.New(r.deps.Bus, r.deps.Bus.Now) }
+
 func (r *Runner) reaper() *reaper.Reaper {
 	return reaper.New(reaper.Deps{
-		Bus: r.deps.Bus, History: r.deps.History, Requests: requests{r}, Count: r.meters.Reaped, Log: r.deps.Log,
-		Every: r.deps.Sweep,
+		Bus: r.deps.Bus, History: r.deps.History, Requests: requests{r}, Queue: r.queue(),
+		Count: r.meters.Reaped, Log: r.deps.Log, Every: r.deps.Sweep,
 	})
 }

@@ -14,17 +14,15 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
-// Requests is what it takes to have another agent do something.
+// Requests is what the executor needs to make a request of another agent.
 type Requests interface {
 	Accept(ctx context.Context, a command.Accepted) (stored command.Accepted, first bool, err error)
-	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
-	AdvanceThread(ctx context.Context, tenant string, next command.Thread, after uint64) (bus.ThreadRecord, error)
-	Start(ctx context.Context, a command.Accepted, index int) error
-	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
+	threadqueue.Log
 }
 
 const (
@@ -118,13 +116,14 @@ func (d delegate) above(caller command.Accepted) ([]string, error) {
 func (d delegate) place(ctx context.Context, caller, child command.Accepted) (requestID string, err error) {
 	thread, err := d.thread(ctx, caller, child)
 	if errors.Is(err, bus.ErrNotFound) {
-		return d.begin(ctx, child, bus.ThreadRecord{Thread: command.Thread{Index: -1}})
+		return d.begin(ctx, child, bus.ThreadRecord{})
 	}
 	if err != nil {
 		return "", err
 	}
 	if thread.RequestID == child.RequestID {
-		return child.RequestID, d.point(ctx, child, thread.Index)
+		_, err := d.queue().Resume(ctx, thread, child)
+		return child.RequestID, err
 	}
 	answers, err := d.answers(ctx, caller, child, thread.RequestID)
 	if err != nil || len(answers) == 0 {
@@ -144,9 +143,11 @@ func (d delegate) thread(ctx context.Context, caller, child command.Accepted) (b
 	return t, err
 }
 
+func (d delegate) queue() *threadqueue.Queue { return threadqueue.New(d.bus, d.bus.Now) }
+
 func (d delegate) records() records { return records{d.bus, d.history} }
 
-// begin writes the records of a request, as the gateway does, and points the runners at it.
+// begin writes the record of a request, and makes it the next one of its thread.
 func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.ThreadRecord) (requestID string, err error) {
 	child, _, err = d.bus.Accept(ctx, child)
 	if errors.Is(err, bus.ErrTooLarge) {
@@ -155,31 +156,7 @@ func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.
 	if err != nil {
 		return "", err
 	}
-	next := command.Thread{
-		ThreadID: child.ThreadID, Owner: child.Owner, AgentID: child.AgentID, RequestID: child.RequestID,
-		Index: thread.Index + 1, At: d.bus.Now().UTC(),
-	}
-	for _, result := range child.Request.Context.ActionResults {
-		next.Resolves = append(next.Resolves, result.ActionID)
-	}
-	if _, err := d.bus.AdvanceThread(ctx, child.Tenant, next, thread.Sequence); err != nil {
-		return "", err
-	}
-	return child.RequestID, d.bus.Start(ctx, child, next.Index)
-}
-
-// point sends the pointer that a delivery before this one may have left out. A second one is dropped.
-func (d delegate) point(ctx context.Context, child command.Accepted, index int) error {
-	log := bus.LogID{Tenant: child.Tenant, RequestID: child.RequestID}
-	_, err := d.bus.Last(ctx, log)
-	if !errors.Is(err, bus.ErrNotFound) {
-		return err
-	}
-	stored, err := d.bus.Accepted(ctx, log)
-	if err != nil {
-		return err
-	}
-	return d.bus.Start(ctx, stored, index)
+	return child.RequestID, d.queue().Append(ctx, thread, child, 0)
 }
 
 // answers are the results that the caller's request has brought for the actions that asked announces: on the caller's

@@ -40,12 +40,16 @@ type History interface {
 type Requests interface {
 	// Conclude claims a request and ends it with cause, or with the abort that came first.
 	Conclude(ctx context.Context, a command.Accepted, cause error) error
-	// Next points the runners at the request of a thread whose turn has come, if it has not begun and lacks its pointer.
-	Next(ctx context.Context, tenant, threadID string) (sent bool, err error)
-	// Point points the runners at a request that has begun, or was aborted, if it lacks its pointer.
-	Point(ctx context.Context, a command.Accepted) (sent bool, err error)
 	// Time is how long a request of an agent may take.
 	Time(agentID string) time.Duration
+}
+
+// Queue sends pointers that are missing. A *threadqueue.Queue is one.
+type Queue interface {
+	// Next sends the pointer to the request of a thread that may start, if it lacks one.
+	Next(ctx context.Context, tenant, threadID string, index int) (sent bool, err error)
+	// EnsurePointer sends the pointer to a request that a runner has begun, if it lacks one.
+	EnsurePointer(ctx context.Context, a command.Accepted) (sent bool, err error)
 }
 
 // What the reaper did, for Deps.Count.
@@ -61,6 +65,7 @@ type Deps struct {
 	Bus      Bus
 	History  History
 	Requests Requests
+	Queue    Queue
 	Count    func(ctx context.Context, what string)
 	Log      *slog.Logger
 	Every    time.Duration // between two sweeps
@@ -179,7 +184,7 @@ func (r *Reaper) abort(ctx context.Context, a command.Accepted, asked command.Ab
 // conclude ends a request. First it makes sure that the queue has a pointer: no sweep returns to a request that has ended, so
 // if this process dies, or cannot do what remains to be done behind the end, a runner does it.
 func (r *Reaper) conclude(ctx context.Context, what string, a command.Accepted, cause error) error {
-	if _, err := r.deps.Requests.Point(ctx, a); err != nil {
+	if _, err := r.deps.Queue.EnsurePointer(ctx, a); err != nil {
 		return err
 	}
 	err := r.deps.Requests.Conclude(ctx, a, cause)

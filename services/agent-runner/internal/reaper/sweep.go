@@ -81,14 +81,14 @@ func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
 	case err != nil && !errors.Is(err, bus.ErrNotFound):
 		return err
 	case !begun:
-		return r.pointed(ctx)(r.deps.Requests.Next(ctx, log.Tenant, open.ThreadID))
+		return r.pointed(ctx)(r.deps.Queue.Next(ctx, log.Tenant, open.ThreadID, -1))
 	}
 	late, err := r.late(ctx, open, log)
 	if err != nil {
 		return err
 	}
 	if !late {
-		return r.pointed(ctx)(r.deps.Requests.Point(ctx, accepted))
+		return r.pointed(ctx)(r.deps.Queue.EnsurePointer(ctx, accepted))
 	}
 	return r.conclude(ctx, TimedOut, accepted, tooLate(accepted, r.deps.Requests.Time(accepted.AgentID)))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
 // interruptWait is how long requests have to end that a new one interrupts.
@@ -28,21 +29,21 @@ func (d *Desk) Abort(ctx context.Context, tenant string, a command.Abort) error 
 	return nil
 }
 
-// interrupt ends the line for a: what runs and what waits. It fails with fault.ThreadBusy when the line has not ended in
-// time.
-func (d *Desk) interrupt(ctx context.Context, line []place, a command.Accepted) error {
+// interrupt ends the entries for a: the request that runs and those that wait. It fails with fault.ThreadBusy when they have
+// not ended in time.
+func (d *Desk) interrupt(ctx context.Context, entries []threadqueue.Entry, a command.Accepted) error {
 	wait, cancel := context.WithTimeout(ctx, interruptWait)
 	defer cancel()
-	for _, one := range slices.Backward(line) { // the first one last, or the second would begin when it ends
+	for _, one := range slices.Backward(entries) { // the first one last, or the second would begin when it ends
 		abort := command.Abort{RequestID: one.RequestID, By: a.Owner, Reason: interrupted, At: d.bus.Now().UTC()}
 		if err := d.Abort(wait, a.Tenant, abort); err != nil {
 			return err
 		}
 	}
-	for _, one := range line {
+	for _, one := range entries {
 		err := d.AwaitEnd(wait, bus.LogID{Tenant: a.Tenant, RequestID: one.RequestID})
 		if err != nil && errors.Is(wait.Err(), context.DeadlineExceeded) {
-			return busy(line, "request %s was interrupted and has not ended yet; try again", one.RequestID)
+			return busy(entries, "request %s was interrupted and has not ended yet; try again", one.RequestID)
 		}
 		if err != nil {
 			return err
@@ -70,9 +71,9 @@ func (d *Desk) AwaitEnd(ctx context.Context, log bus.LogID) error {
 	}
 }
 
-// busy refuses a request because of the line before it, and names the one whose turn it is.
-func busy(line []place, format string, args ...any) error {
+// busy refuses a request because of the entries before it, and names the one that runs or may start.
+func busy(entries []threadqueue.Entry, format string, args ...any) error {
 	f := fault.New(fault.ThreadBusy, format, args...)
-	f.RequestID = line[0].RequestID
+	f.RequestID = entries[0].RequestID
 	return f
 }

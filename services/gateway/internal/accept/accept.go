@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -20,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -30,6 +30,7 @@ const attempts = 3
 // Desk takes requests. It is safe for concurrent use.
 type Desk struct {
 	bus     *bus.Bus
+	queue   *threadqueue.Queue
 	history query.Client
 	state   *state.Store
 	guard   *access.Guard
@@ -39,7 +40,7 @@ type Desk struct {
 
 // NewDesk returns a desk.
 func NewDesk(b *bus.Bus, history query.Client, s *state.Store, guard *access.Guard, log *slog.Logger) *Desk {
-	return &Desk{bus: b, history: history, state: s, guard: guard, log: log}
+	return &Desk{bus: b, queue: threadqueue.New(b, b.Now), history: history, state: s, guard: guard, log: log}
 }
 
 // Watch keeps the desk informed of the room that the streams have, until ctx is done.
@@ -116,8 +117,11 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 		}
 		return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
 	}
-	a, again, err := d.take(ctx, c, a, large, replayed)
-	if err != nil {
+	a, again, err := d.queue.Put(ctx, admission{d, c, large}, a, replayed, attempts+c.Queue)
+	switch {
+	case errors.Is(err, command.ErrConflict):
+		return Ticket{}, fault.New(fault.ThreadBusy, "many requests come in on this thread at once; try again")
+	case err != nil:
 		return Ticket{}, access.Unavailable(err)
 	}
 	return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
@@ -137,18 +141,14 @@ func measured(a command.Accepted) (command.Accepted, [][]byte, error) {
 // begin takes a request that starts a thread and has no key. No other call can have its ids, so nothing needs to be looked
 // up. The request's record comes before the thread's: a thread must not show a request that was never accepted.
 func (d *Desk) begin(ctx context.Context, a command.Accepted, large [][]byte) error {
-	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, a); err != nil {
+	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, nil, a); err != nil {
 		return err
 	}
 	a, _, err := d.write(ctx, a, large, false)
 	if err != nil {
 		return err
 	}
-	first, err := d.bus.AdvanceThread(ctx, a.Tenant, d.next(bus.ThreadRecord{}, a, 0), 0)
-	if err != nil {
-		return err
-	}
-	return d.bus.Start(ctx, a, first.Index)
+	return d.queue.Append(ctx, bus.ThreadRecord{}, a, 0)
 }
 
 // record gives the call its ids. With a key they derive from it, so that a retry has the same.
@@ -170,65 +170,33 @@ func (d *Desk) record(c Call) command.Accepted {
 	return a
 }
 
-// take makes a its thread's next request and sees to it that it runs. Accepted says that a's record stands already.
-// It returns the record that stands, and whether somebody else with the same key wrote it.
-func (d *Desk) take(
-	ctx context.Context, c Call, a command.Accepted, large [][]byte, accepted bool,
-) (command.Accepted, bool, error) {
-	again := false
-	for range attempts + c.Queue { // each time that somebody else was faster, one more waits
-		thread, err := d.thread(ctx, c.Principal, a)
-		if err != nil {
-			return a, again, err
-		}
-		if accepted {
-			if placed, err := d.resume(ctx, thread, a); err != nil || placed {
-				return a, again, err
-			}
-		}
-		behind, err := d.admit(ctx, c, thread, a)
-		if err != nil {
-			return d.refuse(ctx, c, a, err)
-		}
-		if !accepted {
-			accepted = true
-			if a, again, err = d.write(ctx, a, large, c.Key != ""); err != nil {
-				return a, again, err
-			}
-			if again {
-				continue // from where the other one stands
-			}
-		}
-		mine, err := d.bus.AdvanceThread(ctx, a.Tenant, d.next(thread, a, behind), thread.Sequence)
-		if err == nil {
-			return a, again, d.start(ctx, a, mine)
-		}
-		if !errors.Is(err, bus.ErrConflict) {
-			return a, again, err
-		}
-	}
-	return d.refuse(ctx, c, a, fault.New(fault.ThreadBusy, "many requests come in on this thread at once; try again"))
+// admission decides about one call.
+type admission struct {
+	desk  *Desk
+	call  Call
+	large [][]byte // to upload before the request's record is written
 }
 
-// refuse says no to a, unless the same call has got its place on the thread meanwhile, by another gateway or by an attempt
-// whose answer was lost: then it is in nobody's way but its own.
-func (d *Desk) refuse(ctx context.Context, c Call, a command.Accepted, refusal error) (command.Accepted, bool, error) {
-	stored, found, err := d.earlier(ctx, c, a)
-	if err != nil {
-		return a, false, err
-	}
-	if !found {
-		return a, false, refusal
-	}
-	thread, err := d.thread(ctx, c.Principal, stored)
-	if err != nil {
-		return stored, true, err
-	}
-	placed, err := d.resume(ctx, thread, stored)
-	if err == nil && !placed {
-		err = refusal
-	}
-	return stored, true, err
+// Thread implements threadqueue.Admission.
+func (m admission) Thread(ctx context.Context, a command.Accepted) (bus.ThreadRecord, error) {
+	return m.desk.thread(ctx, m.call.Principal, a)
+}
+
+// Admit implements threadqueue.Admission.
+func (m admission) Admit(
+	ctx context.Context, newest bus.ThreadRecord, entries []threadqueue.Entry, a command.Accepted,
+) (behind int, err error) {
+	return m.desk.admit(ctx, m.call, newest, entries, a)
+}
+
+// Record implements threadqueue.Admission.
+func (m admission) Record(ctx context.Context, a command.Accepted) (stored command.Accepted, again bool, err error) {
+	return m.desk.write(ctx, a, m.large, m.call.Key != "")
+}
+
+// Recorded implements threadqueue.Admission.
+func (m admission) Recorded(ctx context.Context, a command.Accepted) (stored command.Accepted, found bool, err error) {
+	return m.desk.earlier(ctx, m.call, a)
 }
 
 // thread returns the newest record of a's thread: a zero one when a starts it.
@@ -266,28 +234,4 @@ func (d *Desk) write(ctx context.Context, a command.Accepted, large [][]byte, ke
 		d.log.DebugContext(ctx, "idempotency key is not cached", "error", err)
 	}
 	return stored, !first, nil
-}
-
-// next is a's record behind thread. See command.Thread for behind.
-func (d *Desk) next(thread bus.ThreadRecord, a command.Accepted, behind int) command.Thread {
-	t := command.Thread{
-		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: d.bus.Now().UTC(),
-		Behind: behind, Resolves: actionIDs(a.Request),
-	}
-	if thread.ThreadID != "" {
-		t.Index = thread.Index + 1
-	}
-	return t
-}
-
-func actionIDs(r event.AgentRequest) []string {
-	ids := make([]string, 0, len(r.Context.ActionResults))
-	for _, result := range r.Context.ActionResults {
-		ids = append(ids, result.ActionID)
-	}
-	return slices.Clip(ids)
-}
-
-func logOf(a command.Accepted) bus.LogID {
-	return bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}
 }

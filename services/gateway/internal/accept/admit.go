@@ -11,79 +11,81 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/services/gateway/internal/access"
 )
 
-// errPlaced says that a request stands on its thread already.
-var errPlaced = errors.New("the request has its place on the thread")
-
-// admit says whether a may become the next request behind thread: the streams have room, nothing runs there or a may
-// wait, and the actions that a brings results for are open. See command.Thread for behind.
-func (d *Desk) admit(ctx context.Context, c Call, thread bus.ThreadRecord, a command.Accepted) (behind int, err error) {
+// admit implements threadqueue.Admission: a may join its thread if the streams have room, if no request runs there or a may
+// wait, and if the actions that a brings results for are open.
+func (d *Desk) admit(
+	ctx context.Context, c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, a command.Accepted,
+) (behind int, err error) {
 	if err := d.room.check(); err != nil {
 		return 0, err
 	}
-	wanted := actionIDs(a.Request)
-	if thread.RequestID == "" { // the thread begins, or is a session that nobody has asked anything yet
+	wanted := threadqueue.ActionIDs(a.Request)
+	if newest.RequestID == "" { // the thread begins, or is a session that has had no request
 		if len(wanted) > 0 {
 			return 0, fault.New(fault.InvalidActionID, "a new thread has no actions; send the threadId that asked for %s", wanted[0])
 		}
 		return 0, nil
 	}
-	line, err := d.line(ctx, a.Tenant, thread)
-	if err != nil {
-		return 0, err
-	}
-	if slices.ContainsFunc(line, func(p place) bool { return p.RequestID == a.RequestID }) {
-		return 0, errPlaced
-	}
-	if len(line) > 0 && c.OnBusy == config.OnBusyInterrupt && len(wanted) == 0 {
-		if err := d.interrupt(ctx, line, a); err != nil {
+	if len(entries) > 0 && c.OnBusy == config.OnBusyInterrupt && len(wanted) == 0 {
+		if err := d.interrupt(ctx, entries, a); err != nil {
 			return 0, err
 		}
-		line = nil
+		entries = nil
 	}
-	if len(line) == 0 {
-		return 0, d.checkActions(ctx, a.Tenant, thread, wanted)
+	if len(entries) == 0 {
+		return 0, d.checkActions(ctx, a.Tenant, newest, wanted)
 	}
-	if err := d.urge(ctx, line); err != nil {
+	if _, err := d.queue.EnsureFirst(ctx, entries); err != nil {
 		return 0, err
 	}
-	return wait(c, line, thread.Index+1, wanted)
+	return wait(c, newest, entries, wanted)
 }
 
-// wait says how far behind the first of the line the request with that index stands, or why it may not wait. One that
-// brings action results never does: what it answers would be another request's by then.
-func wait(c Call, line []place, index int, wanted []string) (behind int, err error) {
-	first := line[0]
+// wait returns how far behind the first of the entries the next request is, or why it may not wait. One that brings action
+// results never waits: the actions would belong to another request by then.
+func wait(c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, wanted []string) (behind int, err error) {
+	first := entries[0]
 	for _, actionID := range wanted {
-		for _, one := range line {
-			if slices.Contains(one.Resolves, actionID) {
-				return 0, fault.New(fault.InvalidActionID, "action %s is resolved already, by request %s", actionID, one.RequestID)
+		for _, entry := range entries {
+			if slices.Contains(entry.Resolves, actionID) {
+				return 0, fault.New(fault.InvalidActionID, "action %s is resolved already, by request %s", actionID, entry.RequestID)
 			}
 		}
 	}
-	behind = index - first.Index
+	behind = threadqueue.Behind(newest, entries)
 	switch {
 	case c.OnBusy != config.OnBusyQueue || len(wanted) > 0:
-		return 0, busy(line, "request %s runs on this thread; wait for it to end, or abort it", first.RequestID)
-	case len(line) > c.Queue || behind > maxLine:
-		return 0, busy(line, "request %s runs on this thread, and as many wait as may; wait for it to end, or abort it", first.RequestID)
+		return 0, busy(entries, "request %s runs on this thread; wait for it to end, or abort it", first.RequestID)
+	case len(entries) > c.Queue || behind > threadqueue.MaxBehind:
+		return 0, busy(entries, "request %s runs on this thread, and as many wait as may; wait for it to end, or abort it", first.RequestID)
 	}
 	return behind, nil
 }
 
+// Running returns the record of the request that runs on a thread, or that may start; the newest one where all have ended.
+func (d *Desk) Running(ctx context.Context, tenant string, newest bus.ThreadRecord) (bus.ThreadRecord, error) {
+	entries, err := d.queue.Entries(ctx, tenant, newest)
+	if err != nil || len(entries) == 0 {
+		return newest, err
+	}
+	return entries[0].ThreadRecord, nil
+}
+
 // Delete removes a thread on which nothing runs, or says why not.
 func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecord) error {
-	line, err := d.line(ctx, tenant, thread)
+	entries, err := d.queue.Entries(ctx, tenant, thread)
 	if err == nil {
-		err = d.urge(ctx, line)
+		_, err = d.queue.EnsureFirst(ctx, entries)
 	}
 	if err != nil {
 		return access.Unavailable(err)
 	}
-	if len(line) > 0 {
-		return busy(line, "request %s runs on this thread; wait for it to end, or abort it", line[0].RequestID)
+	if len(entries) > 0 {
+		return busy(entries, "request %s runs on this thread; wait for it to end, or abort it", entries[0].RequestID)
 	}
 	gone := thread.Thread
 	gone.Deleted, gone.Resolves, gone.Behind, gone.Index = true, nil, 0, max(gone.Index, 0)
