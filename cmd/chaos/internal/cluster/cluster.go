@@ -178,7 +178,7 @@ func (c *Cluster) services(ctx context.Context) ([]*Node, error) {
 	for _, kind := range Services() {
 		for i := range kind.count() {
 			build, name, env := c.service, fmt.Sprintf("%s-%d", kind, i), common
-			if kind == History || c.options.Weaken != "" { // it may be the streams that are weak
+			if kind == History && i == 0 || c.options.Weaken != "" { // it may be the streams that are weak
 				env = slices.Concat(common, create)
 			}
 			if kind == Agent {
