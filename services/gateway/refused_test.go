@@ -51,3 +51,18 @@ func TestARefusedRequestLeavesNoRecord(t *testing.T) {
 		t.Errorf("of a good request the gateway writes %q, want its record before that of the thread", heard)
 	}
 }
+
+// A steer that fits into a record and not into an event would end the request that it is for.
+func TestASteerThatItsLogCannotHoldIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.MaxBody = 8 << 20 })
+	to, tap := b.running(), b.nats.Tap(t)
+	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("\u2028", 165_000) + `"}]}`
+	a := b.post("/v1/requests/"+to.requestID+"/steer", body)
+	if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != fault.MessageTooLarge {
+		t.Errorf("got %d %.200s, want 413", a.status, a.body)
+	}
+	if heard := tap.Heard(); slices.ContainsFunc(heard, func(s string) bool { return strings.HasPrefix(s, "agentbus.command.") }) {
+		t.Errorf("got messages on %q, want none stored", heard)
+	}
+}
