@@ -19,45 +19,39 @@ import (
 
 func TestAnswersSeeWhatWasWritten(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(*testing.T) string{
-		"SQLite": url, "PostgreSQL": func(t *testing.T) string { return pgtest.New(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := bustest.New(t)
-			start(t, b, database(t))
-			ask := query.NewClient(b)
-			c := conversation{t: t, bus: b, thread: "thr_1"}
-			for i := range 20 { // each answer must see the request before it, however far the projection is
-				requestID := c.say(fmt.Sprintf("word %d", i))
-				thread, err := ask.Thread(t.Context(), ref("thr_1"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if thread.Requests != i+1 || thread.LastRequestID != requestID || thread.Title != "word 0" || thread.Owner != "ada" {
-					t.Fatalf("after request %d: got %+v", i, thread)
-				}
-				transcript, err := ask.Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: i + 1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(transcript.Requests) != i+1 {
-					t.Fatalf("after request %d: got a transcript of %d requests", i, len(transcript.Requests))
-				}
-				r, err := ask.Request(t.Context(), requestRef(requestID))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Status != query.StatusDone || r.Index != i || r.Usage == nil || r.Usage.OutputTokens != 3 || len(r.Terminal) == 0 {
-					t.Fatalf("request %d: got %+v", i, r)
-				}
+	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
+		start(t, b, d.url)
+		ask := query.NewClient(b)
+		c := conversation{t: t, bus: b, thread: "thr_1"}
+		for i := range 20 { // each answer must see the request before it, however far the projection is
+			requestID := c.say(fmt.Sprintf("word %d", i))
+			thread, err := ask.Thread(t.Context(), ref("thr_1"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
-			if err != nil || len(page.Threads) != 1 || page.Threads[0].ThreadID != "thr_1" {
-				t.Errorf("got threads %+v, %v", page, err)
+			if thread.Requests != i+1 || thread.LastRequestID != requestID || thread.Title != "word 0" || thread.Owner != "ada" {
+				t.Fatalf("after request %d: got %+v", i, thread)
 			}
-		})
-	}
+			transcript, err := ask.Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: i + 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(transcript.Requests) != i+1 {
+				t.Fatalf("after request %d: got a transcript of %d requests", i, len(transcript.Requests))
+			}
+			r, err := ask.Request(t.Context(), requestRef(requestID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Status != query.StatusDone || r.Index != i || r.Usage == nil || r.Usage.OutputTokens != 3 || len(r.Terminal) == 0 {
+				t.Fatalf("request %d: got %+v", i, r)
+			}
+		}
+		page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
+		if err != nil || len(page.Threads) != 1 || page.Threads[0].ThreadID != "thr_1" {
+			t.Errorf("got threads %+v, %v", page, err)
+		}
+	})
 }
 
 func TestAnswersWaitForTheProjection(t *testing.T) {

@@ -71,6 +71,14 @@ func each(verb string) []string {
 	return tables
 }
 
+// loseThread returns statements that delete all rows of a thread.
+func loseThread() []string {
+	return []string{
+		"DELETE FROM frames WHERE request_id LIKE 'req_thr_1%'", "DELETE FROM requests WHERE thread_id = 'thr_1'",
+		"DELETE FROM threads WHERE thread_id = 'thr_1'",
+	}
+}
+
 func (d database) dropAll(t *testing.T) {
 	t.Helper()
 	d.do(t, append(each("DROP TABLE %s"), "DROP TABLE goose_db_version")...)
@@ -87,18 +95,42 @@ func talks(t *testing.T, b *bus.Bus, first, count int) {
 	}
 }
 
-// wantThreads expects that lists and messages say that they are not complete until they are.
-func wantThreads(t *testing.T, ask query.Client, count int) {
+// filled runs history until stop is called, and five requests on each of count threads, all of which it has then stored.
+func filled(t *testing.T, d database, b *bus.Bus, count int) (h *history.History, stop func()) {
+	t.Helper()
+	h, stop = run(t, b, d.url)
+	talks(t, b, 0, count)
+	wantThreads(t, query.NewClient(b), count)
+	return h, stop
+}
+
+// listed returns the first list of threads that is not refused because history is not complete.
+func listed(t *testing.T, ask query.Client) []query.Thread {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 200})
-	for ; err != nil; page, err = ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 200}) {
+	for {
+		page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 200})
+		if err == nil {
+			return page.Threads
+		}
 		if fault.CodeOf(err) != fault.Unavailable || time.Now().After(deadline) {
 			t.Fatal(err)
 		}
 	}
-	if len(page.Threads) != count {
-		t.Errorf("the first list that was answered has %d threads, want %d", len(page.Threads), count)
+}
+
+// awaitLook waits until history is ready and, a second later, has looked at its rows once more.
+func awaitLook(t *testing.T, h *history.History) {
+	t.Helper()
+	awaitReady(t, h)
+	time.Sleep(1100 * time.Millisecond)
+}
+
+// wantThreads expects that lists and messages say that they are not complete until they are.
+func wantThreads(t *testing.T, ask query.Client, count int) {
+	t.Helper()
+	if got := listed(t, ask); len(got) != count {
+		t.Errorf("the first list that was answered has %d threads, want %d", len(got), count)
 	}
 	for i := range count {
 		messages, err := ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref(fmt.Sprintf("thr_%d", i))})
@@ -121,9 +153,7 @@ func onEach(t *testing.T, test func(*testing.T, database, *bus.Bus)) {
 func TestADatabaseThatWasDroppedComesBackFromTheStream(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
-		_, stop := run(t, b, d.url)
-		talks(t, b, 0, 5)
-		wantThreads(t, query.NewClient(b), 5)
+		_, stop := filled(t, d, b, 5)
 		stop()
 		d.dropAll(t)
 		_, stop = run(t, b, d.url)
@@ -142,12 +172,9 @@ func TestADatabaseThatIsEmptiedWhileHistoryRunsComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, d database, b *bus.Bus) {
-				h, stop := run(t, b, d.url)
+				h, stop := filled(t, d, b, 5)
 				defer stop()
-				talks(t, b, 0, 5)
-				wantThreads(t, query.NewClient(b), 5)
-				awaitReady(t, h)
-				time.Sleep(1100 * time.Millisecond) // so that a look has seen the rows
+				awaitLook(t, h)
 				lose(t, d)
 				wantThreads(t, query.NewClient(b), 5)
 				talks(t, b, 5, 2)
@@ -167,9 +194,7 @@ func TestAnOlderCopyOfTheDatabaseCatchesUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, d database, b *bus.Bus) {
-				_, stop := run(t, b, d.url)
-				talks(t, b, 0, 3)
-				wantThreads(t, query.NewClient(b), 3)
+				_, stop := filled(t, d, b, 3)
 				d.do(t, save...)
 				talks(t, b, 3, 3)
 				wantThreads(t, query.NewClient(b), 6)
@@ -191,9 +216,7 @@ func TestAnOlderFileCatchesUp(t *testing.T) {
 	t.Parallel()
 	d, b := databases()["SQLite"](t), bustest.New(t)
 	path := strings.TrimPrefix(d.url, "sqlite:")
-	_, stop := run(t, b, d.url)
-	talks(t, b, 0, 3)
-	wantThreads(t, query.NewClient(b), 3)
+	_, stop := filled(t, d, b, 3)
 	stop()
 	older, err := os.ReadFile(path)
 	if err != nil {
@@ -235,16 +258,13 @@ func TestSeveralProcessesFillAnEmptyDatabaseTogether(t *testing.T) {
 func TestADatabaseWithoutAPositionIsKeptAndCompleted(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
-		_, stop := run(t, b, d.url)
-		talks(t, b, 0, 4)
-		wantThreads(t, query.NewClient(b), 4)
+		_, stop := filled(t, d, b, 4)
 		stop()
 		// What a version without a position leaves, after a part of the rows was lost. Requests of thr_9 are beyond retention.
-		d.do(t, "DROP TABLE stored_bytes", "DROP TABLE progress", "DELETE FROM goose_db_version WHERE version_id >= 5",
-			"DELETE FROM frames WHERE request_id LIKE 'req_thr_1%'", "DELETE FROM requests WHERE thread_id = 'thr_1'",
-			"DELETE FROM threads WHERE thread_id = 'thr_1'",
+		d.do(t, "DROP TABLE stored_bytes", "DROP TABLE progress", "DELETE FROM goose_db_version WHERE version_id >= 5")
+		d.do(t, append(loseThread(),
 			"INSERT INTO threads SELECT tenant, 'thr_9', owner, agent_id, title, title_idx, last_idx, last_request_id, "+
-				"created_at, updated_at, deleted, session FROM threads WHERE thread_id = 'thr_0'")
+				"created_at, updated_at, deleted, session FROM threads WHERE thread_id = 'thr_0'")...)
 		_, stop = run(t, b, d.url)
 		defer stop()
 		wantThreadsAnd(t, query.NewClient(b), 4, "thr_9")
@@ -254,15 +274,9 @@ func TestADatabaseWithoutAPositionIsKeptAndCompleted(t *testing.T) {
 // wantThreadsAnd is wantThreads with another thread, which the stream does not hold.
 func wantThreadsAnd(t *testing.T, ask query.Client, count int, other string) {
 	t.Helper()
-	var page query.ThreadPage
-	err := errors.New("not asked yet")
-	for deadline := time.Now().Add(time.Minute); err != nil; {
-		if page, err = ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"}); err != nil && time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-	if len(page.Threads) != count+1 || !slices.ContainsFunc(page.Threads, func(s query.Thread) bool { return s.ThreadID == other }) {
-		t.Errorf("got %d threads, want %d with %s", len(page.Threads), count+1, other)
+	got := listed(t, ask)
+	if len(got) != count+1 || !slices.ContainsFunc(got, func(s query.Thread) bool { return s.ThreadID == other }) {
+		t.Errorf("got %d threads, want %d with %s", len(got), count+1, other)
 	}
 }
 
@@ -288,8 +302,7 @@ func TestAnswersSayThatHistoryIsBeingRebuilt(t *testing.T) {
 		defer stop()
 		talks(t, real, 0, 2)
 		wantThreads(t, ask, 2)
-		awaitReady(t, h)
-		time.Sleep(1100 * time.Millisecond) // so that a look has seen the rows
+		awaitLook(t, h)
 		d.do(t, each("DELETE FROM %s")...)
 
 		_, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
@@ -318,12 +331,9 @@ func wantRebuild(t *testing.T, what string, err error) {
 func TestARebuildBringsBackWhatWasDeleted(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
-		_, stop := run(t, b, d.url)
+		_, stop := filled(t, d, b, 3)
 		defer stop()
-		talks(t, b, 0, 3)
-		wantThreads(t, query.NewClient(b), 3)
-		d.do(t, "DELETE FROM frames WHERE request_id LIKE 'req_thr_1%'", "DELETE FROM requests WHERE thread_id = 'thr_1'",
-			"DELETE FROM threads WHERE thread_id = 'thr_1'")
+		d.do(t, loseThread()...)
 		var last history.RebuildState
 		if err := history.Rebuild(t.Context(), d.url, func(s history.RebuildState) { last = s }); err != nil {
 			t.Fatal(err)
