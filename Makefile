@@ -81,7 +81,7 @@ bench: ## measure the product, in processes, beside a plain HTTP server (BENCHFL
 	go run ./cmd/bench $(BENCHFLAGS)
 
 .PHONY: chaos
-chaos: ## do harm to separate processes under load, and check every promise (SEEDS=20 DURATION=45s CHAOSFLAGS="-nodes both")
+chaos: ## do harm to separate processes under load, and check every promise (SEEDS=14 DURATION=60s CHAOSFLAGS="-nodes both -users 32 -gap 1.1s -require")
 	go run ./cmd/chaos -seeds $(SEEDS) -duration $(DURATION) $(CHAOSFLAGS)
 
 .PHONY: real-cli

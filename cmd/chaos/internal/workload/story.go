@@ -258,6 +258,13 @@ func (u *user) waiting(ctx context.Context) {
 			talker.steer(ctx, got.request)
 		})
 	}
+	if u.chance(40) { // mostly while a call runs, which another executor gets if this one dies
+		aborter, after := u.fork(), u.between(0, 6*time.Second)
+		others.Go(func() {
+			pause(ctx, after)
+			aborter.abort(ctx, got.request)
+		})
+	}
 	u.follow(ctx, reader{session: u.label("read"), format: formatSSE}, got.request, &transcript{})
 }
 
