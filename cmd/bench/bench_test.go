@@ -86,7 +86,7 @@ func TestReportsOfSamples(t *testing.T) {
 		"latency":    {&latency{bus: three, bare: three}, "| P3"},
 		"first":      {&first{event: three, delta: three}, "| P4"},
 		"resume":     {&resume{near: three, far: three}, "| P7"},
-		"slow":       {&slow{peak: samples, alone: three, amid: three, ratios: samples}, "| P11"},
+		"slow":       {&slow{peak: samples, alone: three, amid: three, middle: samples, ratios: samples}, "| P11"},
 		"idle":       {&idle{gateway: samples, nats: samples, bare: samples, alone: samples, among: samples}, "| P5"},
 		"always":     {&always{synced: samples, relaxed: samples}, "| P9"},
 	}

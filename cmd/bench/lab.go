@@ -90,6 +90,24 @@ func (l *lab) newStack(ctx context.Context, o stack.Options) (*stack.Stack, erro
 	return stack.Start(ctx, l.programs, o)
 }
 
+// profile keeps the heap and the goroutines of a gateway where profiles are wanted.
+func (l *lab) profile(ctx context.Context, s *stack.Stack, name string) error {
+	if l.options.profile == "" {
+		return nil
+	}
+	for _, kind := range []string{"heap", "goroutine"} {
+		text, err := s.Profile(ctx, stack.Gateway, kind)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(l.options.profile, fmt.Sprintf("%s%d.%s.pprof", name, l.turn+1, kind))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newBare starts a fresh bare server.
 func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
 	self, err := os.Executable()

@@ -60,6 +60,7 @@ type options struct {
 	idle    int
 	only    []string
 	require []string
+	profile string // folder for profiles; "" = none
 }
 
 func main() {
@@ -123,6 +124,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.idle, "idle", 2000, "streams that stay open and idle")
 	flags.StringVar(&only, "only", "", "names of experiments, by comma; default all")
 	flags.StringVar(&require, "require", "", "goals that must be reached, by comma")
+	flags.StringVar(&o.profile, "profile", "", "folder for profiles of the gateway amid slow readers; default none are taken")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -19,6 +19,7 @@ type Request struct {
 	Method string
 	URL    string
 	Body   string        // JSON; "" = none
+	Key    string        // API key; "" = none
 	Deltas int           // how many the stream must have; -1 = not known
 	Latest bool          // take the latency of each delta
 	Settle time.Duration // latencies of this long after the start do not count
@@ -133,6 +134,9 @@ func (c *Client) open(ctx context.Context, r Request) (io.ReadCloser, Result, er
 		return nil, Result{}, err
 	}
 	request.Header.Set("Accept", "text/event-stream")
+	if r.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+r.Key)
+	}
 	if r.Body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}

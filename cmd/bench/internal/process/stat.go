@@ -59,6 +59,25 @@ func rssOf(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
+// PeakRSS is the most memory that the process has held since its start, in bytes.
+func (p *Process) PeakRSS() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		return 0, err
+	}
+	return parsePeak(string(text))
+}
+
+// parsePeak reads /proc/<pid>/status.
+func parsePeak(status string) (int64, error) {
+	_, rest, _ := strings.Cut(status, "VmHWM:")
+	var kilobytes int64
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		return 0, fmt.Errorf("status has no VmHWM in %.80q: %w", rest, err)
+	}
+	return kilobytes << 10, nil
+}
+
 // LoadAverage is what /proc/loadavg tells of the last one, five and fifteen minutes.
 func LoadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")

@@ -5,6 +5,8 @@ package stack
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +56,8 @@ type Options struct {
 	Dir        string // where everything is kept; it must not exist yet
 	Slots      int    // requests in flight
 	SyncAlways bool   // NATS syncs each message to the disk before it acknowledges it
+	Keys       bool   // requests need an API key: see [Stack.Key]
+	Profile    bool   // the services serve profiles: see [Stack.Profile]
 }
 
 // Stack is one that runs.
@@ -62,6 +66,7 @@ type Stack struct {
 	NATSAddr  string
 	processes []*process.Process // in the order of their start
 	byName    map[string]*process.Process
+	admin     map[string]string // URL of each service's server for operators
 }
 
 // startWait bounds the start of one process.
@@ -69,7 +74,7 @@ const startWait = 30 * time.Second
 
 // Start starts a stack and waits until all of it is ready. Stop it.
 func Start(ctx context.Context, p Programs, o Options) (*Stack, error) {
-	s := &Stack{byName: map[string]*process.Process{}}
+	s := &Stack{byName: map[string]*process.Process{}, admin: map[string]string{}}
 	if err := s.start(ctx, p, o); err != nil {
 		s.Stop()
 		return nil, err
@@ -100,16 +105,21 @@ func (s *Stack) start(ctx context.Context, p Programs, o Options) error {
 	if err := s.server(ctx, store, redis); err != nil {
 		return err
 	}
+	auth := "off"
+	if o.Keys {
+		auth = "required"
+	}
 	env := []string{
 		"NATS_URL=nats://" + s.NATSAddr, "NATS_PROVISION=create", "REDIS_URL=redis://" + redis + "/0", "CONFIG_FILE=" + configFile,
-		"HTTP_ADDR=" + public, "AUTH=off", "SLOTS=" + strconv.Itoa(o.Slots),
+		"HTTP_ADDR=" + public, "AUTH=" + auth, "KEY_PEPPER=" + pepper, "SLOTS=" + strconv.Itoa(o.Slots), "PROFILE=" + strconv.FormatBool(o.Profile),
 		"DATABASE_URL=sqlite:" + filepath.Join(o.Dir, "history.db"),
 	}
 	for i, name := range []string{History, Executor, Runner, Gateway} {
 		command := process.Command{
 			Name: name, Path: p.path[name], Dir: o.Dir, Env: append([]string{"ADMIN_ADDR=" + ports[3+i]}, env...),
 		}
-		if err := s.service(ctx, command, "http://"+ports[3+i]+"/readyz"); err != nil {
+		s.admin[name] = "http://" + ports[3+i]
+		if err := s.service(ctx, command, s.admin[name]+"/readyz"); err != nil {
 			return err
 		}
 	}
@@ -220,8 +230,25 @@ func (s *Stack) CPU() (Usage, error) {
 	return used, nil
 }
 
+// PeakRSS is the most memory that a process has held since its start, in bytes.
+func (s *Stack) PeakRSS(name string) (int64, error) { return s.byName[name].PeakRSS() }
+
 // RSS is the memory that a process holds, in bytes.
 func (s *Stack) RSS(name string) (int64, error) { return s.byName[name].RSS() }
+
+// Profile returns a profile of a service, such as "heap" or "goroutine?debug=2", as /debug/pprof serves it.
+func (s *Stack) Profile(ctx context.Context, name, kind string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin[name]+"/debug/pprof/"+kind, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s of %s: %w", kind, name, err)
+	}
+	defer func() { _ = response.Body.Close() }() // everything is read
+	return io.ReadAll(response.Body)
+}
 
 // What Quiet takes for quiet.
 const (
