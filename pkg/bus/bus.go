@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -64,6 +65,7 @@ type Bus struct {
 	feeds    feeds
 	link     *link
 	replay   *budget.Budget
+	decoding chan struct{} // a place for each message that may be decompressed at one time
 	room     room
 	weak     weakness // nothing, but in builds for tests
 	clock    clock
@@ -102,6 +104,7 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 	}
 	return &Bus{
 		broker: weak.broker(server{nc, connection}), nc: nc, js: js, prefix: o.Prefix, link: connection, replay: o.Replay, weak: weak,
+		decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 	}, nil
 }
 

@@ -57,3 +57,15 @@ func (b *Bus) TakeAndDie(ctx context.Context) (s command.Start, err error) {
 func (b *Bus) Queued(ctx context.Context, tenant string) (int, error) {
 	return b.count(ctx, b.requestsStream(), b.tenantWild(kindRequest, tenant))
 }
+
+// HoldDecoding takes all places for messages that are decompressed, until release is called.
+func (b *Bus) HoldDecoding() (release func()) {
+	for range cap(b.decoding) {
+		b.decoding <- struct{}{}
+	}
+	return func() {
+		for range cap(b.decoding) {
+			<-b.decoding
+		}
+	}
+}

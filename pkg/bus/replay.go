@@ -57,7 +57,7 @@ func (r *storedLog) next(ctx context.Context, until time.Time) (frame event.Fram
 				return frame, false, err
 			}
 		}
-		frame, found, err = r.decode()
+		frame, found, err = r.decode(ctx)
 		if err != nil || found {
 			return frame, found, err
 		}
@@ -108,7 +108,7 @@ func (r *storedLog) wait(ctx context.Context, until time.Time) error {
 
 // decode takes the first message of the page. It finds nothing where the message was given already, and where there is
 // no room for its events: then it gives up the page, and the next one brings that message alone.
-func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
+func (r *storedLog) decode(ctx context.Context) (frame event.Frame, found bool, err error) {
 	m := r.page[0]
 	lines := event.UnpackedSize(m.Data)
 	if !r.single && !r.lease.Try(r.bytes+lines) {
@@ -116,6 +116,11 @@ func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 		r.more, r.size, r.single = true, 0, true
 		return frame, false, nil
 	}
+	leave, err := r.bus.mayDecode(ctx, m)
+	if err != nil {
+		return frame, false, err
+	}
+	defer leave()
 	r.single = false
 	r.page[0] = stored{} // the lease counts its data no more
 	r.page = r.page[1:]
@@ -137,6 +142,20 @@ func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 	frame = frame.From(r.n)
 	r.n = frame.Next()
 	return frame, true, nil
+}
+
+// mayDecode waits until a message may be decoded. Half of the processors decompress at one time, so that a processor is
+// free for what is live, however many read a log from its start. What is not compressed need not wait.
+func (b *Bus) mayDecode(ctx context.Context, m stored) (leave func(), err error) {
+	if event.UnpackedSize(m.Data) == int64(len(m.Data)) {
+		return func() {}, nil
+	}
+	select {
+	case b.decoding <- struct{}{}:
+		return func() { <-b.decoding }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // skip says that frame f was given by other means.

@@ -153,6 +153,35 @@ func TestAnotherTenantReadsWhileReadersOfOneTakeNothing(t *testing.T) {
 	}
 }
 
+func TestMessagesThatAreDecompressedAtOneTimeAreBounded(t *testing.T) {
+	t.Parallel()
+	b, log, small := bustest.New(t), newLog(), newLog()
+	compressible(t, b, log, 5, 60<<10)
+	end, _ := compressible(t, b, small, 0, 0)
+	release := b.HoldDecoding()
+	if n := readToEnd(t, b, small); n != end {
+		t.Errorf("read a log that is not compressed to event %d of %d while others decompress", n, end)
+	}
+	f, err := b.Follow(t.Context(), log, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for { // the opening is not compressed
+		patient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		frame, err := f.Next(patient, time.Minute)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+		if err != nil || len(frame.Lines) > 50<<10 {
+			t.Fatalf("got a frame of %d bytes, %v, while all places are taken", len(frame.Lines), err)
+		}
+	}
+	release()
+	drain(t, f)
+}
+
 // readToEnd reads a log and returns the n behind its last event.
 func readToEnd(t *testing.T, b *bus.Bus, log bus.LogID) (next uint64) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/limit"
@@ -60,7 +61,7 @@ type API struct {
 	streams    *limit.Quota               // of a principal
 	lists      *limit.Quota               // the same
 	listPlaces chan struct{}              // see oneList
-	replays    chan struct{}              // see paced
+	replays    *budget.Budget             // see paced
 	dialects   map[string]dialect.Dialect // by path, of routes that do not speak the first one
 	engine     *gin.Engine
 	traced     http.Handler // the engine
@@ -73,7 +74,7 @@ func New(d Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil), dialects: map[string]dialect.Dialect{}}
-	a.streams, a.replays = limit.NewQuota(a.limits.streams), make(chan struct{}, a.limits.replays)
+	a.streams, a.replays = limit.NewQuota(a.limits.streams), budget.NewTurns(a.limits.replays)
 	a.quotas = quota.New(a.limits.quotas, d.Bus, d.State, d.History)
 	a.lists, a.listPlaces = limit.NewQuota(a.limits.lists), make(chan struct{}, listPlaces)
 	gin.SetMode(gin.ReleaseMode)

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -201,14 +203,17 @@ func (a *API) serve(c *gin.Context, answer stream.Answer) error {
 }
 
 // paced bounds how many streams read storage at one time, so that clients who all come back at once do not push aside
-// those that are there. The others wait; once a stream has caught up it is paced no more.
+// those that are there. The others wait, and tenants take turns, so that one whose streams are many does not hold up another
+// one's few; once a stream has caught up it is paced no more.
 type paced struct {
 	stream.Frames
-	places chan struct{} // as many as it has room for
-	live   bool
+	place *budget.Lease
+	live  bool
 }
 
-func (a *API) paced(f stream.Frames) stream.Frames { return &paced{Frames: f, places: a.replays} }
+func (a *API) paced(tenant string, f stream.Frames) stream.Frames {
+	return &paced{Frames: f, place: a.replays.Lease(tenant)}
+}
 
 // caughtUp is how long nothing may come before a stream counts as live.
 const caughtUp = time.Millisecond
@@ -218,17 +223,13 @@ func (p *paced) Next(ctx context.Context, wait time.Duration) (event.Frame, erro
 	if p.live || p.Ready() {
 		return p.Frames.Next(ctx, wait)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case p.places <- struct{}{}:
-	case <-timer.C:
-		return event.Frame{}, bus.ErrIdle
-	case <-ctx.Done():
-		return event.Frame{}, ctx.Err()
+	patient, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if err := p.place.Wait(patient, 1); err != nil {
+		return event.Frame{}, cmp.Or(ctx.Err(), bus.ErrIdle)
 	}
 	frame, err := p.Frames.Next(ctx, min(wait, caughtUp))
-	<-p.places
+	p.place.Release()
 	if errors.Is(err, bus.ErrNoRoom) { // others may read storage while this one waits for memory
 		return p.Frames.Next(ctx, wait)
 	}

@@ -50,7 +50,7 @@ func TestReplaysTakeTurns(t *testing.T) {
 		ended := make(chan int, clients)
 		begun := time.Now()
 		for range clients {
-			frames := paced(&archive{pages: pages, reading: &reading, atOnce: &atOnce})
+			frames := paced("a", &archive{pages: pages, reading: &reading, atOnce: &atOnce})
 			go func() {
 				n := 0
 				for n < pages {
@@ -82,7 +82,7 @@ func TestAStreamThatHasCaughtUpTakesNoTurn(t *testing.T) {
 			Next(ctx context.Context, wait time.Duration) (event.Frame, error)
 		}, 5)
 		for i := range live {
-			live[i] = paced(&archive{reading: &reading, atOnce: &atOnce})
+			live[i] = paced("a", &archive{reading: &reading, atOnce: &atOnce})
 			if _, err := live[i].Next(t.Context(), time.Minute); !errors.Is(err, bus.ErrIdle) {
 				t.Fatalf("got %v", err)
 			}
@@ -104,6 +104,36 @@ func TestAStreamThatHasCaughtUpTakesNoTurn(t *testing.T) {
 	})
 }
 
+func TestAFewReplaysOfATenantDoNotWaitForTheManyOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many, places = 100, 2
+		var reading, atOnce atomic.Int32
+		paced := api.Replays(places)
+		ended := make(chan error, many)
+		for range many {
+			frames := paced("many", &archive{pages: 1, reading: &reading, atOnce: &atOnce})
+			go func() {
+				_, err := frames.Next(t.Context(), time.Hour)
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		if _, err := paced("few", &archive{pages: 1, reading: &reading, atOnce: &atOnce}).Next(t.Context(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("took %v, want the rest of a turn of another tenant and its own", took)
+		}
+		for range many {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestAWaitForATurnIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,11 +142,11 @@ func TestAWaitForATurnIsBounded(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			frames := paced(&archive{pages: 1, reading: &reading, atOnce: &atOnce})
+			frames := paced("a", &archive{pages: 1, reading: &reading, atOnce: &atOnce})
 			_, _ = frames.Next(t.Context(), time.Minute)
 		}()
 		synctest.Wait()
-		frames := paced(&archive{pages: 1, reading: &reading, atOnce: &atOnce})
+		frames := paced("a", &archive{pages: 1, reading: &reading, atOnce: &atOnce})
 		if _, err := frames.Next(t.Context(), 100*time.Millisecond); !errors.Is(err, bus.ErrIdle) {
 			t.Errorf("got %v, want ErrIdle, so that a heartbeat can be written", err)
 		}

@@ -156,7 +156,7 @@ func (c *Call) Began(t accept.Ticket) (stream.Answer, error) { return c.api.bega
 
 // Follows makes the frames of a log that somebody comes back to, or joins, an answer.
 func (c *Call) Follows(frames stream.Frames) stream.Answer {
-	return stream.Answer{Frames: c.api.paced(frames), KeyID: c.Principal().KeyID}
+	return stream.Answer{Frames: c.api.paced(c.Principal().Tenant, frames), KeyID: c.Principal().KeyID}
 }
 
 // Stream writes an answer until its frames end; it may go on after Stream has returned.

@@ -195,7 +195,7 @@ func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
 		c.Header(headerReset, "true")
 	}
 	frames, err := a.Logs.Open(ctx, r, enc.Start())
-	return stream.Answer{Encoder: enc, Frames: a.paced(frames), KeyID: principal(c).KeyID}, err
+	return stream.Answer{Encoder: enc, Frames: a.paced(principal(c).Tenant, frames), KeyID: principal(c).KeyID}, err
 }
 
 // resumeAfter is the cursor that the client sent, in a header as browsers do or in the query; "" when it sent none.

@@ -211,7 +211,7 @@ func (s *Socket) Send(ctx context.Context, text []byte) error {
 
 // Pour sends what the encoder makes of frames, a line a message, until they end or ctx does. It closes them.
 func (s *Socket) Pour(ctx context.Context, frames stream.Frames, enc dialect.Encoder) error {
-	frames = s.api.paced(frames)
+	frames = s.api.paced(s.principal.Tenant, frames)
 	defer frames.Close()
 	return s.guard(ctx, func() error {
 		var lines []byte

@@ -158,5 +158,5 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	if reset {
 		c.Header(headerReset, "true")
 	}
-	return stream.Answer{Encoder: enc, Frames: a.paced(frames), KeyID: principal(c).KeyID}, nil
+	return stream.Answer{Encoder: enc, Frames: a.paced(principal(c).Tenant, frames), KeyID: principal(c).KeyID}, nil
 }
