@@ -65,6 +65,7 @@ func (c checker) check(cfg Config) {
 		c.mcp(join("mcp", name), name, m)
 	}
 	c.files(cfg.Files)
+	c.sandbox(cfg.Sandbox)
 	for name, e := range cfg.Events {
 		c.event(join("events", name), name, e)
 	}

@@ -159,3 +159,9 @@ func (c checker) files(f Files) {
 	}
 	atLeastZero(c, "files.maxFile", f.MaxFile)
 }
+
+func (c checker) sandbox(s Sandbox) {
+	if s.Cgroup != "" && !filepath.IsAbs(s.Cgroup) {
+		c.report("sandbox.cgroup", "%q must be an absolute path, such as /sys/fs/cgroup/system.slice/agentbus.service", s.Cgroup)
+	}
+}

@@ -18,6 +18,7 @@ type Config struct {
 	Models  map[string]Model     `yaml:"models"`
 	Tools   map[string]Tool      `yaml:"tools"`
 	Files   Files                `yaml:"files"`
+	Sandbox Sandbox              `yaml:"sandbox"`
 	MCP     map[string]MCPServer `yaml:"mcp"`
 	Events  map[string]Event     `yaml:"events"` // of applications, by type; a type that is not here may look as it likes
 	Gateway Gateway              `yaml:"gateway"`

@@ -84,7 +84,7 @@ func Parse(data []byte, known Known) (Config, error) {
 }
 
 // With returns c with everything that file says, the agent of `demo: true` included: an agent, model, tool or event of the same name replaces that of c whole,
-// and the sections files, gateway and hub, if the file has them, replace those of c.
+// and the sections files, sandbox, gateway and hub, if the file has them, replace those of c.
 func (c Config) With(file Config) Config {
 	if c.Demo = c.Demo || file.Demo; file.Demo {
 		c.Agents = merged(c.Agents, map[string]Agent{DefaultAgent: Demo()})
@@ -96,6 +96,9 @@ func (c Config) With(file Config) Config {
 	c.MCP = merged(c.MCP, file.MCP)
 	if file.Files != (Files{}) {
 		c.Files = file.Files
+	}
+	if file.Sandbox != (Sandbox{}) {
+		c.Sandbox = file.Sandbox
 	}
 	if !file.Gateway.isZero() {
 		c.Gateway = file.Gateway

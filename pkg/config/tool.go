@@ -73,6 +73,11 @@ const (
 	IsolationBestEffort = "best-effort"
 )
 
+// Sandbox is what the programs of tools share.
+type Sandbox struct {
+	Cgroup string `yaml:"cgroup"` // folder of a cgroup (version 2) that is delegated to the service; "" = none
+}
+
 // Files is where the file tools work. Without a root there are none.
 type Files struct {
 	Root     string `yaml:"root"`     // folder that they never leave

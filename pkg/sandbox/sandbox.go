@@ -29,9 +29,13 @@ type Policy struct {
 	Read     []string `json:"read,omitzero"` // folders and files that it sees besides those of the system
 	Bare     bool     `json:"bare,omitzero"` // without namespaces, and with as much of the rest as the kernel gives
 	Limits   Limits   `json:"limits"`
+	// Cgroup is the folder of a cgroup of version 2 that is delegated to this process. A program gets one of its own in it, in
+	// which memory and processes of the program are bounded as a whole; "" = none.
+	Cgroup string `json:"-"`
 }
 
-// Limits bound each process of a program, except that Processes bounds all of them together.
+// Limits bound each process of a program, except that Processes bounds all of them together. In a cgroup Memory does so too,
+// shared memory and the files in /tmp included.
 type Limits struct {
 	CPU    time.Duration `json:"-"`      // 0 = 60 s; whole seconds count
 	Memory int64         `json:"memory"` // bytes of private data; 0 = 1 GiB
@@ -86,7 +90,8 @@ func Enter() {
 	os.Exit(failed)
 }
 
-// Command is a command for a program in a sandbox. When ctx is done, the program and all that it has started are killed.
+// Command is a command for a program in a sandbox. When ctx is done, the program and all that it has started are killed, and
+// its cgroup is removed: ctx must end after the program has.
 func (p Policy) Command(ctx context.Context, argv, environ []string) (*exec.Cmd, error) {
 	return order{Policy: p}.command(ctx, argv, environ)
 }
@@ -105,16 +110,19 @@ func (o order) command(ctx context.Context, argv, environ []string) (*exec.Cmd, 
 	cmd.Args, cmd.Env = argv, slices.Concat(environ, []string{variable + "=" + string(text)})
 	cmd.WaitDelay = closing
 	attach(cmd, o.Policy)
-	return cmd, nil
+	if o.Cgroup == "" {
+		return cmd, nil
+	}
+	return cmd, join(ctx, cmd, o.Cgroup, o.Limits.cgroup())
 }
 
-// Report says which mechanisms hold a program. Limits of processes, no_new_privs and closed descriptors always do; there are
-// no limits of cgroups.
+// Report says which mechanisms hold a program. Limits of processes, no_new_privs and closed descriptors always do.
 type Report struct {
 	Namespaces     bool `json:"namespaces"`     // of its own: users, mounts, processes, network, IPC, name of the host
 	UserNamespaces bool `json:"userNamespaces"` // the kernel gives it no user namespaces
 	Capabilities   bool `json:"capabilities"`   // it has none, and its bounding set is empty
 	SystemCalls    bool `json:"systemCalls"`    // a seccomp filter refuses it those that tools do not need
+	Cgroup         bool `json:"-"`              // one of its own bounds memory and processes of the program as a whole
 }
 
 // LogValue implements [slog.LogValuer]: a log says of each mechanism whether it is on.
@@ -128,13 +136,20 @@ func (r Report) LogValue() slog.Value {
 	return slog.GroupValue(
 		state("namespaces", r.Namespaces), state("userNamespacesDenied", r.UserNamespaces),
 		state("capabilitiesDropped", r.Capabilities), state("systemCallFilter", r.SystemCalls),
-		state("noNewPrivileges", true), state("processLimits", true), state("cgroupLimits", false),
+		state("noNewPrivileges", true), state("processLimits", true), state("cgroupLimits", r.Cgroup),
 	)
 }
 
 // Probe builds a sandbox, looks for a program in it, and reports what holds it. An error says why that cannot be: without
 // Policy.Bare also that one of the mechanisms is not available.
 func (p Policy) Probe(ctx context.Context, program string) (Report, error) {
+	if p.Cgroup != "" {
+		if err := delegated(p.Cgroup); err != nil {
+			return Report{}, err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	cmd, err := order{Policy: p, Probe: true}.command(ctx, []string{program}, []string{"PATH=" + Path})
 	if err != nil {
 		return Report{}, err
@@ -142,6 +157,7 @@ func (p Policy) Probe(ctx context.Context, program string) (Report, error) {
 	output, err := cmd.CombinedOutput()
 	var enforced Report
 	if text, ok := bytes.CutPrefix(output, []byte(ready)); ok && err == nil && json.Unmarshal(text, &enforced) == nil {
+		enforced.Cgroup = p.Cgroup != ""
 		return enforced, nil
 	}
 	return Report{}, fmt.Errorf("a sandbox for %s cannot be had: %s", program, Reason(err, output))

@@ -73,7 +73,7 @@ func added(cfg config.Config, secret func(name string) (string, error)) ([]tool.
 		if !t.New() {
 			continue
 		}
-		made, err := newTool(newSpec(name, t), t, secret, programs)
+		made, err := newTool(newSpec(name, t), t, cfg.Sandbox, secret, programs)
 		if err != nil {
 			return nil, fmt.Errorf("tools.%s: %w", name, err)
 		}
@@ -86,10 +86,10 @@ func added(cfg config.Config, secret func(name string) (string, error)) ([]tool.
 }
 
 func newTool(
-	spec tool.Spec, t config.Tool, secret func(name string) (string, error), programs map[sandbox.Report][]string,
+	spec tool.Spec, t config.Tool, box config.Sandbox, secret func(name string) (string, error), programs map[sandbox.Report][]string,
 ) (tool.Tool, error) {
 	if len(t.Command.Argv) > 0 {
-		made, enforced, err := command.New(spec, program(spec, t.Command), secret)
+		made, enforced, err := command.New(spec, program(spec, t.Command, box), secret)
 		programs[enforced] = append(programs[enforced], spec.Name)
 		return made, err
 	}
@@ -101,11 +101,11 @@ func newTool(
 }
 
 // program is what the configuration says of a command. It may use the processor as long as the call may take.
-func program(spec tool.Spec, c config.CommandTool) command.Program {
+func program(spec tool.Spec, c config.CommandTool, box config.Sandbox) command.Program {
 	return command.Program{
 		Argv: c.Argv, Stdin: c.Stdin, Env: c.Env, BestEffort: c.Isolation == config.IsolationBestEffort,
 		Sandbox: sandbox.Policy{
-			Dir: c.Dir, Writable: c.Writable, Read: c.Read,
+			Dir: c.Dir, Writable: c.Writable, Read: c.Read, Cgroup: box.Cgroup,
 			Limits: sandbox.Limits{
 				CPU: c.Limits.CPU.Or(spec.Timeout), Memory: c.Limits.Memory, FileSize: c.Limits.FileSize, Processes: c.Limits.Processes,
 				AddressSpace: c.Limits.AddressSpace,

@@ -60,13 +60,26 @@ func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, 
 		return nil, enforced, fmt.Errorf(
 			"%w; allow what it names, or set isolation: best-effort to run the program with what this system offers", err)
 	}
-	p.policy.Bare = true
-	enforced, bare := p.policy.Probe(ctx, program.Argv[0])
-	if bare != nil {
-		return nil, enforced, bare
+	for _, p.policy = range weaker(p.policy) {
+		var missing error
+		if enforced, missing = p.policy.Probe(ctx, program.Argv[0]); missing == nil {
+			slog.WarnContext(ctx, "a tool runs its program without all of the isolation", "tool", spec.Name, "why", err)
+			return tool.Func(spec, p.call), enforced, nil
+		}
+		err = missing
 	}
-	slog.WarnContext(ctx, "a tool runs its program without all of the isolation", "tool", spec.Name, "why", err)
-	return tool.Func(spec, p.call), enforced, nil
+	return nil, enforced, err
+}
+
+// weaker lists what to fall back to where the system refuses a policy, the strongest first.
+func weaker(p sandbox.Policy) []sandbox.Policy {
+	bare, noCgroup, neither := p, p, p
+	bare.Bare, noCgroup.Cgroup = true, ""
+	neither.Bare, neither.Cgroup = true, ""
+	if p.Cgroup == "" {
+		return []sandbox.Policy{bare}
+	}
+	return []sandbox.Policy{noCgroup, bare, neither}
 }
 
 // prepared is a [Program] whose texts have been read.
