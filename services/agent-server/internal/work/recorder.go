@@ -57,26 +57,26 @@ func newRecorder(w *Worker, e store.Entry, teller *story.Teller, events uint64, 
 
 // Emit implements loop.Log.
 func (r *recorder) Emit(bodies ...event.Body) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.await(); err != nil {
-		return err
-	}
-	for _, body := range bodies {
-		if _, err := r.add(body); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := r.emit(bodies...)
+	return err
 }
 
-func (r *recorder) emit(body event.Body) (event.Event, error) {
+// emit adds events to one batch, so that all of them are stored or none.
+func (r *recorder) emit(bodies ...event.Body) ([]event.Event, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.await(); err != nil {
-		return event.Event{}, err
+		return nil, err
 	}
-	return r.add(body)
+	events := make([]event.Event, 0, len(bodies))
+	for _, body := range bodies {
+		e, err := r.add(body)
+		if err != nil {
+			return events, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
 }
 
 // await waits for room, and returns why nothing can be recorded any more. It must be called with mu held.

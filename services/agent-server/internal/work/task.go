@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,13 +119,12 @@ func (t *task) requests() int {
 func (t *task) request(ctx context.Context, n int) (again bool, err error) {
 	t.recorder.requestID = t.requestID(n)
 	epoch := t.claims(t.recorder.requestID) + 1
-	if err := t.note(event.Claim{Epoch: epoch, Runner: "agent-server"}); err != nil {
-		return false, err
+	opening := []event.Body{event.Claim{Epoch: epoch, Runner: "agent-server"}}
+	if !t.hasInput(t.recorder.requestID) {
+		opening = append(opening, t.input(n))
 	}
-	if epoch == 1 {
-		if err := t.note(t.input(n)); err != nil {
-			return false, err
-		}
+	if err := t.note(opening...); err != nil {
+		return false, err
 	}
 	r := t.loopRequest(epoch)
 	if n >= maxRequests {
@@ -156,13 +156,20 @@ func (t *task) release(ctx context.Context, epoch uint64, why error) error {
 	return errors.Join(why, err)
 }
 
-// note records an event that the loop has no part in.
-func (t *task) note(body event.Body) error {
-	e, err := t.recorder.emit(body)
-	if err == nil {
-		t.state.Fold(e)
-	}
+// note records events that the loop has no part in, all or none.
+func (t *task) note(bodies ...event.Body) error {
+	events, err := t.recorder.emit(bodies...)
+	t.state.Fold(events...)
 	return err
+}
+
+// hasInput reports whether the log has what a request brings. A claim without it is that of a process which was killed
+// between the two; versions of this program that stored them separately could leave one.
+func (t *task) hasInput(requestID string) bool {
+	return slices.ContainsFunc(t.own, func(e event.Event) bool {
+		_, ok := e.Body.(event.Input)
+		return ok && e.RequestID == requestID
+	})
 }
 
 func (t *task) claims(requestID string) (n uint64) {
