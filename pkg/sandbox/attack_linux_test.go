@@ -110,7 +110,7 @@ func TestSystemCallsThatAreRefused(t *testing.T) {
 	}
 }
 
-// copyOfThisBinary is one that every user may run.
+// copyOfThisBinary returns the path of a copy that every user may run.
 func copyOfThisBinary(t *testing.T) string {
 	t.Helper()
 	binary, err := os.ReadFile("/proc/self/exe")
@@ -118,10 +118,19 @@ func copyOfThisBinary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(folder(t), "self")
-	if err := os.WriteFile(path, binary, 0o755); err != nil { //nolint:gosec // so that it can be run
+	writeProgram(t, path, binary)
+	return path
+}
+
+// writeProgram writes an executable file. A child that another test forks meanwhile would inherit the open descriptor until it
+// calls exec, and a file that is open for writing cannot be executed (ETXTBSY); so forks wait until it is closed.
+func writeProgram(t *testing.T, path string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, content, 0o755); err != nil { //nolint:gosec // so that it can be run
 		t.Fatal(err)
 	}
-	return path
 }
 
 // Within a user namespace a program would have every capability there: it could mount file systems of any size and set up
@@ -181,9 +190,7 @@ func TestAProgramOfAnotherArchitectureDoesNotRun(t *testing.T) {
 		program = binary.LittleEndian.AppendUint32(program, word)
 	}
 	dir := folder(t)
-	if err := os.WriteFile(filepath.Join(dir, "program"), append(program, code...), 0o755); err != nil { //nolint:gosec // to be run
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(dir, "program"), append(program, code...))
 	for name, p := range policies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -43,7 +44,11 @@ func TestABackendThatIsNotThereIsRefusedWithThoseThatAre(t *testing.T) {
 func TestAProgramIsRunAsItsAgentSays(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"{\\\"say\\\":\\\"$WORD $* $(basename \"$PWD\")\\\",\\\"id\\\":\\\"s1\\\"}\"\n"), 0o700); err != nil {
+	// A child that another test forks meanwhile would keep the script open for writing, and it could not be executed (ETXTBSY).
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(script, []byte("#!/bin/sh\necho \"{\\\"say\\\":\\\"$WORD $* $(basename \"$PWD\")\\\",\\\"id\\\":\\\"s1\\\"}\"\n"), 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := Open(config.Agent{Backend: config.BackendCLI, Workspace: filepath.Join(t.TempDir(), "{thread}"), CLI: config.CLI{
