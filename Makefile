@@ -1,7 +1,7 @@
 # Go and make are all that `make dev` and `make test` need.
 
 SHELL       := bash
-SERVICES    := gateway agent-runner tool-executor history orchestrator
+SERVICES    := gateway agent-runner tool-executor history hub
 STANDALONE  := agent-server
 BINARIES    := agentbus $(SERVICES) $(STANDALONE)
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -19,7 +19,7 @@ VULNVERSION := v1.1.4
 VULNDB      ?= https://vuln.go.dev
 MCPSUITE    := 0.1.16
 MCPCLIENT   := initialize tools_call sse-retry
-CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/state/... ./services/...
+CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/rediscache/... ./services/...
 
 .DEFAULT_GOAL := help
 
@@ -134,9 +134,9 @@ up: build ## start the services in the background (NATS_URL, REDIS_URL and DATAB
 	@mkdir -p .tmp/run
 	@export CONFIG_FILE=$${CONFIG_FILE:-deploy/demo.yaml}; port=9100; for service in $(SERVICES); do \
 		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; http=$$HTTP_ADDR; \
-		if [ $$service = orchestrator ]; then \
+		if [ $$service = hub ]; then \
 			http=$${HUB_ADDR:-127.0.0.1:8081}; \
-			[ -n "$$HUB_SECRET$$HUB_SECRET_FILE" ] || { echo "orchestrator: not started, HUB_SECRET is not set"; continue; }; \
+			[ -n "$$HUB_SECRET$$HUB_SECRET_FILE" ] || { echo "hub: not started, HUB_SECRET is not set"; continue; }; \
 		fi; \
 		if [ -f $$pidfile ] && kill -0 $$(cat $$pidfile) 2>/dev/null; then echo "$$service runs already"; continue; fi; \
 		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=create HTTP_ADDR=$${http:-127.0.0.1:8080} nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \

@@ -154,7 +154,7 @@ func TestEveryExampleRecordSurvivesARoundTrip(t *testing.T) {
 	for _, file := range files(t, "commands/examples") {
 		record, ok := records()[subject(file)]
 		if !ok {
-			t.Errorf("%s is the example of no record in pkg/command", file)
+			t.Errorf("%s is the example of no record in pkg/record", file)
 			continue
 		}
 		value := newOf(record)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/schemas"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/goccy/go-yaml"
@@ -45,17 +45,17 @@ func TestOpenAPITypesAgreeWithGo(t *testing.T) {
 	if err := yaml.Unmarshal(schemas.OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	c := comparison{documents{"openapi.yaml": doc}, goConstants(t, "event", "fault", "query")}
+	c := comparison{documents{"openapi.yaml": doc}, goConstants(t, "event", "apierr", "historyapi")}
 	types := map[string]reflect.Type{
 		"AgentRequest": reflect.TypeFor[event.AgentRequest](),
 		"Content":      reflect.TypeFor[event.Content](),
 		"Usage":        reflect.TypeFor[event.Usage](),
-		"Request":      reflect.TypeFor[query.Request](),
-		"Thread":       reflect.TypeFor[query.Thread](),
-		"ThreadPage":   reflect.TypeFor[query.ThreadPage](),
-		"MessagePage":  reflect.TypeFor[query.MessagePage](),
-		"EventPage":    reflect.TypeFor[query.EventPage](),
-		"ErrorCode":    reflect.TypeFor[fault.Code](),
+		"Request":      reflect.TypeFor[historyapi.Request](),
+		"Thread":       reflect.TypeFor[historyapi.Thread](),
+		"ThreadPage":   reflect.TypeFor[historyapi.ThreadPage](),
+		"MessagePage":  reflect.TypeFor[historyapi.MessagePage](),
+		"EventPage":    reflect.TypeFor[historyapi.EventPage](),
+		"ErrorCode":    reflect.TypeFor[apierr.Code](),
 	}
 	for name, typ := range types {
 		c.compare(t, name, typ, c.docs.follow(t, "openapi.yaml", "#/components/schemas/"+name))
@@ -97,7 +97,7 @@ func TestOpenAPIAnswersEveryCode(t *testing.T) {
 			documented[code] = true
 		}
 	}
-	for _, code := range fault.Codes() {
+	for _, code := range apierr.Codes() {
 		if !documented[string(code)] {
 			t.Errorf("no response of the document carries %s", code)
 		}

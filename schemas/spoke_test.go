@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/goccy/go-yaml"
 )
@@ -30,13 +30,13 @@ func TestSpokeTypesAgreeWithGo(t *testing.T) {
 	}
 	c := comparison{documents{spokeFile: doc}, goConstants(t, "spoke")}
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[spoke.Assignment](), reflect.TypeFor[spoke.Task](), reflect.TypeFor[spoke.TaskList](),
-		reflect.TypeFor[spoke.Cancellation](), reflect.TypeFor[spoke.Info](), reflect.TypeFor[spoke.Machine](),
-		reflect.TypeFor[spoke.SDK](), reflect.TypeFor[spoke.Health](), reflect.TypeFor[spoke.Rotation](),
-		reflect.TypeFor[spoke.Rotated](), reflect.TypeFor[spoke.Refusal](), reflect.TypeFor[spoke.TextDelta](),
-		reflect.TypeFor[spoke.ToolStart](), reflect.TypeFor[spoke.ToolOutput](), reflect.TypeFor[spoke.ToolEnd](),
-		reflect.TypeFor[spoke.Progress](), reflect.TypeFor[spoke.Result](), reflect.TypeFor[spoke.Failure](),
-		reflect.TypeFor[spoke.Registration](), reflect.TypeFor[spoke.Heartbeat](), reflect.TypeFor[spoke.Completion](),
+		reflect.TypeFor[remoteagent.Assignment](), reflect.TypeFor[remoteagent.Task](), reflect.TypeFor[remoteagent.TaskList](),
+		reflect.TypeFor[remoteagent.Cancellation](), reflect.TypeFor[remoteagent.Info](), reflect.TypeFor[remoteagent.Machine](),
+		reflect.TypeFor[remoteagent.SDK](), reflect.TypeFor[remoteagent.Health](), reflect.TypeFor[remoteagent.Rotation](),
+		reflect.TypeFor[remoteagent.Rotated](), reflect.TypeFor[remoteagent.Refusal](), reflect.TypeFor[remoteagent.TextDelta](),
+		reflect.TypeFor[remoteagent.ToolStart](), reflect.TypeFor[remoteagent.ToolOutput](), reflect.TypeFor[remoteagent.ToolEnd](),
+		reflect.TypeFor[remoteagent.Progress](), reflect.TypeFor[remoteagent.Result](), reflect.TypeFor[remoteagent.Failure](),
+		reflect.TypeFor[remoteagent.Registration](), reflect.TypeFor[remoteagent.Heartbeat](), reflect.TypeFor[remoteagent.Completion](),
 	} {
 		c.compare(t, typ.Name(), typ, c.docs.follow(t, spokeFile, "#/components/schemas/"+typ.Name()))
 	}

@@ -13,25 +13,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
 )
 
-// records are the types of pkg/command under the names of their schemas.
+// records are the types of pkg/record under the names of their schemas.
 func records() map[string]reflect.Type {
 	return map[string]reflect.Type{
-		"accepted":      reflect.TypeFor[command.Accepted](),
-		"thread":        reflect.TypeFor[command.Thread](),
-		"session":       reflect.TypeFor[command.Session](),
-		"start":         reflect.TypeFor[command.Start](),
-		"abort":         reflect.TypeFor[command.Abort](),
-		"steer":         reflect.TypeFor[command.Steer](),
-		"tool_call":     reflect.TypeFor[command.ToolCall](),
-		"tool_started":  reflect.TypeFor[command.ToolStarted](),
-		"tool_result":   reflect.TypeFor[command.ToolResult](),
-		"tool_progress": reflect.TypeFor[command.ToolProgress](),
+		"accepted":      reflect.TypeFor[record.Accepted](),
+		"thread":        reflect.TypeFor[record.Thread](),
+		"session":       reflect.TypeFor[record.Session](),
+		"start":         reflect.TypeFor[record.Start](),
+		"abort":         reflect.TypeFor[record.Abort](),
+		"steer":         reflect.TypeFor[record.Steer](),
+		"tool_call":     reflect.TypeFor[record.ToolCall](),
+		"tool_started":  reflect.TypeFor[record.ToolStarted](),
+		"tool_result":   reflect.TypeFor[record.ToolResult](),
+		"tool_progress": reflect.TypeFor[record.ToolProgress](),
 	}
 }
 
@@ -51,7 +51,7 @@ func schemaDocuments(t *testing.T) documents {
 
 func TestEventTypesAgreeWithTheirSchemas(t *testing.T) {
 	t.Parallel()
-	c := comparison{schemaDocuments(t), goConstants(t, "event", "fault")}
+	c := comparison{schemaDocuments(t), goConstants(t, "event", "apierr")}
 	for _, name := range event.Names() {
 		e, err := event.Decode([]byte(`{"event":"` + string(name) + `"}`))
 		if err != nil {
@@ -68,13 +68,13 @@ func TestEventTypesAgreeWithTheirSchemas(t *testing.T) {
 
 func TestRequestTypeAgreesWithItsSchema(t *testing.T) {
 	t.Parallel()
-	c := comparison{schemaDocuments(t), goConstants(t, "event", "fault")}
+	c := comparison{schemaDocuments(t), goConstants(t, "event", "apierr")}
 	c.compare(t, "request", reflect.TypeFor[event.AgentRequest](), node{"request.json", c.docs["request.json"]})
 }
 
 func TestRecordTypesAgreeWithTheirSchemas(t *testing.T) {
 	t.Parallel()
-	c := comparison{schemaDocuments(t), goConstants(t, "event", "fault")}
+	c := comparison{schemaDocuments(t), goConstants(t, "event", "apierr")}
 	for name, typ := range records() {
 		file := "commands/" + name + ".json"
 		c.compare(t, name, typ, node{file, c.docs[file]})
@@ -88,8 +88,8 @@ func TestEveryRecordHasASchemaAndAnExample(t *testing.T) {
 		names = append(names, typ.Name())
 	}
 	slices.Sort(names)
-	if declared := goStructs(t, "command"); !slices.Equal(names, declared) {
-		t.Errorf("pkg/command declares %v, this test knows %v", declared, names)
+	if declared := goStructs(t, "record"); !slices.Equal(names, declared) {
+		t.Errorf("pkg/record declares %v, this test knows %v", declared, names)
 	}
 	for _, dir := range []string{"commands", "commands/examples"} {
 		var described []string
@@ -108,12 +108,12 @@ func TestErrorCodesAreThoseOfTheSchema(t *testing.T) {
 	t.Parallel()
 	docs := schemaDocuments(t)
 	s := docs.shape(t, docs.shape(t, node{"events/error.json", docs["events/error.json"]}).properties["code"])
-	var got []fault.Code
+	var got []apierr.Code
 	for _, code := range s.enum {
-		got = append(got, fault.Code(code.(string)))
+		got = append(got, apierr.Code(code.(string)))
 	}
-	if !slices.Equal(got, fault.Codes()) {
-		t.Errorf("the schema lists %v, fault.Codes() is %v", got, fault.Codes())
+	if !slices.Equal(got, apierr.Codes()) {
+		t.Errorf("the schema lists %v, fault.Codes() is %v", got, apierr.Codes())
 	}
 }
 

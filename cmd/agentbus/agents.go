@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/client"
-	"github.com/agentbus/agentbus/pkg/hub"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
 // agentsCommand lists agents, and keeps the hub's registry of remote ones (S3, Registration Flow).
 type agentsCommand struct {
-	Hub string `env:"AGENTBUS_HUB" help:"Address of the orchestrator; without it, that of the gateway, as agentbus dev has it."`
+	Hub string `env:"AGENTBUS_HUB" help:"Address of the hub; without it, that of the gateway, as agentbus dev has it."`
 
 	List   agentsListCommand   `cmd:"" default:"1" help:"List the agents."`
 	Remote agentsRemoteCommand `cmd:"" help:"List the remote agents, with what they do and have cost."`
@@ -45,11 +45,11 @@ func (cmd *agentsListCommand) Run(ctx context.Context, g globals, c *console) er
 type agentsRemoteCommand struct{}
 
 func (cmd *agentsRemoteCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
-	var all hub.AgentList
+	var all hubapi.AgentList
 	if err := group.ask(ctx, g, http.MethodGet, "/api/agents?live=true", nil, &all); err != nil {
 		return err
 	}
-	return list(g, c, all.Agents, "ID\tNAME\tSTATE\tCOST\tLAST SEEN\tCAPABILITIES\tURL", func(a hub.Agent) []string {
+	return list(g, c, all.Agents, "ID\tNAME\tSTATE\tCOST\tLAST SEEN\tCAPABILITIES\tURL", func(a hubapi.Agent) []string {
 		state := "offline"
 		if a.IsOnline {
 			state = cmp.Or(a.Status, "online")
@@ -73,7 +73,7 @@ type agentsAddCommand struct {
 }
 
 func (cmd *agentsAddCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
-	var saved hub.Agent
+	var saved hubapi.Agent
 	err := group.ask(ctx, g, http.MethodPost, "/api/agents", map[string]any{
 		"url": cmd.URL, "apiKey": cmd.AgentKey, "id": cmd.ID, "name": cmd.Name, "capabilities": cmd.Capabilities,
 		"defaultCwd": cmd.Cwd, "defaultModel": cmd.Model, "budgetUsd": cmd.Budget,
@@ -178,16 +178,16 @@ func (cmd *agentsCommand) ask(ctx context.Context, g globals, method, path strin
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("the answer is not a hub's: %w; --hub or AGENTBUS_HUB says where the orchestrator is", err)
+		return fmt.Errorf("the answer is not a hub's: %w; --hub or AGENTBUS_HUB says where the hub is", err)
 	}
 	return nil
 }
 
 // refusal is what the hub says, in its own words.
 func refusal(status string, text []byte) error {
-	var r spoke.Refusal
+	var r remoteagent.Refusal
 	if json.Unmarshal(text, &r) != nil || r.Message == "" {
-		return fmt.Errorf("the hub answers %s; --hub or AGENTBUS_HUB says where the orchestrator is", status)
+		return fmt.Errorf("the hub answers %s; --hub or AGENTBUS_HUB says where the hub is", status)
 	}
 	return errors.New(r.Message)
 }

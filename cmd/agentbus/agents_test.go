@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
@@ -24,17 +24,17 @@ func agentServer(t *testing.T, key string) string {
 		_, _ = w.Write(text)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /agent/health", func(w http.ResponseWriter, _ *http.Request) { answer(w, spoke.Health{Healthy: true}) })
+	mux.HandleFunc("GET /agent/health", func(w http.ResponseWriter, _ *http.Request) { answer(w, remoteagent.Health{Healthy: true}) })
 	mux.HandleFunc("GET /agent/info", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, spoke.Info{AgentID: "home-pc-01", Name: "Home PC", Capabilities: []string{"code"}, Status: spoke.Idle})
+		answer(w, remoteagent.Info{AgentID: "home-pc-01", Name: "Home PC", Capabilities: []string{"code"}, Status: remoteagent.Idle})
 	})
 	mux.HandleFunc("POST /agent/keys", func(w http.ResponseWriter, r *http.Request) {
-		var in spoke.Rotation
+		var in remoteagent.Rotation
 		if err := json.UnmarshalRead(r.Body, &in); err != nil {
 			t.Error(err)
 		}
 		keys["Bearer "+in.Key] = true
-		answer(w, spoke.Rotated{})
+		answer(w, remoteagent.Rotated{})
 	})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()

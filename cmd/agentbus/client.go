@@ -14,7 +14,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/go-json-experiment/json"
 )
@@ -125,7 +125,7 @@ func (cmd *threadsCommand) Run(ctx context.Context, g globals, c *console) error
 	if err != nil {
 		return err
 	}
-	err = list(g, c, threads.Threads, "THREAD\tAGENT\tREQUESTS\tUPDATED\tTITLE", func(t query.Thread) []string {
+	err = list(g, c, threads.Threads, "THREAD\tAGENT\tREQUESTS\tUPDATED\tTITLE", func(t historyapi.Thread) []string {
 		return []string{t.ThreadID, t.AgentID, strconv.Itoa(t.Requests), t.UpdatedAt.Local().Format(time.DateTime), t.Title}
 	})
 	return more(c, threads.NextCursor, err)

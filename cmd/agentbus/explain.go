@@ -6,12 +6,12 @@ import (
 	"net/url"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 // explain says what went wrong and what to do, to a person.
 func explain(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
+	if f, ok := errors.AsType[*apierr.Error](err); ok {
 		return screen.Clean(faultText(f))
 	}
 	refused, isURL := errors.AsType[*url.Error](err)
@@ -25,12 +25,12 @@ func explain(err error) string {
 	return screen.Clean(err.Error())
 }
 
-func faultText(f *fault.Error) string {
+func faultText(f *apierr.Error) string {
 	text := f.Message + " (" + string(f.Code) + ")"
 	switch f.Code {
-	case fault.AuthFailed:
+	case apierr.AuthFailed:
 		text += "; give a key with --key or AGENTBUS_KEY"
-	case fault.ThreadBusy:
+	case apierr.ThreadBusy:
 		text += "; follow it with `agentbus tail " + f.RequestID + "` or stop it with `agentbus abort " + f.RequestID + "`"
 	default: // the message says what to do
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -94,22 +94,22 @@ func (f *figures) addLog(l *check.Log) {
 	}
 }
 
-func (f *figures) addEntries(entries []record.Entry) {
-	var probes []record.Entry
+func (f *figures) addEntries(entries []oplog.Entry) {
+	var probes []oplog.Entry
 	for _, e := range entries {
 		switch e.Op {
-		case record.Read:
+		case oplog.Read:
 			f.reads++
-		case record.Probe:
+		case oplog.Probe:
 			probes = append(probes, e)
 			f.answers = append(f.answers, e.Took)
-		case record.Fault:
+		case oplog.Fault:
 			f.faults[e.Fault]++
-		case record.Post, record.Abort, record.Steer, record.Watch, record.Task, record.Late, record.Spy: // they have no figure
+		case oplog.Post, oplog.Abort, oplog.Steer, oplog.Watch, oplog.Task, oplog.Late, oplog.Spy: // they have no figure
 		}
 	}
 	for _, e := range entries {
-		if e.Op == record.Fault {
+		if e.Op == oplog.Fault {
 			f.recovery[e.Fault] = append(f.recovery[e.Fault], recovery(e, probes))
 		}
 	}
@@ -117,7 +117,7 @@ func (f *figures) addEntries(entries []record.Entry) {
 
 // recovery is how long after the start of a fault the last small request ended that it may have held up: one that was on
 // its way when the fault began, or began while it lasted.
-func recovery(fault record.Entry, probes []record.Entry) time.Duration {
+func recovery(fault oplog.Entry, probes []oplog.Entry) time.Duration {
 	longest := time.Duration(0)
 	for _, p := range probes {
 		if p.At <= fault.At+fault.Took && p.At+p.Took >= fault.At {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/witness"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/observer"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/workload"
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -19,7 +19,7 @@ func (o options) expireOf(seed uint64) bool {
 }
 
 // late lets everything expire that a run has written, and repeats some of its posts.
-func late(ctx context.Context, w *witness.Witness, crew workload.Crew, run *check.Run) error {
+func late(ctx context.Context, w *observer.Witness, crew workload.Crew, run *check.Run) error {
 	if err := w.Expire(ctx); err != nil {
 		return fmt.Errorf("expiry: %w", err)
 	}
@@ -28,12 +28,12 @@ func late(ctx context.Context, w *witness.Witness, crew workload.Crew, run *chec
 }
 
 // settled returns the posts that began a thread under a key, one of each, whose requests have ended and wait for nothing.
-func settled(run *check.Run) []record.Entry {
-	var posts []record.Entry
+func settled(run *check.Run) []oplog.Entry {
+	var posts []oplog.Entry
 	seen := map[string]bool{}
 	for _, e := range run.Entries {
 		l := run.Logs[check.ID{Tenant: e.Tenant, Name: e.Request}]
-		began := e.Op == record.Post && e.Status/100 == 2 && e.Key != "" && e.Agent != "" && e.Request != "" && len(e.Actions) == 0
+		began := e.Op == oplog.Post && e.Status/100 == 2 && e.Key != "" && e.Agent != "" && e.Request != "" && len(e.Actions) == 0
 		if !began || seen[e.Request] || l.Terminal() == "" {
 			continue
 		}

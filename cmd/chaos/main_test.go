@@ -13,7 +13,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -77,20 +77,20 @@ func TestEachWeakeningBringsFaults(t *testing.T) {
 
 func TestRecoveryIsOfTheSlowestThatAFaultMayHaveHeldUp(t *testing.T) {
 	t.Parallel()
-	fault := record.Entry{At: 10 * time.Second, Took: 2 * time.Second}
-	probe := func(at, took int) record.Entry { // in seconds
-		return record.Entry{At: time.Duration(at) * time.Second, Took: time.Duration(took) * time.Second}
+	fault := oplog.Entry{At: 10 * time.Second, Took: 2 * time.Second}
+	probe := func(at, took int) oplog.Entry { // in seconds
+		return oplog.Entry{At: time.Duration(at) * time.Second, Took: time.Duration(took) * time.Second}
 	}
 	tests := []struct {
 		what   string
-		probes []record.Entry
+		probes []oplog.Entry
 		want   time.Duration
 	}{
 		{"nobody asked", nil, 0},
-		{"one ended before", []record.Entry{probe(8, 1)}, 0},
-		{"one began behind it", []record.Entry{probe(13, 9)}, 0},
-		{"one was on its way", []record.Entry{probe(9, 4)}, 3 * time.Second},
-		{"one began meanwhile", []record.Entry{probe(11, 5), probe(11, 1)}, 5 * time.Second},
+		{"one ended before", []oplog.Entry{probe(8, 1)}, 0},
+		{"one began behind it", []oplog.Entry{probe(13, 9)}, 0},
+		{"one was on its way", []oplog.Entry{probe(9, 4)}, 3 * time.Second},
+		{"one began meanwhile", []oplog.Entry{probe(11, 5), probe(11, 1)}, 5 * time.Second},
 	}
 	for _, test := range tests {
 		if got := recovery(fault, test.probes); got != test.want {
@@ -107,7 +107,7 @@ func TestTheReportCountsWhatWasFound(t *testing.T) {
 			{Tenant: "ash", Name: "req_1"}: {Frames: []event.Frame{{Epoch: 2, Names: []event.Name{event.NameClaim, event.NameDone}}}},
 			{Tenant: "ash", Name: "req_2"}: {}, // was refused
 		},
-		Entries: []record.Entry{{Op: record.Fault, Fault: "kill nats"}, {Op: record.Probe, Took: 3 * time.Second}},
+		Entries: []oplog.Entry{{Op: oplog.Fault, Fault: "kill nats"}, {Op: oplog.Probe, Took: 3 * time.Second}},
 	}
 	f.add(r, []check.Violation{{Invariant: "I3"}, {Invariant: "I3"}}, outcome{shape: cluster.Shape{Nodes: 1, Disks: true}, phases: phases{{"load", time.Minute}}})
 	text := f.markdown()
@@ -145,7 +145,7 @@ func TestTheReportOfAnInterruptedRunHasTheSeedsBefore(t *testing.T) {
 		log := &check.Log{Frames: []event.Frame{{Names: []event.Name{event.NameDone}}}}
 		r := &check.Run{
 			Logs:    map[check.ID]*check.Log{{Tenant: "ash", Name: fmt.Sprint(seed)}: log},
-			Entries: []record.Entry{{Op: record.Fault, Fault: "kill nats"}},
+			Entries: []oplog.Entry{{Op: oplog.Fault, Fault: "kill nats"}},
 		}
 		f.add(r, nil, outcome{shape: cluster.Shape{Nodes: 1}, phases: phases{{"start", time.Second}, {"rest", time.Minute}}})
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/nemesis"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/witness"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/observer"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/workload"
 )
 
@@ -68,8 +68,8 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
-	log := record.New(file)
-	w := &witness.Witness{Cluster: c, Log: log, Limits: limits()}
+	log := oplog.New(file)
+	w := &observer.Witness{Cluster: c, Log: log, Limits: limits()}
 	if err := w.Baseline(ctx); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 }
 
 // collect waits until the cluster is at rest and takes the evidence.
-func (s session) collect(ctx context.Context, w *witness.Witness, watch *stopwatch) (*check.Run, error) {
+func (s session) collect(ctx context.Context, w *observer.Witness, watch *stopwatch) (*check.Run, error) {
 	evidence, err := w.Settle(ctx, s.patience())
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s session) collect(ctx context.Context, w *witness.Witness, watch *stopwat
 	}
 	watch.end("reads")
 	if !back { // the reads were a part of the time that it may take
-		if _, err := w.Held(ctx, evidence, witness.RestWait); err != nil {
+		if _, err := w.Held(ctx, evidence, observer.RestWait); err != nil {
 			return nil, err
 		}
 		watch.end("resources")
@@ -147,7 +147,7 @@ func (s session) start(ctx context.Context, dir string) (*cluster.Cluster, error
 // harm lets the clients work while the nemesis does, heals everything, and waits until the clients have ended. The clients
 // begin stories until the last fault is undone, which may be later than the time of the load.
 func (s session) harm(
-	ctx context.Context, c *cluster.Cluster, log *record.Log, plan []nemesis.Fault, watch *stopwatch,
+	ctx context.Context, c *cluster.Cluster, log *oplog.Log, plan []nemesis.Fault, watch *stopwatch,
 ) (stories int, err error) {
 	load, done := context.WithTimeout(ctx, s.options.duration)
 	defer done()
@@ -177,7 +177,7 @@ func (s session) harm(
 }
 
 // crew is the clients of the seed.
-func (s session) crew(c *cluster.Cluster, log *record.Log) workload.Crew {
+func (s session) crew(c *cluster.Cluster, log *oplog.Log) workload.Crew {
 	return workload.Crew{
 		Gateways: c.Gateways, Hub: c.Hub, Remote: cluster.RemoteAgent, Keys: c.Keys, Tenants: cluster.Tenants(),
 		Users: s.options.users, Seed: s.seed, Log: log,

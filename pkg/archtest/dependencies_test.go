@@ -18,16 +18,16 @@ type dependency struct {
 // dependencies is the reviewed list: each line answers why the standard library does not do.
 func dependencies() []dependency {
 	everywhere := []string{"..."}
-	observed := []string{"pkg/bus/...", "pkg/state", "pkg/telemetry/...", "pkg/service/...", "pkg/client", "pkg/tool/mcp", "services/...", "cmd/..."}
+	observed := []string{"pkg/bus/...", "pkg/rediscache", "pkg/telemetry/...", "pkg/service/...", "pkg/client", "pkg/tool/mcp", "services/...", "cmd/..."}
 	telemetry := []string{"pkg/telemetry/..."}
 	return []dependency{
 		// What the product is about.
-		{"github.com/nats-io/nats.go", []string{"pkg/bus/...", "cmd/chaos/internal/witness"},
+		{"github.com/nats-io/nats.go", []string{"pkg/bus/...", "cmd/chaos/internal/observer"},
 			"the broker's client; only the bus knows that it is NATS, and a witness must not trust the bus"},
 		{"github.com/nats-io/nats-server/v2", []string{"pkg/bus/embedded"}, "the broker itself, for one process without installation"},
-		{"github.com/redis/go-redis/v9", []string{"pkg/state"}, "continuation and abort state, shared between gateways"},
-		{"github.com/redis/go-redis/extra/redisotel/v9", []string{"pkg/state"}, "spans of Redis calls"},
-		{"github.com/go-redis/redis_rate/v10", []string{"pkg/state"}, "one rate limit for all gateways: GCRA in one Redis script"},
+		{"github.com/redis/go-redis/v9", []string{"pkg/rediscache"}, "continuation and abort state, shared between gateways"},
+		{"github.com/redis/go-redis/extra/redisotel/v9", []string{"pkg/rediscache"}, "spans of Redis calls"},
+		{"github.com/go-redis/redis_rate/v10", []string{"pkg/rediscache"}, "one rate limit for all gateways: GCRA in one Redis script"},
 		{"github.com/alicebob/miniredis/v2", []string{"cmd/..."}, "Redis for one process without installation, and for tests"},
 		{"github.com/gin-gonic/gin", []string{"services/gateway/internal/api"}, "routes of the gateway"},
 		{"github.com/coder/websocket", []string{"services/gateway/internal/api", "cmd/chaos/internal/workload"}, "RFC 6455, with contexts and no goroutine of its own"},
@@ -50,7 +50,7 @@ func dependencies() []dependency {
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
 
 		// Tools.
-		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/orchestrator/internal/mcp", "cmd/agentbus"},
+		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/hub/internal/mcp", "cmd/agentbus"},
 			"MCP, client and server: the protocol's own SDK"},
 
 		// SQL.
@@ -77,7 +77,7 @@ func dependencies() []dependency {
 		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster", "pkg/sandbox"},
 			"the ioctl that makes a file system lose what is not synced; namespaces and mounts of a sandbox"},
 		{"github.com/elastic/go-seccomp-bpf", []string{"pkg/sandbox"}, "a policy of system calls as a seccomp filter, without C"},
-		{"golang.org/x/time", []string{"pkg/state", "pkg/limit"}, "a rate limit within one process"},
+		{"golang.org/x/time", []string{"pkg/rediscache", "pkg/limit"}, "a rate limit within one process"},
 		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
 		{"golang.org/x/tools", nil, "txtar: golden transcripts"},
 		{"pgregory.net/rapid", nil, "property tests"},

@@ -18,18 +18,18 @@ type layer struct {
 // layers is read from the top; the first row that matches a package decides.
 func layers() []layer {
 	vocabulary := []string{
-		"pkg/event", "pkg/fault", "pkg/id", "pkg/media", "pkg/command", "pkg/query", "pkg/redact", "pkg/tool", "pkg/backend",
+		"pkg/event", "pkg/apierr", "pkg/id", "pkg/media", "pkg/record", "pkg/historyapi", "pkg/redact", "pkg/tool", "pkg/backend",
 	}
 	and := func(more ...string) []string { return append(slices.Clone(vocabulary), more...) }
 	implementations := []string{"services/*/internal/dialect/*", "services/*/internal/store/*"}
 	return []layer{
 		// The bottom: words that everyone shares.
-		{"pkg/fault", nil, nil, "everyone imports it"},
+		{"pkg/apierr", nil, nil, "everyone imports it"},
 		{"pkg/id", nil, nil, "everyone imports it"},
 		{"pkg/redact", nil, nil, "everyone imports it"},
 		{"pkg/sse", nil, nil, "a wire format knows no one's events"},
-		{"pkg/eventstream", []string{"pkg/fault", "pkg/id"}, nil, "a stream within a program knows no log and no service"},
-		{"pkg/tarko", []string{"pkg/event", "pkg/eventstream", "pkg/fault", "pkg/media"}, nil,
+		{"pkg/eventstream", []string{"pkg/apierr", "pkg/id"}, nil, "a stream within a program knows no log and no service"},
+		{"pkg/tarko", []string{"pkg/event", "pkg/eventstream", "pkg/apierr", "pkg/media"}, nil,
 			"a projection knows what it is of and what it becomes"},
 		{"pkg/budget", nil, nil, "bytes are counted the same whatever they are of"},
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
@@ -39,25 +39,25 @@ func layers() []layer {
 		{"pkg/sandbox", nil, nil, "a box that anything may run in"},
 		{"pkg/weaken", nil, nil, "a switch of builds for tests knows nothing"},
 		{"schemas", nil, nil, "the contract knows no code; its tests do"},
-		{"pkg/event", []string{"pkg/fault"}, nil, "the vocabulary stands on errors alone"},
-		{"pkg/media", []string{"pkg/event", "pkg/fault"}, nil, "images and files are parts of events, and no more"},
-		{"pkg/command", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "records speak of events and nothing else"},
-		{"pkg/hub", []string{"pkg/egress", "pkg/fault", "pkg/spoke", "pkg/tool"}, nil, "what is asked of the orchestrator is told as tools too"},
-		{"pkg/query", []string{"pkg/command", "pkg/event", "pkg/fault"}, nil, "questions speak of events and records"},
+		{"pkg/event", []string{"pkg/apierr"}, nil, "the vocabulary stands on errors alone"},
+		{"pkg/media", []string{"pkg/event", "pkg/apierr"}, nil, "images and files are parts of events, and no more"},
+		{"pkg/record", []string{"pkg/event", "pkg/apierr", "pkg/id"}, nil, "records speak of events and nothing else"},
+		{"pkg/hubapi", []string{"pkg/egress", "pkg/apierr", "pkg/remoteagent", "pkg/tool"}, nil, "what is asked of the hub is told as tools too"},
+		{"pkg/historyapi", []string{"pkg/record", "pkg/event", "pkg/apierr"}, nil, "questions speak of events and records"},
 
 		// Doors know none of their implementations, implementations know none of each other.
-		{"pkg/tool", []string{"pkg/event", "pkg/fault", "pkg/id"}, nil, "a door does not know who stands behind it"},
-		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/fault", "pkg/hub", "pkg/id", "pkg/sandbox"}, nil,
+		{"pkg/tool", []string{"pkg/event", "pkg/apierr", "pkg/id"}, nil, "a door does not know who stands behind it"},
+		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/egress", "pkg/event", "pkg/apierr", "pkg/hubapi", "pkg/id", "pkg/sandbox"}, nil,
 			"it is the one list of the built-in tools"},
-		{"pkg/tool/internal/...", []string{"pkg/fault", "pkg/id"}, nil, "what implementations share knows none of them"},
-		{"pkg/tool/hubtool", and("pkg/hub", "pkg/spoke"), nil, "it knows the hub, and no other implementation"},
+		{"pkg/tool/internal/...", []string{"pkg/apierr", "pkg/id"}, nil, "what implementations share knows none of them"},
+		{"pkg/tool/hubtool", and("pkg/hubapi", "pkg/remoteagent"), nil, "it knows the hub, and no other implementation"},
 		{"pkg/tool/command", and("pkg/sandbox", "pkg/tool/internal/..."), nil, "programs run in a sandbox and nowhere else"},
 		{"pkg/tool/mcp", and("pkg/egress", "pkg/procgroup", "pkg/tool/internal/..."), nil, "it starts servers, and knows no other implementation"},
 		{"pkg/tool/journal", and("pkg/weaken"), nil, "it knows its door, and the clock of builds for tests"},
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
-		{"pkg/backend", []string{"pkg/event", "pkg/fault", "pkg/tool"}, nil, "a door does not know who stands behind it"},
+		{"pkg/backend", []string{"pkg/event", "pkg/apierr", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
-		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hub", "pkg/spoke"), nil,
+		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hubapi", "pkg/remoteagent"), nil,
 			"it speaks with the hub and its agents, and knows no other implementation"},
 		{"pkg/backend/catalog", and("pkg/backend/...", "pkg/config"), nil, "it is the one list of the backends"},
 		{"pkg/backend/cli", and("pkg/backend/cli/wire", "pkg/backend/internal/...", "pkg/procgroup"), nil, "who runs programs knows what they print"},
@@ -76,16 +76,16 @@ func layers() []layer {
 
 		// What services share.
 		{"pkg/transcript", vocabulary, nil, "what a log says is a fold of events, and no more"},
-		{"pkg/threadqueue", []string{"pkg/command", "pkg/event"}, nil, "who runs next is a matter of records, wherever they are stored"},
+		{"pkg/threadqueue", []string{"pkg/record", "pkg/event"}, nil, "who runs next is a matter of records, wherever they are stored"},
 		{"pkg/loop", and("pkg/transcript", "pkg/weaken"), nil, "the turn loop knows neither NATS nor HTTP"},
 		{"pkg/config/...", and("pkg/config/..."), nil, "configuration knows words, not services"},
 		{"pkg/bus/...", and("pkg/budget", "pkg/bus/...", "pkg/telemetry", "pkg/weaken"), nil, "the bus knows words, not services"},
-		{"pkg/state", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},
+		{"pkg/rediscache", and("pkg/telemetry"), nil, "Redis is one way to remember, and knows no other"},
 		{"pkg/auth", vocabulary, nil, "keys are the same wherever they are kept"},
 		{"pkg/client", and("pkg/sse", "pkg/tarko", "pkg/eventstream"), nil, "a client is what anyone could write against the documents"},
-		{"pkg/spoke", []string{"pkg/event", "pkg/fault", "pkg/sse"}, nil, "what a hub and a spoke say to each other knows neither of them"},
-		{"pkg/telemetry/...", []string{"pkg/fault", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
-		{"pkg/service/...", []string{"pkg/fault", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
+		{"pkg/remoteagent", []string{"pkg/event", "pkg/apierr", "pkg/sse"}, nil, "what a hub and a spoke say to each other knows neither of them"},
+		{"pkg/telemetry/...", []string{"pkg/apierr", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
+		{"pkg/service/...", []string{"pkg/apierr", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
 
 		// Services, and those who put them together.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
@@ -69,7 +69,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		p, err := ring.Verify(test.key, test.now)
-		if fault.CodeOf(err) != fault.AuthFailed || p.Tenant != "" {
+		if apierr.CodeOf(err) != apierr.AuthFailed || p.Tenant != "" {
 			t.Errorf("%s: got %+v, %v, want auth_failed", test.what, p, err)
 			continue
 		}
@@ -86,19 +86,19 @@ func TestCheckGoesByTheNewestRecordOfAKey(t *testing.T) {
 	t.Parallel()
 	issuer, ring := pair(t)
 	_, record := issue(t, issuer, "alice", time.Hour)
-	if err := ring.Check(record.ID, time.Now()); fault.CodeOf(err) != fault.AuthFailed {
+	if err := ring.Check(record.ID, time.Now()); apierr.CodeOf(err) != apierr.AuthFailed {
 		t.Errorf("a key that nobody knows: got %v", err)
 	}
 	ring.Put(record)
 	if err := ring.Check(record.ID, time.Now()); err != nil {
 		t.Errorf("an active key: got %v", err)
 	}
-	if err := ring.Check(record.ID, record.ExpiresAt); fault.CodeOf(err) != fault.AuthFailed {
+	if err := ring.Check(record.ID, record.ExpiresAt); apierr.CodeOf(err) != apierr.AuthFailed {
 		t.Errorf("an expired key: got %v", err)
 	}
 	record.Revoked = true
 	ring.Put(record)
-	if err := ring.Check(record.ID, time.Now()); fault.CodeOf(err) != fault.AuthFailed {
+	if err := ring.Check(record.ID, time.Now()); apierr.CodeOf(err) != apierr.AuthFailed {
 		t.Errorf("a revoked key: got %v", err)
 	}
 }
@@ -110,7 +110,7 @@ func TestNoKeyIsWrongBeforeTheKeysAreLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	ring := auth.NewKeyring(issuer)
-	if _, err := ring.Verify("ak_x_y", time.Now()); fault.CodeOf(err) != fault.Unavailable {
+	if _, err := ring.Verify("ak_x_y", time.Now()); apierr.CodeOf(err) != apierr.Unavailable {
 		t.Errorf("got %v, want unavailable", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestBearer(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := auth.Bearer(http.Header{"Authorization": slices.Clone(test.headers)})
-		if got != test.want || (test.want == "") != (fault.CodeOf(err) == fault.AuthFailed) {
+		if got != test.want || (test.want == "") != (apierr.CodeOf(err) == apierr.AuthFailed) {
 			t.Errorf("%q: got %q, %v, want %q", test.headers, got, err, test.want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 // how says what to send, in every refusal.
@@ -49,7 +49,7 @@ func (k *Keyring) Ready() bool {
 	return k.loaded
 }
 
-// Verify returns who holds key at time now. Otherwise it fails with fault.AuthFailed, or with fault.Unavailable before
+// Verify returns who holds key at time now. Otherwise it fails with apierr.AuthFailed, or with apierr.Unavailable before
 // the keys are loaded. How long it takes says nothing about what was wrong.
 func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {
 	keyID, secret := split(key)
@@ -63,10 +63,10 @@ func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {
 	}
 	same := hmac.Equal(digest(k.issuer.pepper, secret), want)
 	if !loaded {
-		return Principal{}, fault.New(fault.Unavailable, "the API keys are not loaded yet; try again in a second")
+		return Principal{}, apierr.New(apierr.Unavailable, "the API keys are not loaded yet; try again in a second")
 	}
 	if !known || !same {
-		return Principal{}, fault.New(fault.AuthFailed, "the API key is not valid; %s", how)
+		return Principal{}, apierr.New(apierr.AuthFailed, "the API key is not valid; %s", how)
 	}
 	if err := r.open(now); err != nil {
 		return Principal{}, err
@@ -84,7 +84,7 @@ func (k *Keyring) Check(keyID string, now time.Time) error {
 	r, known := k.byID[keyID]
 	k.mu.RUnlock()
 	if !known {
-		return fault.New(fault.AuthFailed, "the API key %s is not known any more; %s", keyID, how)
+		return apierr.New(apierr.AuthFailed, "the API key %s is not known any more; %s", keyID, how)
 	}
 	return r.open(now)
 }
@@ -99,9 +99,9 @@ func (k *Keyring) ExpiresAt(keyID string) time.Time {
 func (r Record) open(now time.Time) error {
 	switch {
 	case r.Revoked:
-		return fault.New(fault.AuthFailed, "the API key %s is revoked; %s that is active", r.ID, how)
+		return apierr.New(apierr.AuthFailed, "the API key %s is revoked; %s that is active", r.ID, how)
 	case !r.Active(now):
-		return fault.New(fault.AuthFailed, "the API key %s has expired; %s that is active", r.ID, how)
+		return apierr.New(apierr.AuthFailed, "the API key %s has expired; %s that is active", r.ID, how)
 	}
 	return nil
 }
@@ -115,18 +115,18 @@ func split(key string) (keyID, secret string) {
 	return key[:at], key[at+1:]
 }
 
-// Bearer returns the key that a request carries, or fails with fault.AuthFailed, saying what to send.
+// Bearer returns the key that a request carries, or fails with apierr.AuthFailed, saying what to send.
 func Bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
-		return "", fault.New(fault.AuthFailed, "an API key is needed: %s", how)
+		return "", apierr.New(apierr.AuthFailed, "an API key is needed: %s", how)
 	}
 	if len(values) > 1 {
-		return "", fault.New(fault.AuthFailed, "there are %d Authorization headers: %s", len(values), how)
+		return "", apierr.New(apierr.AuthFailed, "there are %d Authorization headers: %s", len(values), how)
 	}
 	scheme, key, _ := strings.Cut(values[0], " ")
 	if key = strings.TrimSpace(key); !strings.EqualFold(scheme, "Bearer") || key == "" {
-		return "", fault.New(fault.AuthFailed, "the Authorization header holds no bearer key: %s", how)
+		return "", apierr.New(apierr.AuthFailed, "the Authorization header holds no bearer key: %s", how)
 	}
 	return key, nil
 }

@@ -30,7 +30,7 @@ type Start struct {
 // Session is a conversation with an agent. Its methods are not safe for concurrent use.
 type Session interface {
 	// Send lets the agent answer turn (S1, send), and emits chunks while it does (S1, stream_message). Cancelling ctx
-	// ends it within a second, and Send then returns ctx's error. An error that a client may read is a *fault.Error,
+	// ends it within a second, and Send then returns ctx's error. An error that a client may read is a *apierr.Error,
 	// with Retryable set where another try may help (S2, Retry Guidance); Outcome.Usage is valid beside an error as far
 	// as it is known.
 	//

@@ -2,7 +2,7 @@ package bus
 
 import "context"
 
-// AgentRecord is what everybody may know of a remote agent: where it is and how to get in stays with the orchestrator.
+// AgentRecord is what everybody may know of a remote agent: where it is and how to get in stays with the hub.
 type AgentRecord struct {
 	ID           string   `json:"id"` // unique among all tenants
 	Tenant       string   `json:"tenant"`

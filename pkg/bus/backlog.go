@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -299,8 +299,8 @@ func (b *Bus) insist(ctx context.Context, tenant string, advance func(context.Co
 // advancing moves the next pointer of a tenant into the queue while handle works on the one that was taken, which is not
 // acknowledged before: if the process dies, the pointer is delivered again, and its next runner does both. What the broker
 // does not allow within advanceWait is left to [Bus.AdvanceBacklog].
-func (b *Bus) advancing(handle Handle[command.Start]) handleMessage[command.Start] {
-	return func(ctx context.Context, s command.Start, msg jetstream.Msg) error {
+func (b *Bus) advancing(handle Handle[record.Start]) handleMessage[record.Start] {
+	return func(ctx context.Context, s record.Start, msg jetstream.Msg) error {
 		taken, parked := places(msg)
 		var next sync.WaitGroup
 		defer next.Wait()

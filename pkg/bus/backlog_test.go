@@ -9,23 +9,23 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // pool runs pointers on a number of slots, each until it is released.
 type pool struct {
 	t       *testing.T
-	taken   chan command.Start
+	taken   chan record.Start
 	release chan struct{}
 }
 
 func newPool(t *testing.T, b *bus.Bus, slots int) *pool {
 	t.Helper()
-	p := &pool{t: t, taken: make(chan command.Start), release: make(chan struct{})}
+	p := &pool{t: t, taken: make(chan record.Start), release: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	var queue sync.WaitGroup
 	queue.Go(func() {
-		err := b.Starts(ctx, slots, func(_ context.Context, s command.Start) error {
+		err := b.Starts(ctx, slots, func(_ context.Context, s record.Start) error {
 			select {
 			case p.taken <- s:
 			case <-ctx.Done():
@@ -50,19 +50,19 @@ func newPool(t *testing.T, b *bus.Bus, slots int) *pool {
 }
 
 // next waits until a slot has taken a pointer.
-func (p *pool) next() command.Start {
+func (p *pool) next() record.Start {
 	p.t.Helper()
 	select {
 	case s := <-p.taken:
 		return s
 	case <-time.After(time.Minute):
 		p.t.Fatal("no slot takes a pointer")
-		return command.Start{}
+		return record.Start{}
 	}
 }
 
 // free releases one slot and returns what is taken next.
-func (p *pool) free() command.Start {
+func (p *pool) free() record.Start {
 	p.t.Helper()
 	p.release <- struct{}{}
 	return p.next()
@@ -83,8 +83,8 @@ func startAll(t *testing.T, b *bus.Bus, tenant string, count int) {
 	senders.Wait()
 }
 
-func pointerOf(tenant string, i int) command.Accepted {
-	return command.Accepted{Tenant: tenant, AgentID: fmt.Sprint("agent", i%2), RequestID: fmt.Sprint(tenant, "_", i), ThreadID: "thr"}
+func pointerOf(tenant string, i int) record.Accepted {
+	return record.Accepted{Tenant: tenant, AgentID: fmt.Sprint("agent", i%2), RequestID: fmt.Sprint(tenant, "_", i), ThreadID: "thr"}
 }
 
 // TestAThousandRunsOfATenantDelayAnotherByOneRelease counts in slots that are released. Without the thousand the other

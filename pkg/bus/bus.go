@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/budget"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,10 +26,10 @@ import (
 const DefaultPrefix = "agentbus"
 
 var (
-	// ErrNotFound is command.ErrNotFound.
-	ErrNotFound = command.ErrNotFound
-	// ErrConflict is command.ErrConflict.
-	ErrConflict = command.ErrConflict
+	// ErrNotFound is record.ErrNotFound.
+	ErrNotFound = record.ErrNotFound
+	// ErrConflict is record.ErrConflict.
+	ErrConflict = record.ErrConflict
 	// ErrFenced says that another runner has claimed the log: the caller must stop at once and acknowledge nothing.
 	ErrFenced = errors.New("fenced: another runner has claimed the log")
 	// ErrEnded says that the log has its terminal event.

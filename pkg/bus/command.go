@@ -7,7 +7,7 @@ import (
 	"iter"
 	"log/slog"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 )
@@ -19,7 +19,7 @@ const (
 )
 
 // Steer records what a user says to a running request. First write wins; see [Bus.Accept] for the results.
-func (b *Bus) Steer(ctx context.Context, tenant string, s command.Steer) (stored command.Steer, first bool, err error) {
+func (b *Bus) Steer(ctx context.Context, tenant string, s record.Steer) (stored record.Steer, first bool, err error) {
 	subject, err := b.subject(kindCommand, tenant, s.RequestID, commandSteer, s.SteerID)
 	if err != nil {
 		return stored, false, err
@@ -29,7 +29,7 @@ func (b *Bus) Steer(ctx context.Context, tenant string, s command.Steer) (stored
 
 // SteerRecord is a steer with its place in the stream.
 type SteerRecord struct {
-	command.Steer
+	record.Steer
 	Sequence uint64
 }
 
@@ -92,7 +92,7 @@ const abortBacklog = 256
 
 // WatchAborts calls found for the aborts of all tenants as they are stored, one after the other, until ctx is done. Some
 // may be lost: it is a quick look, and a sweep must follow.
-func (b *Bus) WatchAborts(ctx context.Context, found func(tenant string, a command.Abort)) error {
+func (b *Bus) WatchAborts(ctx context.Context, found func(tenant string, a record.Abort)) error {
 	messages := make(chan *nats.Msg, abortBacklog)
 	stop, err := b.subscribe(b.live(b.prefix+"."+kindCommand+".*.*."+commandAbort), messages)
 	if err != nil {
@@ -103,7 +103,7 @@ func (b *Bus) WatchAborts(ctx context.Context, found func(tenant string, a comma
 		select {
 		case msg := <-messages:
 			_, tokens := b.tokens(b.stored(msg.Subject))
-			var a command.Abort
+			var a record.Abort
 			if err := json.Unmarshal(msg.Data, &a); err != nil || len(tokens) == 0 {
 				slog.WarnContext(ctx, "unreadable abort", "subject", msg.Subject, "error", err)
 				continue

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func tellsOfCommands(t *testing.T, b *bus.Bus) {
@@ -28,7 +28,7 @@ func tellsOfCommands(t *testing.T, b *bus.Bus) {
 	}
 	steer := func(steerID string) {
 		t.Helper()
-		s := command.Steer{RequestID: log.RequestID, SteerID: steerID, Messages: []event.InputMessage{event.UserText("x")}}
+		s := record.Steer{RequestID: log.RequestID, SteerID: steerID, Messages: []event.InputMessage{event.UserText("x")}}
 		if _, _, err := b.Steer(t.Context(), log.Tenant, s); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func tellsOfCommands(t *testing.T, b *bus.Bus) {
 	asked(0, false)
 	steer("one")
 	first := asked(0, false, "one")
-	if _, err := b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
+	if _, err := b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	steer("two") // the newest command hides no other
@@ -48,8 +48,8 @@ func tellsOfCommands(t *testing.T, b *bus.Bus) {
 }
 
 // request is an accepted request of an agent of its own, so that tests may share the queue.
-func request() command.Accepted {
-	return command.Accepted{Tenant: "t", RequestID: id.New(id.Request), ThreadID: id.New(id.Thread), AgentID: "idle", At: time.Now()}
+func request() record.Accepted {
+	return record.Accepted{Tenant: "t", RequestID: id.New(id.Request), ThreadID: id.New(id.Thread), AgentID: "idle", At: time.Now()}
 }
 
 func saysWhetherPointed(t *testing.T, b *bus.Bus) {
@@ -84,7 +84,7 @@ func keepsOnePointer(t *testing.T, b *bus.Bus) {
 func sendsCallAgain(t *testing.T, b *bus.Bus) {
 	call := id.New(id.Call)
 	for _, requestID := range []string{"first_" + call, "first_" + call, "second_" + call} {
-		c := command.ToolCall{Tenant: "t", RequestID: requestID, ToolCallID: call, Tool: "x"}
+		c := record.ToolCall{Tenant: "t", RequestID: requestID, ToolCallID: call, Tool: "x"}
 		if err := b.CallTool(t.Context(), "tools", c); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func sendsCallAgain(t *testing.T, b *bus.Bus) {
 	got := make(chan string, 8)
 	done := make(chan error, 1)
 	go func() {
-		done <- b.ToolCalls(ctx, 1, func(_ context.Context, c command.ToolCall) error {
+		done <- b.ToolCalls(ctx, 1, func(_ context.Context, c record.ToolCall) error {
 			got <- c.RequestID
 			return nil
 		})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // unanswered is longer than one question to the broker waits for its answer.
@@ -37,7 +37,7 @@ func TestConsumersAreOpenedWhenTheBrokerAnswers(t *testing.T) {
 		defer close(queued)
 		work, done := context.WithCancel(t.Context())
 		defer done()
-		err := far.Starts(work, 1, func(context.Context, command.Start) error {
+		err := far.Starts(work, 1, func(context.Context, record.Start) error {
 			arrived <- "a pointer"
 			done()
 			return nil
@@ -50,7 +50,7 @@ func TestConsumersAreOpenedWhenTheBrokerAnswers(t *testing.T) {
 		t.Fatal("something arrived without a broker")
 	}
 	relay.setCut(false)
-	accepted := command.Accepted{Tenant: "t", RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo"}
+	accepted := record.Accepted{Tenant: "t", RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo"}
 	if _, _, err := near.Accept(t.Context(), accepted); err != nil {
 		t.Fatal(err)
 	}

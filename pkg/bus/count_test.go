@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func TestOpenCountsTheRequestsOfATenantThatWaitOrRun(t *testing.T) {
@@ -28,7 +28,7 @@ func TestOpenCountsTheRequestsOfATenantThatWaitOrRun(t *testing.T) {
 	counts("a", 0)
 	for i := range 5 {
 		for _, tenant := range []string{"a", "b"} {
-			a := command.Accepted{Tenant: tenant, AgentID: fmt.Sprint("agent", i%2), RequestID: fmt.Sprint(tenant, i)}
+			a := record.Accepted{Tenant: tenant, AgentID: fmt.Sprint("agent", i%2), RequestID: fmt.Sprint(tenant, i)}
 			if err := b.Start(t.Context(), a, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestOpenCountsTheRequestsOfATenantThatWaitOrRun(t *testing.T) {
 	taken, end := make(chan struct{}), make(chan struct{})
 	var queue sync.WaitGroup
 	queue.Go(func() {
-		err := b.Starts(ctx, 2, func(context.Context, command.Start) error {
+		err := b.Starts(ctx, 2, func(context.Context, record.Start) error {
 			taken <- struct{}{}
 			<-end
 			return nil

@@ -3,14 +3,14 @@ package bus
 import (
 	"context"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 )
 
 // StartLate sends a pointer as if the duplicate window had passed, and tells how many the queue then holds.
-func (b *Bus) StartLate(ctx context.Context, a command.Accepted) (held int, err error) {
+func (b *Bus) StartLate(ctx context.Context, a record.Accepted) (held int, err error) {
 	msg, err := b.pointer(ctx, a)
 	if err != nil {
 		return 0, err
@@ -22,16 +22,16 @@ func (b *Bus) StartLate(ctx context.Context, a command.Accepted) (held int, err 
 	return len(messages), err
 }
 
-func (b *Bus) pointer(ctx context.Context, a command.Accepted) (*nats.Msg, error) {
+func (b *Bus) pointer(ctx context.Context, a record.Accepted) (*nats.Msg, error) {
 	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	return record(ctx, subject, command.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID})
+	return newMessage(ctx, subject, record.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID})
 }
 
 // ParkAndDie puts a pointer into the backlog and does no more, whenever it was there before.
-func (b *Bus) ParkAndDie(ctx context.Context, a command.Accepted) error {
+func (b *Bus) ParkAndDie(ctx context.Context, a record.Accepted) error {
 	msg, err := b.pointer(ctx, a)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (b *Bus) ParkAndDie(ctx context.Context, a command.Accepted) error {
 }
 
 // TakeAndDie takes a pointer and does no more.
-func (b *Bus) TakeAndDie(ctx context.Context) (s command.Start, err error) {
+func (b *Bus) TakeAndDie(ctx context.Context) (s record.Start, err error) {
 	queue, err := b.js.Consumer(ctx, b.requestsStream(), runnerConsumer)
 	if err != nil {
 		return s, err

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,9 +23,9 @@ type Entry struct {
 	ThreadID  string // with Accepted, Thread and Session
 	Sequence  uint64
 	Time      time.Time // when it was stored, by the broker's clock
-	Accepted  *command.Accepted
-	Thread    *command.Thread
-	Session   *command.Session
+	Accepted  *record.Accepted
+	Thread    *record.Thread
+	Session   *record.Session
 	Frame     *event.Frame
 }
 
@@ -231,16 +231,16 @@ func (b *Bus) entryOf(msg stored) (Entry, error) {
 		e.RequestID, e.Frame = tokens[1], &frame
 		return e, err
 	case kindAccept:
-		e.Accepted = new(command.Accepted)
+		e.Accepted = new(record.Accepted)
 		err := json.Unmarshal(msg.Data, e.Accepted)
 		e.RequestID, e.ThreadID = tokens[1], e.Accepted.ThreadID
 		return e, err
 	case kindThread:
-		e.Thread = new(command.Thread)
+		e.Thread = new(record.Thread)
 		e.ThreadID = tokens[1]
 		return e, json.Unmarshal(msg.Data, e.Thread)
 	case kindSession:
-		e.Session = new(command.Session)
+		e.Session = new(record.Session)
 		e.ThreadID = tokens[1]
 		return e, json.Unmarshal(msg.Data, e.Session)
 	default:

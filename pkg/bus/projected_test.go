@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 	}
 	note := func(threadID string) {
 		t.Helper()
-		if _, err := b.SwapSession(ctx, "t", command.Session{ThreadID: threadID}, SessionRecord{}); err != nil {
+		if _, err := b.SwapSession(ctx, "t", record.Session{ThreadID: threadID}, SessionRecord{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 	note("taken")
 	reaches(head())
 	// What nobody projects counts as done, though it is the newest of the stream.
-	if _, err := b.Abort(ctx, "t", command.Abort{RequestID: "req"}); err != nil {
+	if _, err := b.Abort(ctx, "t", record.Abort{RequestID: "req"}); err != nil {
 		t.Fatal(err)
 	}
 	reaches(head())

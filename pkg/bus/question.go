@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -27,10 +27,10 @@ const (
 
 // wireFault is how a fault travels between services.
 type wireFault struct {
-	Code         fault.Code `json:"code"`
-	Message      string     `json:"message"`
-	Retryable    bool       `json:"retryable"`
-	RetryAfterMS int64      `json:"retryAfterMs,omitzero"`
+	Code         apierr.Code `json:"code"`
+	Message      string      `json:"message"`
+	Retryable    bool        `json:"retryable"`
+	RetryAfterMS int64       `json:"retryAfterMs,omitzero"`
 }
 
 // Serve answers questions to a service until ctx is done, then waits for the answers under way. Processes that serve
@@ -87,8 +87,8 @@ func (s answerer) answer(ctx context.Context, req micro.Request, handle Handler)
 func respond(req micro.Request, answer any, err error) error {
 	header := micro.Headers{}
 	if err != nil {
-		f := fault.From(err)
-		if f.Code == fault.Internal {
+		f := apierr.From(err)
+		if f.Code == apierr.Internal {
 			slog.Error("question failed", "subject", req.Subject(), "error", err)
 		}
 		answer = wireFault{f.Code, f.Message, f.Retryable, f.RetryAfter.Milliseconds()}
@@ -108,8 +108,8 @@ func respond(req micro.Request, answer any, err error) error {
 	return req.Respond(body, micro.WithHeaders(header))
 }
 
-// Ask sends a question to a service and decodes its answer. A fault of the service comes back as a *fault.Error. When
-// nobody answers, the error is fault.Unavailable.
+// Ask sends a question to a service and decodes its answer. A fault of the service comes back as a *apierr.Error. When
+// nobody answers, the error is apierr.Unavailable.
 func (b *Bus) Ask(ctx context.Context, service, verb string, question, answer any) error {
 	subject, err := b.subject(kindQuery, service, verb)
 	if err != nil {
@@ -117,7 +117,7 @@ func (b *Bus) Ask(ctx context.Context, service, verb string, question, answer an
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	msg, err := record(ctx, subject, question)
+	msg, err := newMessage(ctx, subject, question)
 	if err != nil {
 		return err
 	}
@@ -130,14 +130,14 @@ func (b *Bus) Ask(ctx context.Context, service, verb string, question, answer an
 		body, isFault, err = b.exchange(ctx, msg)
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "the %s service does not answer; try again", service)
+		return apierr.Wrap(err, apierr.Unavailable, "the %s service does not answer; try again", service)
 	}
 	if isFault {
 		var f wireFault
 		if err := json.Unmarshal(body, &f); err != nil {
 			return fmt.Errorf("decode fault of %s.%s: %w", service, verb, err)
 		}
-		err := fault.New(f.Code, "%s", f.Message)
+		err := apierr.New(f.Code, "%s", f.Message)
 		err.Retryable = f.Retryable
 		err.RetryAfter = time.Duration(f.RetryAfterMS) * time.Millisecond
 		return err

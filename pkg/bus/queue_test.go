@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // TestAQueueWithoutItsBrokerLeavesNothingBehind watches a queue for longer than one of its waits.
@@ -16,7 +16,7 @@ func TestAPullerWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	pullers := map[string]func(context.Context, *Bus) error{
 		"a queue": func(ctx context.Context, b *Bus) error {
-			return b.Starts(ctx, 4, func(context.Context, command.Start) error { return nil })
+			return b.Starts(ctx, 4, func(context.Context, record.Start) error { return nil })
 		},
 		"the projection": func(ctx context.Context, b *Bus) error {
 			return b.Project(ctx, nil, func(_ context.Context, batch []Entry) ([]error, error) { return make([]error, len(batch)), nil })
@@ -89,7 +89,7 @@ func TestWaitingCountsWhatNoRunnerHasTaken(t *testing.T) {
 	}
 	waiting(0)
 	for i := range 3 {
-		a := command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
+		a := record.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
 		if err := b.Start(t.Context(), a, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestWaitingCountsWhatNoRunnerHasTaken(t *testing.T) {
 	taken := make(chan struct{})
 	var queue sync.WaitGroup
 	queue.Go(func() {
-		err := b.Starts(ctx, 1, func(context.Context, command.Start) error {
+		err := b.Starts(ctx, 1, func(context.Context, record.Start) error {
 			taken <- struct{}{}
 			<-ctx.Done()
 			return ErrLeave

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // relay passes connections on to a server, and can cut them and refuse new ones.
@@ -162,7 +162,7 @@ func TestAfterAReconnectThreadFollowersLookAtOnce(t *testing.T) {
 	defer f.Close()
 	f.tail.stale, f.tail.looks.at = false, time.Now().Add(time.Hour)
 	outage(t, far, relay, func() {
-		if _, err := near.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: "th", RequestID: "r"}, 0); err != nil {
+		if _, err := near.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: "th", RequestID: "r"}, 0); err != nil {
 			t.Error(err)
 		}
 	})
@@ -206,17 +206,17 @@ func TestAfterAReconnectAResultIsLookedForAtOnce(t *testing.T) {
 		_, err := far.AwaitToolResult(t.Context(), log, "c", func(string) {})
 		found <- err
 	}()
-	stop, err := far.WatchAbort(t.Context(), log, func(command.Abort) { found <- nil })
+	stop, err := far.WatchAbort(t.Context(), log, func(record.Abort) { found <- nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	time.Sleep(backedOff)
 	outage(t, far, relay, func() {
-		if _, _, err := near.PutToolResult(t.Context(), log, command.ToolResult{ToolCallID: "c"}); err != nil {
+		if _, _, err := near.PutToolResult(t.Context(), log, record.ToolResult{ToolCallID: "c"}); err != nil {
 			t.Error(err)
 		}
-		if _, err := near.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID}); err != nil {
+		if _, err := near.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID}); err != nil {
 			t.Error(err)
 		}
 	})

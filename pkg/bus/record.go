@@ -26,7 +26,7 @@ func put[T any](ctx context.Context, b *Bus, stream, subject string, value T) (f
 
 // swapRecord writes value on subject if its newest record has sequence last. ErrConflict otherwise.
 func swapRecord(ctx context.Context, b *Bus, stream, subject string, value any, last uint64) (uint64, error) {
-	msg, err := record(ctx, subject, value)
+	msg, err := newMessage(ctx, subject, value)
 	if err != nil {
 		return 0, err
 	}
@@ -45,8 +45,8 @@ func get[T any](ctx context.Context, b *Bus, stream, subject string) (value T, s
 	return value, m.Sequence, nil
 }
 
-// record makes a message of value that carries ctx's trace.
-func record(ctx context.Context, subject string, value any) (*nats.Msg, error) {
+// newMessage returns a message of value that carries ctx's trace.
+func newMessage(ctx context.Context, subject string, value any) (*nats.Msg, error) {
 	body, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", subject, err)

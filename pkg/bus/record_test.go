@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func firstRecordWins(t *testing.T, b *bus.Bus) {
@@ -30,7 +30,7 @@ func firstRecordWins(t *testing.T, b *bus.Bus) {
 	stored := make([]string, 8)
 	for i := range stored {
 		race.Go(func() {
-			a := command.Accepted{Tenant: log.Tenant, RequestID: log.RequestID, Owner: fmt.Sprint(i)}
+			a := record.Accepted{Tenant: log.Tenant, RequestID: log.RequestID, Owner: fmt.Sprint(i)}
 			got, first, err := b.Accept(t.Context(), a)
 			if err != nil {
 				t.Error(err)
@@ -54,14 +54,14 @@ func firstRecordWins(t *testing.T, b *bus.Bus) {
 
 func advancesThread(t *testing.T, b *bus.Bus) {
 	thread := id.New(id.Thread)
-	first, err := b.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: thread, RequestID: "r0"}, 0)
+	first, err := b.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: thread, RequestID: "r0"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: thread, RequestID: "late"}, 0); !errors.Is(err, bus.ErrConflict) {
+	if _, err := b.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: thread, RequestID: "late"}, 0); !errors.Is(err, bus.ErrConflict) {
 		t.Fatalf("got %v, want ErrConflict", err)
 	}
-	second := command.Thread{ThreadID: thread, RequestID: "r1", Index: 1}
+	second := record.Thread{ThreadID: thread, RequestID: "r1", Index: 1}
 	if _, err := b.AdvanceThread(t.Context(), "t", second, first.Sequence); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func followsThread(t *testing.T, b *bus.Bus) {
 	thread := id.New(id.Thread)
 	var after uint64
 	advance := func(i int) {
-		r, err := b.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: thread, Index: i}, after)
+		r, err := b.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: thread, Index: i}, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,20 +112,20 @@ func followsThread(t *testing.T, b *bus.Bus) {
 
 func tellsOfAbort(t *testing.T, b *bus.Bus) {
 	log := newLog()
-	found := make(chan command.Abort, 2)
+	found := make(chan record.Abort, 2)
 	watch := func() func() {
-		stop, err := b.WatchAbort(t.Context(), log, func(a command.Abort) { found <- a })
+		stop, err := b.WatchAbort(t.Context(), log, func(a record.Abort) { found <- a })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return stop
 	}
 	defer watch()()
-	first, err := b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID, By: "one"})
+	first, err := b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID, By: "one"})
 	if err != nil || !first {
 		t.Fatalf("first abort: first=%t, %v", first, err)
 	}
-	if first, err = b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID, By: "two"}); err != nil || first {
+	if first, err = b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID, By: "two"}); err != nil || first {
 		t.Fatalf("second abort: first=%t, %v", first, err)
 	}
 	defer watch()()
@@ -142,20 +142,20 @@ func tellsOfAllAborts(t *testing.T, b *bus.Bus) {
 	defer cancel()
 	type abort struct {
 		tenant string
-		command.Abort
+		record.Abort
 	}
 	found := make(chan abort, 64)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
 	watch.Go(func() {
-		if err := b.WatchAborts(ctx, func(tenant string, a command.Abort) { found <- abort{tenant, a} }); err != nil {
+		if err := b.WatchAborts(ctx, func(tenant string, a record.Abort) { found <- abort{tenant, a} }); err != nil {
 			t.Error(err)
 		}
 	})
 	for told := false; !told; {
 		log.RequestID = id.New(id.Request) // the watch may not stand yet, and tells nothing of what came before
-		if _, err := b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID, By: "one"}); err != nil {
+		if _, err := b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID, By: "one"}); err != nil {
 			t.Fatal(err)
 		}
 		for late := time.After(50 * time.Millisecond); !told && late != nil; {
@@ -184,16 +184,16 @@ func keepsSteers(t *testing.T, b *bus.Bus) {
 		t.Fatalf("a request that nobody steered has %q", texts)
 	}
 	for _, text := range []string{"one", "two", "one"} { // the same steer twice
-		s := command.Steer{RequestID: log.RequestID, SteerID: "steer_" + text, Messages: []event.InputMessage{event.UserText(text)}}
+		s := record.Steer{RequestID: log.RequestID, SteerID: "steer_" + text, Messages: []event.InputMessage{event.UserText(text)}}
 		if _, _, err := b.Steer(t.Context(), log.Tenant, s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// An abort of the request is no steer, nor is a steer of another request.
-	if _, err := b.Abort(t.Context(), log.Tenant, command.Abort{RequestID: log.RequestID}); err != nil {
+	if _, err := b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID}); err != nil {
 		t.Fatal(err)
 	}
-	other := command.Steer{RequestID: log.RequestID + "x", SteerID: "s", Messages: []event.InputMessage{event.UserText("x")}}
+	other := record.Steer{RequestID: log.RequestID + "x", SteerID: "s", Messages: []event.InputMessage{event.UserText("x")}}
 	if _, _, err := b.Steer(t.Context(), log.Tenant, other); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func awaitsToolResult(t *testing.T, b *bus.Bus) {
 	var output strings.Builder
 	heard := make(chan struct{})
 	var once sync.Once
-	result := make(chan command.ToolResult)
+	result := make(chan record.ToolResult)
 	go func() {
 		r, err := b.AwaitToolResult(t.Context(), log, call, func(s string) {
 			output.WriteString(s)
@@ -224,7 +224,7 @@ func awaitsToolResult(t *testing.T, b *bus.Bus) {
 		result <- r
 	}()
 	for said := false; !said; { // output is not kept: say it until somebody listens
-		if err := b.Progress(t.Context(), log, command.ToolProgress{ToolCallID: call, Delta: "."}); err != nil {
+		if err := b.Progress(t.Context(), log, record.ToolProgress{ToolCallID: call, Delta: "."}); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -234,7 +234,7 @@ func awaitsToolResult(t *testing.T, b *bus.Bus) {
 		}
 	}
 	for _, content := range []string{"first", "second"} {
-		r := command.ToolResult{ToolCallID: call, Status: event.ToolSuccess, Content: content}
+		r := record.ToolResult{ToolCallID: call, Status: event.ToolSuccess, Content: content}
 		if _, _, err := b.PutToolResult(t.Context(), log, r); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestQueueGivesEachPointerToOneHandler(t *testing.T) {
 	var queues sync.WaitGroup
 	for range 2 {
 		queues.Go(func() {
-			err := b.Starts(ctx, 4, func(_ context.Context, s command.Start) error {
+			err := b.Starts(ctx, 4, func(_ context.Context, s record.Start) error {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[s.RequestID]++
@@ -302,7 +302,7 @@ func TestQueueGivesEachPointerToOneHandler(t *testing.T) {
 		})
 	}
 	for i := range jobs {
-		a := command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
+		a := record.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}
 		for range 2 { // a repeated pointer is dropped
 			if err := b.Start(t.Context(), a, 0); err != nil {
 				t.Fatal(err)
@@ -329,7 +329,7 @@ func TestQuestions(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	var answer string
-	if err := b.Ask(t.Context(), "nobody", "say", "hi", &answer); fault.CodeOf(err) != fault.Unavailable {
+	if err := b.Ask(t.Context(), "nobody", "say", "hi", &answer); apierr.CodeOf(err) != apierr.Unavailable {
 		t.Fatalf("got %v, want unavailable", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -338,11 +338,13 @@ func TestQuestions(t *testing.T) {
 		served <- b.Serve(ctx, "echo", map[string]bus.Handler{
 			"say":  func(_ context.Context, q []byte) (any, error) { return string(q), nil },
 			"long": func(context.Context, []byte) (any, error) { return strings.Repeat("x", 3<<20), nil },
-			"fail": func(context.Context, []byte) (any, error) { return nil, fault.New(fault.ThreadNotFound, "no %s", "x") },
+			"fail": func(context.Context, []byte) (any, error) {
+				return nil, apierr.New(apierr.ThreadNotFound, "no %s", "x")
+			},
 			"hide": func(context.Context, []byte) (any, error) { return nil, errors.New("secret") },
 		})
 	}()
-	for fault.CodeOf(b.Ask(t.Context(), "echo", "say", 42, &answer)) == fault.Unavailable {
+	for apierr.CodeOf(b.Ask(t.Context(), "echo", "say", 42, &answer)) == apierr.Unavailable {
 		time.Sleep(time.Millisecond)
 	}
 	if answer != "42" {
@@ -351,10 +353,10 @@ func TestQuestions(t *testing.T) {
 	if err := b.Ask(t.Context(), "echo", "long", nil, &answer); err != nil || len(answer) != 3<<20 {
 		t.Fatalf("got %d bytes (%v), want a long answer whole", len(answer), err)
 	}
-	if err := b.Ask(t.Context(), "echo", "fail", nil, &answer); fault.CodeOf(err) != fault.ThreadNotFound {
+	if err := b.Ask(t.Context(), "echo", "fail", nil, &answer); apierr.CodeOf(err) != apierr.ThreadNotFound {
 		t.Fatalf("got %v, want thread_not_found", err)
 	}
-	if err := b.Ask(t.Context(), "echo", "hide", nil, &answer); fault.CodeOf(err) != fault.Internal || strings.Contains(err.Error(), "secret") {
+	if err := b.Ask(t.Context(), "echo", "hide", nil, &answer); apierr.CodeOf(err) != apierr.Internal || strings.Contains(err.Error(), "secret") {
 		t.Fatalf("got %v, want an internal error that hides its text", err)
 	}
 	cancel()
@@ -367,13 +369,13 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	log := newLog()
-	if _, _, err := b.Accept(t.Context(), command.Accepted{Tenant: "t", RequestID: log.RequestID, ThreadID: "thr"}); err != nil {
+	if _, _, err := b.Accept(t.Context(), record.Accepted{Tenant: "t", RequestID: log.RequestID, ThreadID: "thr"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: "thr", RequestID: log.RequestID}, 0); err != nil {
+	if _, err := b.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: "thr", RequestID: log.RequestID}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.SwapSession(t.Context(), "t", command.Session{ThreadID: "thr", Name: "new"}, bus.SessionRecord{}); err != nil {
+	if _, err := b.SwapSession(t.Context(), "t", record.Session{ThreadID: "thr", Name: "new"}, bus.SessionRecord{}); err != nil {
 		t.Fatal(err)
 	}
 	emit(t, claim(t, b, log), delta("a"), event.Done{})

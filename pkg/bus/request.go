@@ -7,13 +7,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Accept writes a as the request's record, first write wins. When the request has one already it returns that and false.
 // It writes nothing that [CheckAccepted] refuses: no log could begin with it.
-func (b *Bus) Accept(ctx context.Context, a command.Accepted) (stored command.Accepted, first bool, err error) {
+func (b *Bus) Accept(ctx context.Context, a record.Accepted) (stored record.Accepted, first bool, err error) {
 	subject, err := b.subject(kindAccept, a.Tenant, a.RequestID)
 	if err != nil {
 		return stored, false, err
@@ -26,7 +26,7 @@ func (b *Bus) Accept(ctx context.Context, a command.Accepted) (stored command.Ac
 
 // AcceptedRecord is the record of a request with its place in the stream: before the request's log.
 type AcceptedRecord struct {
-	command.Accepted
+	record.Accepted
 	Sequence uint64
 }
 
@@ -36,12 +36,12 @@ func (b *Bus) AcceptedRecord(ctx context.Context, log LogID) (AcceptedRecord, er
 	if err != nil {
 		return AcceptedRecord{}, err
 	}
-	a, sequence, err := get[command.Accepted](ctx, b, b.eventsStream(), subject)
+	a, sequence, err := get[record.Accepted](ctx, b, b.eventsStream(), subject)
 	return AcceptedRecord{a, sequence}, err
 }
 
 // Accepted returns the record of a request, or ErrNotFound.
-func (b *Bus) Accepted(ctx context.Context, log LogID) (command.Accepted, error) {
+func (b *Bus) Accepted(ctx context.Context, log LogID) (record.Accepted, error) {
 	a, err := b.AcceptedRecord(ctx, log)
 	return a.Accepted, err
 }
@@ -52,18 +52,18 @@ const maxCarried = 32 << 10
 // Start sends the pointer to an accepted request, the index-th on its thread, to the runners, or into the backlog of its
 // tenant: see backlog.go. The queue has room for one pointer to a request: while it is there, another is dropped, since it
 // would have a living run taken over.
-func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
+func (b *Bus) Start(ctx context.Context, a record.Accepted, index int) error {
 	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
 		return err
 	}
-	s := command.Start{
+	s := record.Start{
 		Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID, ThreadID: a.ThreadID, Index: index, Accepted: &a,
 	}
-	msg, err := record(ctx, subject, s)
+	msg, err := newMessage(ctx, subject, s)
 	if errors.Is(err, ErrTooLarge) || err == nil && len(msg.Data) > maxCarried {
 		s.Accepted = nil
-		msg, err = record(ctx, subject, s)
+		msg, err = newMessage(ctx, subject, s)
 	}
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (b *Bus) Start(ctx context.Context, a command.Accepted, index int) error {
 
 // Pointed reports whether there is a pointer to a request: one that waits, in the queue or in the backlog, or that somebody
 // works on.
-func (b *Bus) Pointed(ctx context.Context, a command.Accepted) (bool, error) {
+func (b *Bus) Pointed(ctx context.Context, a record.Accepted) (bool, error) {
 	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
 		return false, err
@@ -89,7 +89,7 @@ func (b *Bus) Pointed(ctx context.Context, a command.Accepted) (bool, error) {
 
 // EnsurePointer sends the pointer to an accepted request, as Start does, if there is none, and reports whether it did. Where
 // the pointer waits in the backlog it does what the process that should have moved it may have left out.
-func (b *Bus) EnsurePointer(ctx context.Context, a command.Accepted, index int) (sent bool, err error) {
+func (b *Bus) EnsurePointer(ctx context.Context, a record.Accepted, index int) (sent bool, err error) {
 	pointed, err := b.Pointed(ctx, a)
 	if err != nil {
 		return false, err
@@ -118,12 +118,12 @@ func (b *Bus) Waiting(ctx context.Context) (int64, error) {
 
 // Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
 // [Handle] for what handle may return.
-func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[command.Start]) error {
+func (b *Bus) Starts(ctx context.Context, slots int, handle Handle[record.Start]) error {
 	return work(ctx, b, b.requestsStream(), runnerConsumer, slots, b.advancing(handle))
 }
 
 // Abort asks for the end of a request. Only the first abort counts; later ones return false.
-func (b *Bus) Abort(ctx context.Context, tenant string, a command.Abort) (first bool, err error) {
+func (b *Bus) Abort(ctx context.Context, tenant string, a record.Abort) (first bool, err error) {
 	subject, err := b.subject(kindCommand, tenant, a.RequestID, commandAbort)
 	if err != nil {
 		return false, err
@@ -133,19 +133,19 @@ func (b *Bus) Abort(ctx context.Context, tenant string, a command.Abort) (first 
 }
 
 // Aborted returns the abort of a request, or ErrNotFound.
-func (b *Bus) Aborted(ctx context.Context, log LogID) (command.Abort, error) {
+func (b *Bus) Aborted(ctx context.Context, log LogID) (record.Abort, error) {
 	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, commandAbort)
 	if err != nil {
-		return command.Abort{}, err
+		return record.Abort{}, err
 	}
-	a, _, err := get[command.Abort](ctx, b, b.eventsStream(), subject)
+	a, _, err := get[record.Abort](ctx, b, b.eventsStream(), subject)
 	return a, err
 }
 
 // Commands is what users have asked of a request that runs.
 type Commands struct {
-	Abort    *command.Abort // nil = none
-	Steers   []command.Steer
+	Abort    *record.Abort // nil = none
+	Steers   []record.Steer
 	Sequence uint64 // of the newest command: what comes next stands behind it
 }
 
@@ -162,10 +162,10 @@ func (b *Bus) Commands(ctx context.Context, log LogID, after uint64) (Commands, 
 			return asked, err
 		}
 		if m.Subject == subject {
-			asked.Abort = new(command.Abort)
+			asked.Abort = new(record.Abort)
 			err = m.decode(asked.Abort)
 		} else {
-			var s command.Steer
+			var s record.Steer
 			err = m.decode(&s)
 			asked.Steers = append(asked.Steers, s)
 		}
@@ -180,7 +180,7 @@ func (b *Bus) Commands(ctx context.Context, log LogID, after uint64) (Commands, 
 // WatchAbort calls found, once, when the request is aborted or was already. It learns of it at once; where that message
 // is lost, from storage, which it looks into after a second and then less often. Call stop to end the watch: it returns
 // when found is not running any more.
-func (b *Bus) WatchAbort(ctx context.Context, log LogID, found func(command.Abort)) (stop func(), err error) {
+func (b *Bus) WatchAbort(ctx context.Context, log LogID, found func(record.Abort)) (stop func(), err error) {
 	subject, err := b.subject(kindCommand, log.Tenant, log.RequestID, commandAbort)
 	if err != nil {
 		return nil, fmt.Errorf("watch for an abort: %w", err)
@@ -188,7 +188,7 @@ func (b *Bus) WatchAbort(ctx context.Context, log LogID, found func(command.Abor
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		a, err := await[command.Abort](ctx, b, b.eventsStream(), subject, "", nil)
+		a, err := await[record.Abort](ctx, b, b.eventsStream(), subject, "", nil)
 		if err == nil && ctx.Err() == nil {
 			found(a)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // start returns an unprovisioned bus on a server of its own.
@@ -58,10 +58,10 @@ func TestRecordsResultsAndObjectsExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := bus.LogID{Tenant: "t", RequestID: "r"}
-	if _, _, err := b.Accept(t.Context(), command.Accepted{Tenant: log.Tenant, RequestID: log.RequestID, ThreadID: "th"}); err != nil {
+	if _, _, err := b.Accept(t.Context(), record.Accepted{Tenant: log.Tenant, RequestID: log.RequestID, ThreadID: "th"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.PutToolResult(t.Context(), log, command.ToolResult{ToolCallID: "c"}); err != nil {
+	if _, _, err := b.PutToolResult(t.Context(), log, record.ToolResult{ToolCallID: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	ref, err := b.PutObject(t.Context(), log.Tenant, "th", []byte("data"))

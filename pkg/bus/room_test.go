@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	nats "github.com/nats-io/nats-server/v2/server"
 )
 
@@ -94,7 +94,7 @@ func TestAServerWithoutRoomIsFull(t *testing.T) {
 	put := func(name string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, _, err := b.Accept(ctx, command.Accepted{Tenant: "t", RequestID: name, BodyHash: strings.Repeat("x", 500_000)})
+		_, _, err := b.Accept(ctx, record.Accepted{Tenant: "t", RequestID: name, BodyHash: strings.Repeat("x", 500_000)})
 		return err
 	}
 	for i := 0; put(fmt.Sprint("r", i)) == nil; i++ {

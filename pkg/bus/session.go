@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // SessionRecord is a record of a session with its place in the stream. One that only history knows has sequence 0.
 type SessionRecord struct {
-	command.Session
+	record.Session
 	Sequence uint64
 }
 
@@ -20,7 +20,7 @@ func (b *Bus) Session(ctx context.Context, tenant, threadID string) (SessionReco
 	if err != nil {
 		return SessionRecord{}, err
 	}
-	s, sequence, err := get[command.Session](ctx, b, b.eventsStream(), subject)
+	s, sequence, err := get[record.Session](ctx, b, b.eventsStream(), subject)
 	return SessionRecord{s, sequence}, err
 }
 
@@ -28,7 +28,7 @@ func (b *Bus) Session(ctx context.Context, tenant, threadID string) (SessionReco
 // ErrConflict when somebody else did so first. It returns the record that it wrote, whose UpdatedAt is later than that of
 // after: whoever keeps the newest of several records goes by it, since sequences begin anew with a stream.
 func (b *Bus) SwapSession(
-	ctx context.Context, tenant string, next command.Session, after SessionRecord,
+	ctx context.Context, tenant string, next record.Session, after SessionRecord,
 ) (SessionRecord, error) {
 	subject, err := b.subject(kindSession, tenant, next.ThreadID)
 	if err != nil {

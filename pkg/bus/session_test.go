@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func changesSession(t *testing.T, b *bus.Bus) {
-	session := command.Session{ThreadID: id.New(id.Thread), Owner: "ada", AgentID: "demo", CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	session := record.Session{ThreadID: id.New(id.Thread), Owner: "ada", AgentID: "demo", CreatedAt: time.Now(), UpdatedAt: time.Now()}
 	if _, err := b.Session(t.Context(), "t", session.ThreadID); !errors.Is(err, bus.ErrNotFound) {
 		t.Fatalf("got %v, want ErrNotFound", err)
 	}
@@ -48,7 +48,7 @@ func changesSession(t *testing.T, b *bus.Bus) {
 
 func ordersSession(t *testing.T, b *bus.Bus) {
 	now := time.Now()
-	session := command.Session{ThreadID: id.New(id.Thread), UpdatedAt: now}
+	session := record.Session{ThreadID: id.New(id.Thread), UpdatedAt: now}
 	var last bus.SessionRecord
 	for range 3 { // by a gateway whose clock is an hour late
 		next, err := b.SwapSession(t.Context(), "t", session, last)

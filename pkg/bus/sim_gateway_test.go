@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
@@ -38,7 +38,7 @@ const simPatience = 20 * time.Second
 
 // accept takes a call, which may have been taken before.
 func (g *simGateway) accept(ctx context.Context, c simCall) error {
-	a := command.Accepted{
+	a := record.Accepted{
 		Tenant: simTenant, RequestID: c.requestID, ThreadID: c.threadID, AgentID: "demo",
 		Owner: g.name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36),
 	}
@@ -64,7 +64,7 @@ type simThreads struct {
 	name  string
 }
 
-func (l simThreads) AdvanceThread(ctx context.Context, tenant string, next command.Thread, after uint64) (ThreadRecord, error) {
+func (l simThreads) AdvanceThread(ctx context.Context, tenant string, next record.Thread, after uint64) (ThreadRecord, error) {
 	op := l.world.begin(registerSwap, "thread/"+next.ThreadID, l.name+"/"+next.RequestID, strconv.FormatUint(after, 10))
 	mine, err := l.Bus.AdvanceThread(ctx, tenant, next, after)
 	if errors.Is(err, ErrConflict) {
@@ -83,7 +83,7 @@ type simAdmission struct {
 }
 
 // Recorded implements threadqueue.Admission.
-func (m simAdmission) Recorded(ctx context.Context, a command.Accepted) (stored command.Accepted, found bool, err error) {
+func (m simAdmission) Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error) {
 	stored, err = m.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: a.RequestID})
 	if errors.Is(err, ErrNotFound) {
 		return a, false, nil
@@ -92,7 +92,7 @@ func (m simAdmission) Recorded(ctx context.Context, a command.Accepted) (stored 
 }
 
 // Record implements threadqueue.Admission.
-func (m simAdmission) Record(ctx context.Context, a command.Accepted) (stored command.Accepted, again bool, err error) {
+func (m simAdmission) Record(ctx context.Context, a record.Accepted) (stored record.Accepted, again bool, err error) {
 	op := m.world.begin(registerFirst, "accept/"+a.RequestID, a.Owner, "")
 	stored, first, err := m.bus.Accept(ctx, a)
 	op.returns(stored.Owner, first, err)
@@ -100,7 +100,7 @@ func (m simAdmission) Record(ctx context.Context, a command.Accepted) (stored co
 }
 
 // Thread implements threadqueue.Admission.
-func (m simAdmission) Thread(ctx context.Context, a command.Accepted) (ThreadRecord, error) {
+func (m simAdmission) Thread(ctx context.Context, a record.Accepted) (ThreadRecord, error) {
 	op := m.world.begin(registerSwap, "thread/"+a.ThreadID, "", "")
 	thread, err := m.bus.Thread(ctx, simTenant, a.ThreadID)
 	if errors.Is(err, ErrNotFound) {
@@ -112,7 +112,7 @@ func (m simAdmission) Thread(ctx context.Context, a command.Accepted) (ThreadRec
 
 // Admit implements threadqueue.Admission.
 func (m simAdmission) Admit(
-	ctx context.Context, newest ThreadRecord, entries []threadqueue.Entry, _ command.Accepted,
+	ctx context.Context, newest ThreadRecord, entries []threadqueue.Entry, _ record.Accepted,
 ) (behind int, err error) {
 	c := m.call
 	if len(entries) == 0 {
@@ -227,7 +227,7 @@ func (c *simClient) abort(requestID string) error {
 			return ErrEnded
 		}
 		op := c.world.begin(registerFirst, "abort/"+requestID, c.name+time.Now().String(), "")
-		first, err := g.bus.Abort(ctx, simTenant, command.Abort{RequestID: requestID, By: op.input.value, At: time.Now()})
+		first, err := g.bus.Abort(ctx, simTenant, record.Abort{RequestID: requestID, By: op.input.value, At: time.Now()})
 		op.returns("", first, err)
 		if err == nil {
 			c.world.abortTaken(requestID)
@@ -249,7 +249,7 @@ func (c *simClient) steer(requestID, steerID string) error {
 			return ErrEnded
 		}
 		op := c.world.begin(registerFirst, "steer/"+requestID+"/"+steerID, c.name+time.Now().String(), "")
-		stored, first, err := g.bus.Steer(ctx, simTenant, command.Steer{RequestID: requestID, SteerID: steerID, By: op.input.value})
+		stored, first, err := g.bus.Steer(ctx, simTenant, record.Steer{RequestID: requestID, SteerID: steerID, By: op.input.value})
 		op.returns(stored.By, first, err)
 		if err == nil {
 			c.world.steerTaken(requestID, steerID)

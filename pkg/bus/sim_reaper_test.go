@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // The reaper's times.
@@ -19,7 +19,7 @@ const (
 )
 
 // heard is told of all aborts.
-func (r *simRunner) heard(_ string, a command.Abort) {
+func (r *simRunner) heard(_ string, a record.Abort) {
 	r.world.actors.Go(func() {
 		luck := r.cluster.dice.at("heard", r.name)
 		if pause(r.ctx, spell(luck, simAbortPause, 2*simAbortPause)) != nil {

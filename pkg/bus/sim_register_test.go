@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/anishathalye/porcupine"
 )
 
@@ -160,25 +160,25 @@ func (w *simWorld) final(r *simRegister) string {
 		return w.ender(r.key)
 	}
 	if r.kind == registerSwap {
-		_, m := newest[command.Thread](w, "EVENTS", kindThread, simTenant, key)
+		_, m := newest[record.Thread](w, "EVENTS", kindThread, simTenant, key)
 		return strconv.FormatUint(m.Sequence, 10)
 	}
 	switch what {
 	case "accept":
-		a, _ := newest[command.Accepted](w, "EVENTS", kindAccept, simTenant, key)
+		a, _ := newest[record.Accepted](w, "EVENTS", kindAccept, simTenant, key)
 		return a.Owner
 	case "abort":
-		a, _ := newest[command.Abort](w, "EVENTS", kindCommand, simTenant, key, commandAbort)
+		a, _ := newest[record.Abort](w, "EVENTS", kindCommand, simTenant, key, commandAbort)
 		return a.By
 	case "steer":
 		requestID, steerID, _ := strings.Cut(key, "/")
-		s, _ := newest[command.Steer](w, "EVENTS", kindCommand, simTenant, requestID, commandSteer, steerID)
+		s, _ := newest[record.Steer](w, "EVENTS", kindCommand, simTenant, requestID, commandSteer, steerID)
 		return s.By
 	case "started":
-		s, _ := newest[command.ToolStarted](w, "RESULTS", kindStarted, simTenant, w.caller(key), key)
+		s, _ := newest[record.ToolStarted](w, "RESULTS", kindStarted, simTenant, w.caller(key), key)
 		return s.Executor
 	default:
-		s, _ := newest[command.ToolResult](w, "RESULTS", kindResult, simTenant, w.caller(key), key)
+		s, _ := newest[record.ToolResult](w, "RESULTS", kindResult, simTenant, w.caller(key), key)
 		return strings.Trim(s.Content+"/"+string(s.Status), "/")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
@@ -40,7 +40,7 @@ type simRun struct {
 }
 
 // handle takes a request to its end, and starts the one behind it on its thread.
-func (r *simRunner) handle(ctx context.Context, start command.Start) error {
+func (r *simRunner) handle(ctx context.Context, start record.Start) error {
 	accepted, err := r.accepted(ctx, start)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -56,7 +56,7 @@ func (r *simRunner) handle(ctx context.Context, start command.Start) error {
 	return err
 }
 
-func (r *simRunner) accepted(ctx context.Context, start command.Start) (command.Accepted, error) {
+func (r *simRunner) accepted(ctx context.Context, start record.Start) (record.Accepted, error) {
 	if start.Accepted != nil {
 		return *start.Accepted, nil
 	}
@@ -66,7 +66,7 @@ func (r *simRunner) accepted(ctx context.Context, start command.Start) (command.
 func (r *simRunner) queue() *threadqueue.Queue { return threadqueue.New(r.bus, time.Now) }
 
 // run claims the request and works on it until its terminal event is stored.
-func (r *simRunner) run(ctx context.Context, accepted command.Accepted) error {
+func (r *simRunner) run(ctx context.Context, accepted record.Accepted) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	run, err := r.claim(ctx, accepted)
@@ -85,7 +85,7 @@ func (r *simRunner) run(ctx context.Context, accepted command.Accepted) error {
 		case <-ctx.Done():
 		}
 	})
-	stop, err := r.bus.WatchAbort(ctx, run.log, func(command.Abort) { close(run.aborted) })
+	stop, err := r.bus.WatchAbort(ctx, run.log, func(record.Abort) { close(run.aborted) })
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (r *simRunner) run(ctx context.Context, accepted command.Accepted) error {
 	return err
 }
 
-func (r *simRunner) claim(ctx context.Context, accepted command.Accepted) (*simRun, error) {
+func (r *simRunner) claim(ctx context.Context, accepted record.Accepted) (*simRun, error) {
 	run := &simRun{
 		simRunner: r, log: LogID{Tenant: accepted.Tenant, RequestID: accepted.RequestID}, plan: r.world.plans[accepted.RequestID],
 		aborted: make(chan struct{}), steers: map[string]bool{}, tools: map[string]bool{},
@@ -251,7 +251,7 @@ func (r *simRun) call(ctx context.Context, callID string) error {
 	if err := r.flush(ctx); err != nil { // the call before its effect
 		return err
 	}
-	c := command.ToolCall{Tenant: simTenant, RequestID: r.log.RequestID, ToolCallID: callID, Tool: "tool"}
+	c := record.ToolCall{Tenant: simTenant, RequestID: r.log.RequestID, ToolCallID: callID, Tool: "tool"}
 	if err := r.bus.CallTool(wait, "builtin", c); err != nil {
 		return r.cause(ctx, err)
 	}
@@ -284,20 +284,20 @@ type simExecutor struct {
 	world *simWorld
 }
 
-func (e *simExecutor) handle(ctx context.Context, c command.ToolCall) error {
+func (e *simExecutor) handle(ctx context.Context, c record.ToolCall) error {
 	log := LogID{Tenant: c.Tenant, RequestID: c.RequestID}
 	_, err := e.bus.ToolResult(ctx, log, c.ToolCallID)
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	op := e.world.begin(registerFirst, "started/"+c.ToolCallID, e.name+time.Now().String(), "")
-	started := command.ToolStarted{ToolCallID: c.ToolCallID, Executor: op.input.value}
+	started := record.ToolStarted{ToolCallID: c.ToolCallID, Executor: op.input.value}
 	stored, first, err := e.bus.PutToolStarted(ctx, log, started)
 	op.returns(stored.Executor, first, err)
 	if err != nil {
 		return err
 	}
-	result := command.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolUnknown, Content: op.input.value}
+	result := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolUnknown, Content: op.input.value}
 	if first {
 		e.world.effect(c.ToolCallID)
 		if err := pause(ctx, e.world.plans[c.RequestID].think); err != nil {

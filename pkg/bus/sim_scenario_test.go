@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // scenario is a story that runs are made of. Of each kind of process it has more than one, so that one may come to harm.
@@ -70,7 +70,7 @@ func playClaimants(w *simWorld) {
 		}
 		for _, r := range w.runners {
 			w.actors.Go(func() {
-				_ = r.handle(r.ctx, command.Start{Tenant: simTenant, RequestID: "r1", ThreadID: "thr"}) // the pointer is still there
+				_ = r.handle(r.ctx, record.Start{Tenant: simTenant, RequestID: "r1", ThreadID: "thr"}) // the pointer is still there
 			})
 		}
 		return c.watch("r1")

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -114,7 +114,7 @@ func newSimWorld(ctx context.Context, sc scenario, cfg simConfig) *simWorld {
 	for i := range sc.executors {
 		e := &simExecutor{start(fmt.Sprint("executor-", i)), w}
 		w.actors.Go(func() {
-			simWork(e.simProcess, w.cluster.streams["AGENTBUS_TOOLS"].queue, 4, func(*simMsg) {}, Handle[command.ToolCall](e.handle).anyMessage)
+			simWork(e.simProcess, w.cluster.streams["AGENTBUS_TOOLS"].queue, 4, func(*simMsg) {}, Handle[record.ToolCall](e.handle).anyMessage)
 		})
 	}
 	return w
@@ -184,9 +184,9 @@ func (w *simWorld) client(name string, part func(*simClient) error) {
 
 // take handles a pointer as [Bus.Starts] does. The sign of life, the look into the backlog and the handler begin at different
 // instants, so that a seed repeats itself.
-func (r *simRunner) take(ctx context.Context, s command.Start, msg jetstream.Msg) error {
+func (r *simRunner) take(ctx context.Context, s record.Start, msg jetstream.Msg) error {
 	_ = pause(ctx, time.Nanosecond)
-	return r.bus.advancing(func(ctx context.Context, s command.Start) error {
+	return r.bus.advancing(func(ctx context.Context, s record.Start) error {
 		_ = pause(ctx, time.Nanosecond)
 		return r.handle(ctx, s)
 	})(context.WithValue(ctx, simCaller{}, s.RequestID), s, msg)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
 )
 
@@ -25,7 +25,7 @@ const (
 // CheckAccepted returns an [ErrTooLarge] for a request that cannot be stored, because its record or the first frame of
 // its log would not fit into one message. It measures each in the encoding in which it will be written: events escape
 // characters that records do not.
-func CheckAccepted(a command.Accepted) error {
+func CheckAccepted(a record.Accepted) error {
 	size, err := checkRecord("accept", a)
 	if err != nil || escapeGrowth*size < maxEventBytes-claimRoom {
 		return err
@@ -35,7 +35,7 @@ func CheckAccepted(a command.Accepted) error {
 
 // CheckSteer returns an [ErrTooLarge] for a steer of a request of an agent that cannot be stored, because its record, or
 // the event that it becomes, would not fit into one message.
-func CheckSteer(s command.Steer, threadID, agentID string) error {
+func CheckSteer(s record.Steer, threadID, agentID string) error {
 	size, err := checkRecord("steer", s)
 	if err != nil || escapeGrowth*size < maxEventBytes-claimRoom {
 		return err

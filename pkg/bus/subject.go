@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // LogID names the log of one request.
-type LogID = command.LogID
+type LogID = record.LogID
 
 // The kinds of subjects; ARCHITECTURE.md has the table.
 const (

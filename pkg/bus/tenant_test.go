@@ -6,8 +6,8 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -52,11 +52,11 @@ func TestQueuesKeepWhatTwoTenantsSendUnderOneID(t *testing.T) {
 	server := bustest.NewServer(t)
 	b := server.Connect(t, "test")
 	for _, tenant := range []string{"acme", "globex"} {
-		a := command.Accepted{Tenant: tenant, RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo", At: time.Now()}
+		a := record.Accepted{Tenant: tenant, RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo", At: time.Now()}
 		if err := b.Start(t.Context(), a, 0); err != nil {
 			t.Fatal(err)
 		}
-		call := command.ToolCall{Tenant: tenant, RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo", ToolCallID: "call_1", Tool: "echo"}
+		call := record.ToolCall{Tenant: tenant, RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo", ToolCallID: "call_1", Tool: "echo"}
 		if err := b.CallTool(t.Context(), "builtin", call); err != nil {
 			t.Fatal(err)
 		}

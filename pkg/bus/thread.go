@@ -5,11 +5,11 @@ import (
 	"iter"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // ThreadRecord is a record of a thread with its sequence in the stream.
-type ThreadRecord = command.ThreadRecord
+type ThreadRecord = record.ThreadRecord
 
 // Thread returns the newest record of a thread, from the leader, or ErrNotFound.
 func (b *Bus) Thread(ctx context.Context, tenant, threadID string) (ThreadRecord, error) {
@@ -17,13 +17,13 @@ func (b *Bus) Thread(ctx context.Context, tenant, threadID string) (ThreadRecord
 	if err != nil {
 		return ThreadRecord{}, err
 	}
-	t, sequence, err := get[command.Thread](ctx, b, b.eventsStream(), subject)
+	t, sequence, err := get[record.Thread](ctx, b, b.eventsStream(), subject)
 	return ThreadRecord{Thread: t, Sequence: sequence}, err
 }
 
 // AdvanceThread appends next to its thread if the newest record still has sequence after (0 = there is none).
 // ErrConflict when somebody else did so first.
-func (b *Bus) AdvanceThread(ctx context.Context, tenant string, next command.Thread, after uint64) (ThreadRecord, error) {
+func (b *Bus) AdvanceThread(ctx context.Context, tenant string, next record.Thread, after uint64) (ThreadRecord, error) {
 	subject, err := b.subject(kindThread, tenant, next.ThreadID)
 	if err != nil {
 		return ThreadRecord{}, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func TestFullnessIsThatOfTheFullestStream(t *testing.T) {
@@ -18,21 +18,21 @@ func TestFullnessIsThatOfTheFullestStream(t *testing.T) {
 		fill    func(b *Bus, i int) error
 	}{
 		"bytes of the events": {Storage{Memory: true, MaxBytes: 100_000}, func(b *Bus, i int) error {
-			_, _, err := b.Accept(t.Context(), command.Accepted{
+			_, _, err := b.Accept(t.Context(), record.Accepted{
 				Tenant: "t", RequestID: fmt.Sprint("r", i), BodyHash: strings.Repeat("x", 10_000),
 			})
 			return err
 		}},
 		"messages of the queue": {Storage{Memory: true, MaxQueue: 10}, func(b *Bus, i int) error {
-			return b.Start(t.Context(), command.Accepted{Tenant: fmt.Sprint("t", i), AgentID: "a", RequestID: "r"}, 0)
+			return b.Start(t.Context(), record.Accepted{Tenant: fmt.Sprint("t", i), AgentID: "a", RequestID: "r"}, 0)
 		}},
 		"messages of the backlog": {Storage{Memory: true, MaxQueue: 10}, func(b *Bus, i int) error {
 			if i == 0 { // the first pointer of a tenant goes into the queue
-				if err := b.Start(t.Context(), command.Accepted{Tenant: "t", AgentID: "a", RequestID: "first"}, 0); err != nil {
+				if err := b.Start(t.Context(), record.Accepted{Tenant: "t", AgentID: "a", RequestID: "first"}, 0); err != nil {
 					return err
 				}
 			}
-			return b.Start(t.Context(), command.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}, 0)
+			return b.Start(t.Context(), record.Accepted{Tenant: "t", AgentID: "a", RequestID: fmt.Sprint("r", i)}, 0)
 		}},
 	}
 	for name, test := range tests {
@@ -61,7 +61,7 @@ func TestAStreamWithoutALimitIsNeverFull(t *testing.T) {
 	if err := b.Provision(t.Context(), Storage{Memory: true, MaxBytes: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.Accept(t.Context(), command.Accepted{Tenant: "t", RequestID: "r"}); err != nil {
+	if _, _, err := b.Accept(t.Context(), record.Accepted{Tenant: "t", RequestID: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	if full, err := b.Fullness(t.Context()); err != nil || full != 0 {
@@ -112,7 +112,7 @@ func TestALostStreamIsNoticed(t *testing.T) {
 func TestQueuesOfAnOlderBuildAreMended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	a := command.Accepted{Tenant: "t", AgentID: "a", RequestID: "r"}
+	a := record.Accepted{Tenant: "t", AgentID: "a", RequestID: "r"}
 	stream, err := b.js.Stream(t.Context(), b.requestsStream())
 	if err != nil {
 		t.Fatal(err)

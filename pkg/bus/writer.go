@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/nats-io/nats.go"
 )
@@ -213,7 +213,7 @@ func (w *Writer) append(lines []byte, body event.Body, n uint64) ([]byte, error)
 		return lines, err
 	}
 	if size := len(longer) - len(lines); size > maxEventBytes {
-		return lines, fault.Wrap(ErrTooLarge, fault.MessageTooLarge, "a %s event of %d bytes is too large to be stored", body.Name(), size)
+		return lines, apierr.Wrap(ErrTooLarge, apierr.MessageTooLarge, "a %s event of %d bytes is too large to be stored", body.Name(), size)
 	}
 	return append(longer, '\n'), nil
 }

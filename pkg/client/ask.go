@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // Agent is an agent that requests can be sent to.
@@ -29,21 +29,21 @@ func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
 }
 
 // Request tells where a request stands.
-func (c *Client) Request(ctx context.Context, requestID string) (query.Request, error) {
-	var answer query.Request
+func (c *Client) Request(ctx context.Context, requestID string) (historyapi.Request, error) {
+	var answer historyapi.Request
 	err := c.ask(ctx, http.MethodGet, "/v1/requests/"+url.PathEscape(requestID), nil, &answer)
 	return answer, err
 }
 
 // Abort asks for the end of a request. It returns when the wish is recorded; the stream ends with the event aborted soon
-// after. It fails with fault.RequestFinished when the request has ended.
+// after. It fails with apierr.RequestFinished when the request has ended.
 func (c *Client) Abort(ctx context.Context, requestID string) error {
 	return c.ask(ctx, http.MethodPost, "/v1/requests/"+url.PathEscape(requestID)+"/abort", nil, nil)
 }
 
 // Steer says something to a request that runs, and returns when that is recorded. The model reads it before its next
 // turn: the stream then has an event input with this steerId, for those who include it. It fails with
-// fault.RequestFinished when the request has ended. A steer that comes too late to be read has no such event before the
+// apierr.RequestFinished when the request has ended. A steer that comes too late to be read has no such event before the
 // terminal one: say it again with [Client.FollowUp].
 func (c *Client) Steer(ctx context.Context, requestID string, messages ...event.InputMessage) (steerID string, err error) {
 	body := struct {
@@ -58,14 +58,14 @@ func (c *Client) Steer(ctx context.Context, requestID string, messages ...event.
 
 // Started is a request that was accepted; [Client.Follow] shows what becomes of it.
 type Started struct {
-	RequestID string       `json:"requestId"`
-	ThreadID  string       `json:"threadId"`
-	AgentID   string       `json:"agentId"`
-	Status    query.Status `json:"status"`
+	RequestID string            `json:"requestId"`
+	ThreadID  string            `json:"threadId"`
+	AgentID   string            `json:"agentId"`
+	Status    historyapi.Status `json:"status"`
 }
 
 // FollowUp starts a request of the same agent on the thread of a request, to run after all that runs or waits there.
-// ThreadID and action results must be left out of r. It fails with fault.ThreadBusy when too many wait already.
+// ThreadID and action results must be left out of r. It fails with apierr.ThreadBusy when too many wait already.
 func (c *Client) FollowUp(ctx context.Context, requestID string, r event.AgentRequest) (Started, error) {
 	var answer Started
 	err := c.tell(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/follow-up", r, &answer)
@@ -90,22 +90,22 @@ func (p Page) query() url.Values {
 }
 
 // Threads lists the caller's threads, the newest change first.
-func (c *Client) Threads(ctx context.Context, page Page) (query.ThreadPage, error) {
-	var answer query.ThreadPage
+func (c *Client) Threads(ctx context.Context, page Page) (historyapi.ThreadPage, error) {
+	var answer historyapi.ThreadPage
 	err := c.ask(ctx, http.MethodGet, "/v1/threads", page.query(), &answer)
 	return answer, err
 }
 
-// Thread returns a thread, or fails with fault.ThreadNotFound.
-func (c *Client) Thread(ctx context.Context, threadID string) (query.Thread, error) {
-	var answer query.Thread
+// Thread returns a thread, or fails with apierr.ThreadNotFound.
+func (c *Client) Thread(ctx context.Context, threadID string) (historyapi.Thread, error) {
+	var answer historyapi.Thread
 	err := c.ask(ctx, http.MethodGet, "/v1/threads/"+url.PathEscape(threadID), nil, &answer)
 	return answer, err
 }
 
 // Messages lists the messages of a thread in order.
-func (c *Client) Messages(ctx context.Context, threadID string, page Page) (query.MessagePage, error) {
-	var answer query.MessagePage
+func (c *Client) Messages(ctx context.Context, threadID string, page Page) (historyapi.MessagePage, error) {
+	var answer historyapi.MessagePage
 	err := c.ask(ctx, http.MethodGet, "/v1/threads/"+url.PathEscape(threadID)+"/messages", page.query(), &answer)
 	return answer, err
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // answers is a server that knows a few addresses.
@@ -88,6 +88,6 @@ func TestAnIDStaysOnePartOfThePath(t *testing.T) {
 	t.Parallel()
 	got, err := answers(t).Request(t.Context(), "req_/../up")
 	if err != nil || got.RequestID == "" {
-		t.Errorf("got %+v, %v (%s)", got, err, fault.CodeOf(err))
+		t.Errorf("got %+v, %v (%s)", got, err, apierr.CodeOf(err))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 // The waits before another attempt: the first one, and the longest that nobody asked for.
@@ -44,7 +44,7 @@ func (b *backoff) pause(ctx context.Context, failed error, attempts int) bool {
 // delay is what the server asked for and up to half as much again; or else about twice the delay before, at random.
 func (b *backoff) delay(failed error) time.Duration {
 	asked := b.suggested
-	if f, ok := errors.AsType[*fault.Error](failed); ok && f.RetryAfter > 0 {
+	if f, ok := errors.AsType[*apierr.Error](failed); ok && f.RetryAfter > 0 {
 		asked = f.RetryAfter
 	}
 	own := min(b.short<<min(b.failures-1, 10), longWait)

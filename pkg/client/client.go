@@ -1,7 +1,7 @@
 // Package client is the native protocol for Go programs: it starts requests, follows them across cut connections so that
 // each event comes exactly once, and asks about threads.
 //
-// Start at [Client.Stream]. A failure that the server tells is a *fault.Error; its code says what to do.
+// Start at [Client.Stream]. A failure that the server tells is a *apierr.Error; its code says what to do.
 package client
 
 import (
@@ -128,7 +128,7 @@ func (c *Client) newRequest(ctx context.Context, method, path string, query url.
 	return request, nil
 }
 
-// send returns a response with a good status; its body is the caller's to close. A bad status is a *fault.Error.
+// send returns a response with a good status; its body is the caller's to close. A bad status is a *apierr.Error.
 func (c *Client) send(request *http.Request) (*http.Response, error) {
 	response, err := c.HTTP.Do(request)
 	if err != nil {

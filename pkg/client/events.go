@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // EventsQuery says which events of a thread are wanted. The zero value means all of them.
@@ -42,12 +42,12 @@ func (q EventsQuery) values() url.Values {
 }
 
 // Events yields the events of a thread that q means, request after request and in the order of their logs, as far as they
-// went when the last page of them was asked for. It fails with fault.ThreadNotFound when there is no such thread.
+// went when the last page of them was asked for. It fails with apierr.ThreadNotFound when there is no such thread.
 func (c *Client) Events(ctx context.Context, threadID string, q EventsQuery) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		values := q.values()
 		for {
-			var page query.EventPage
+			var page historyapi.EventPage
 			err := c.ask(ctx, http.MethodGet, "/v1/threads/"+url.PathEscape(threadID)+"/events", values, &page)
 			if err != nil {
 				yield(event.Event{}, err)

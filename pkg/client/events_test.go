@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // pages is a server of a thread's events, two on a page.
@@ -64,7 +64,7 @@ func TestEventsComePageByPage(t *testing.T) {
 func TestEventsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	_, err := collect(serve(t, &pages{}).Events(t.Context(), "thr_2", client.EventsQuery{}))
-	if fault.CodeOf(err) != fault.RouteNotFound {
+	if apierr.CodeOf(err) != apierr.RouteNotFound {
 		t.Errorf("got %v", err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

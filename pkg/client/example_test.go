@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http/httptest"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // Say something to an agent and print what it answers while it does.
@@ -58,7 +58,7 @@ func ExampleClient_Request() {
 	defer server.Close()
 
 	_, err := client.New(server.URL, "").Request(context.Background(), "req_1")
-	if f, ok := errors.AsType[*fault.Error](err); ok {
+	if f, ok := errors.AsType[*apierr.Error](err); ok {
 		fmt.Println(f.Code, f.Retryable)
 	}
 	// Output:

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // maxFault bounds the body of a bad status, in bytes.
@@ -16,7 +16,7 @@ const maxFault = 64 << 10
 
 // faultOf reads the error event in the body of a response. What is no such event, such as the page of a proxy, becomes
 // a fault that fits the status.
-func faultOf(response *http.Response) *fault.Error {
+func faultOf(response *http.Response) *apierr.Error {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxFault)) // what came of it will do
 	f, told := fromBody(body)
 	if !told {
@@ -25,46 +25,46 @@ func faultOf(response *http.Response) *fault.Error {
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		f.RetryAfter = time.Duration(seconds) * time.Second
 	}
-	if f.Code == fault.ThreadBusy && f.RequestID == "" {
+	if f.Code == apierr.ThreadBusy && f.RequestID == "" {
 		f.RequestID = response.Header.Get("X-Request-Id")
 	}
 	return f
 }
 
 // fromBody reports false for a body that is no error event.
-func fromBody(body []byte) (f *fault.Error, ok bool) {
+func fromBody(body []byte) (f *apierr.Error, ok bool) {
 	e, _ := event.Decode(body) // what cannot be decoded is no event
 	told, ok := e.Body.(event.Error)
 	if !ok || told.Code == "" {
 		return nil, false
 	}
-	f = fault.New(told.Code, "%s", told.Message)
+	f = apierr.New(told.Code, "%s", told.Message)
 	f.Retryable = told.Retryable
 	f.RequestID = told.RunningRequestID
 	return f, true
 }
 
-func fromStatus(response *http.Response) *fault.Error {
+func fromStatus(response *http.Response) *apierr.Error {
 	const told = "the server answered %s and no reason"
 	switch response.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return fault.New(fault.Unavailable, told, response.Status)
+		return apierr.New(apierr.Unavailable, told, response.Status)
 	case http.StatusTooManyRequests:
-		return fault.New(fault.RateLimitExceeded, told, response.Status)
+		return apierr.New(apierr.RateLimitExceeded, told, response.Status)
 	case http.StatusUnauthorized:
-		return fault.New(fault.AuthFailed, told, response.Status)
+		return apierr.New(apierr.AuthFailed, told, response.Status)
 	case http.StatusNotFound:
-		return fault.New(fault.RouteNotFound, told+"; is the URL that of an agentbus gateway?", response.Status)
+		return apierr.New(apierr.RouteNotFound, told+"; is the URL that of an agentbus gateway?", response.Status)
 	default:
-		return fault.New(fault.Internal, told, response.Status)
+		return apierr.New(apierr.Internal, told, response.Status)
 	}
 }
 
 // passing reports whether the same call may succeed soon. That a thread is busy passes too, but not soon, and the
 // caller may prefer to follow the running request.
 func passing(err error) bool {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Retryable && f.Code != fault.ThreadBusy
+	if f, ok := errors.AsType[*apierr.Error](err); ok {
+		return f.Retryable && f.Code != apierr.ThreadBusy
 	}
 	var permanent *permanentError
 	return !errors.As(err, &permanent)

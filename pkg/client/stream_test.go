@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 var hello = event.AgentRequest{Messages: []event.InputMessage{event.UserText("hello")}}
@@ -211,17 +211,17 @@ func TestFailures(t *testing.T) {
 		status      int
 		header      http.Header
 		body        string
-		want        fault.Error
+		want        apierr.Error
 		connections int32
 	}{
-		"a wrong request":    {400, nil, body("invalid_message_format", "false"), fault.Error{Code: fault.InvalidMessageFormat, Message: "say it so"}, 1},
-		"no key":             {401, nil, body("auth_failed", "false"), fault.Error{Code: fault.AuthFailed, Message: "say it so"}, 1},
-		"a busy thread":      {409, nil, body("thread_busy", `true,"runningRequestId":"req_9"`), fault.Error{Code: fault.ThreadBusy, Message: "say it so", Retryable: true, RequestID: "req_9"}, 1},
-		"a full hour":        {429, http.Header{"Retry-After": {"1"}}, body("rate_limit_exceeded", "false"), fault.Error{Code: fault.RateLimitExceeded, Message: "say it so", RetryAfter: time.Second}, 1},
-		"a server in need":   {503, nil, body("unavailable", "true"), fault.Error{Code: fault.Unavailable, Message: "say it so", Retryable: true}, 3},
-		"a proxy's own page": {502, nil, "<html>Bad Gateway", fault.Error{Code: fault.Unavailable, Message: "the server answered 502 Bad Gateway and no reason", Retryable: true}, 3},
-		"another server":     {404, nil, "404 page not found", fault.Error{Code: fault.RouteNotFound, Message: "the server answered 404 Not Found and no reason; is the URL that of an agentbus gateway?"}, 1},
-		"an empty body":      {500, nil, "", fault.Error{Code: fault.Internal, Message: "the server answered 500 Internal Server Error and no reason"}, 1},
+		"a wrong request":    {400, nil, body("invalid_message_format", "false"), apierr.Error{Code: apierr.InvalidMessageFormat, Message: "say it so"}, 1},
+		"no key":             {401, nil, body("auth_failed", "false"), apierr.Error{Code: apierr.AuthFailed, Message: "say it so"}, 1},
+		"a busy thread":      {409, nil, body("thread_busy", `true,"runningRequestId":"req_9"`), apierr.Error{Code: apierr.ThreadBusy, Message: "say it so", Retryable: true, RequestID: "req_9"}, 1},
+		"a full hour":        {429, http.Header{"Retry-After": {"1"}}, body("rate_limit_exceeded", "false"), apierr.Error{Code: apierr.RateLimitExceeded, Message: "say it so", RetryAfter: time.Second}, 1},
+		"a server in need":   {503, nil, body("unavailable", "true"), apierr.Error{Code: apierr.Unavailable, Message: "say it so", Retryable: true}, 3},
+		"a proxy's own page": {502, nil, "<html>Bad Gateway", apierr.Error{Code: apierr.Unavailable, Message: "the server answered 502 Bad Gateway and no reason", Retryable: true}, 3},
+		"another server":     {404, nil, "404 page not found", apierr.Error{Code: apierr.RouteNotFound, Message: "the server answered 404 Not Found and no reason; is the URL that of an agentbus gateway?"}, 1},
+		"an empty body":      {500, nil, "", apierr.Error{Code: apierr.Internal, Message: "the server answered 500 Internal Server Error and no reason"}, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestFailures(t *testing.T) {
 				_, _ = fmt.Fprint(w, test.body)
 			}))
 			_, err := collect(c.Stream(t.Context(), "demo", hello, client.StreamOptions{}))
-			got, ok := errors.AsType[*fault.Error](err)
+			got, ok := errors.AsType[*apierr.Error](err)
 			if !ok || *got != test.want {
 				t.Errorf("got %#v (%v), want %#v", got, err, test.want)
 			}
@@ -308,7 +308,7 @@ func TestWaits(t *testing.T) {
 				c.HTTP.Transport = unavailable(test.retryAfter)
 				begin := time.Now()
 				_, err := collect(c.Follow(t.Context(), requestID, ""))
-				if fault.CodeOf(err) != fault.Unavailable {
+				if apierr.CodeOf(err) != apierr.Unavailable {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(begin); took < test.least || took > test.most {

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // listener is a server that is told something, and answers the calls as the test says.
@@ -32,7 +32,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.answer(call, w)
 }
 
-func refusal(w http.ResponseWriter, status int, code fault.Code, retryable bool) {
+func refusal(w http.ResponseWriter, status int, code apierr.Code, retryable bool) {
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, `{"event":"error","requestId":"","timestamp":"2026-01-01T00:00:00Z","code":%q,"message":"no","retryable":%v}`, code, retryable)
 }
@@ -46,7 +46,7 @@ func TestWhatIsToldIsToldOnce(t *testing.T) {
 	tests := map[string]struct {
 		answer func(call int, w http.ResponseWriter)
 		calls  int
-		code   fault.Code // "" = it works
+		code   apierr.Code // "" = it works
 	}{
 		"at once": {func(_ int, w http.ResponseWriter) { taken(w) }, 1, ""},
 		"after a connection that was cut": {func(call int, w http.ResponseWriter) {
@@ -62,10 +62,10 @@ func TestWhatIsToldIsToldOnce(t *testing.T) {
 			}
 			taken(w)
 		}, 2, ""},
-		"while the bus is away": {func(_ int, w http.ResponseWriter) { refusal(w, 503, fault.Unavailable, true) }, 3, fault.Unavailable},
-		"when it is too late":   {func(_ int, w http.ResponseWriter) { refusal(w, 409, fault.RequestFinished, false) }, 1, fault.RequestFinished},
-		"when too many wait":    {func(_ int, w http.ResponseWriter) { refusal(w, 409, fault.ThreadBusy, true) }, 1, fault.ThreadBusy},
-		"to no gateway":         {func(_ int, w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") }, 1, fault.Internal},
+		"while the bus is away": {func(_ int, w http.ResponseWriter) { refusal(w, 503, apierr.Unavailable, true) }, 3, apierr.Unavailable},
+		"when it is too late":   {func(_ int, w http.ResponseWriter) { refusal(w, 409, apierr.RequestFinished, false) }, 1, apierr.RequestFinished},
+		"when too many wait":    {func(_ int, w http.ResponseWriter) { refusal(w, 409, apierr.ThreadBusy, true) }, 1, apierr.ThreadBusy},
+		"to no gateway":         {func(_ int, w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") }, 1, apierr.Internal},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestWhatIsToldIsToldOnce(t *testing.T) {
 			} {
 				l := &listener{answer: test.answer}
 				got, err := tell(serve(t, l))
-				if code := fault.CodeOf(err); code != test.code || err == nil && got != "told_1" {
+				if code := apierr.CodeOf(err); code != test.code || err == nil && got != "told_1" {
 					t.Errorf("%s: got %q, %v, want %q", want, got, err, test.code)
 				}
 				if !slices.Equal(l.calls, slices.Repeat([]string{want}, test.calls)) || l.keys[0] == "" || len(slices.Compact(l.keys)) != 1 {

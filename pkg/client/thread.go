@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // ThreadOptions change how a thread is followed. The zero value begins with the request that runs, or else with the next
@@ -69,7 +69,7 @@ func (f *following) lasted() bool { return f != nil && f.opened }
 
 // deleted reports whether err says that there is no such thread any more. That there never was one is an error.
 func (f *following) deleted(err error) bool {
-	return f != nil && f.known && fault.CodeOf(err) == fault.ThreadNotFound
+	return f != nil && f.known && apierr.CodeOf(err) == apierr.ThreadNotFound
 }
 
 func (f *following) reached(c event.Cursor) {

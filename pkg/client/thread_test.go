@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/sse"
 )
 
@@ -148,14 +148,14 @@ func TestThreadsThatCannotBeFollowed(t *testing.T) {
 	for _, test := range []struct {
 		name, thread string
 		after        event.Cursor
-		code         fault.Code
+		code         apierr.Code
 	}{
 		{"no id", "", "", ""},
 		{"a cursor of a request", threadID, "one-7", ""},
-		{"a thread that is not there", "thr_2", "", fault.ThreadNotFound},
+		{"a thread that is not there", "thr_2", "", apierr.ThreadNotFound},
 	} {
 		_, err := collect(c.FollowThread(t.Context(), test.thread, client.ThreadOptions{After: test.after}))
-		var f *fault.Error
+		var f *apierr.Error
 		if err == nil || test.code != "" && (!errors.As(err, &f) || f.Code != test.code) {
 			t.Errorf("%s: got %v", test.name, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Hub says how the orchestrator treats remote agents (S3).
+// Hub says how the hub treats remote agents (S3).
 type Hub struct {
 	PlainHTTP    bool     `yaml:"plainHTTP"`    // agents may be reached without TLS
 	Allow        []string `yaml:"allow"`        // hosts, addresses or CIDRs that agents may be at though they are not public

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 const (
@@ -31,7 +31,7 @@ func (a Agent) AllowedModels() []string {
 }
 
 // CheckModel refuses a model that a request names for the agent and that the agent does not allow. An empty name is the
-// agent's own model. The error is a fault.InvalidMessageFormat that lists the allowed models; member is what the request
+// agent's own model. The error is a apierr.InvalidMessageFormat that lists the allowed models; member is what the request
 // calls the name.
 func (a Agent) CheckModel(member, model string) error {
 	allowed := a.AllowedModels()
@@ -39,13 +39,13 @@ func (a Agent) CheckModel(member, model string) error {
 	case model == "":
 		return nil
 	case len(model) > MaxModel:
-		return fault.New(fault.InvalidMessageFormat, "%s has %d bytes; the name of a model has at most %d", member, len(model), MaxModel)
+		return apierr.New(apierr.InvalidMessageFormat, "%s has %d bytes; the name of a model has at most %d", member, len(model), MaxModel)
 	case slices.Contains(allowed, model), slices.Contains(allowed, AnyModel):
 		return nil
 	case len(allowed) == 0:
-		return fault.New(fault.InvalidMessageFormat, "%s is %.80q; this agent allows no model by name, leave %s out", member, model, member)
+		return apierr.New(apierr.InvalidMessageFormat, "%s is %.80q; this agent allows no model by name, leave %s out", member, model, member)
 	default:
-		return fault.New(fault.InvalidMessageFormat, "%s is %.80q, which this agent does not allow; it allows %s",
+		return apierr.New(apierr.InvalidMessageFormat, "%s is %.80q, which this agent does not allow; it allows %s",
 			member, model, listed(allowed))
 	}
 }

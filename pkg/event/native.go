@@ -3,7 +3,7 @@ package event
 import (
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -153,7 +153,7 @@ type Done struct {
 // Error ends a request that failed (S2, Error Handling).
 type Error struct {
 	ThreadID         string         `json:"threadId,omitempty"`
-	Code             fault.Code     `json:"code"`
+	Code             apierr.Code    `json:"code"`
 	Message          string         `json:"message"`
 	Retryable        bool           `json:"retryable"`
 	RunningRequestID string         `json:"runningRequestId,omitempty"` // with thread_busy: who runs on the thread

@@ -1,5 +1,5 @@
 // Package limit bounds what one caller takes of one process: connections of an address, concurrent streams of a
-// principal, requests per time of a caller. Rates that all gateways share are counted in pkg/state.
+// principal, requests per time of a caller. Rates that all gateways share are counted in pkg/rediscache.
 package limit
 
 import "sync"

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -116,7 +116,7 @@ func (s *speech) toolStarted(c backend.ToolStarted) error {
 		return fmt.Errorf("the backend started tool %q of the turn twice", c.ID)
 	}
 	if len(s.ran) == maxAgentTools {
-		return fault.New(fault.AgentError, "the agent ran more than %d tools in one turn", maxAgentTools)
+		return apierr.New(apierr.AgentError, "the agent ran more than %d tools in one turn", maxAgentTools)
 	}
 	if s.ran == nil {
 		s.ran = make(map[string]bool)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -61,7 +61,7 @@ func (r *run) compress(ctx context.Context) error {
 		r.log(ctx, err)
 		r.whole = true
 		return r.journal.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
-			"the conversation is too long for the model and could not be summarised: %s", fault.From(err).Message))})
+			"the conversation is too long for the model and could not be summarised: %s", apierr.From(err).Message))})
 	}
 	if err := r.journal.emit(event.Summary{
 		Text: text, Kept: older.Kept, Strategy: strategy, Usage: usage,
@@ -102,7 +102,7 @@ func (r *run) summarise(ctx context.Context, older []backend.Message) (string, e
 	usage := r.priced(outcome)
 	text := strings.TrimSpace(clean(said.cut()))
 	if err == nil && text == "" {
-		err = fault.New(fault.AgentError, "the model gave no summary")
+		err = apierr.New(apierr.AgentError, "the model gave no summary")
 	}
 	return text, usage, err
 }

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // TestARequestIsCutNoLongerThanItsTime stops runner after runner, each in the midst of a turn that takes longer than any
@@ -46,7 +46,7 @@ func TestARequestIsCutNoLongerThanItsTime(t *testing.T) {
 			th.takeover(nil, len(th.log.events))
 		}
 		failed := last[event.Error](t, th.log.events)
-		if failed.Code != fault.StreamTimeout || !failed.Retryable {
+		if failed.Code != apierr.StreamTimeout || !failed.Retryable {
 			t.Errorf("got %+v", failed)
 		}
 		if took, most := time.Since(began), int(th.agent.Time/lives)+1; took > th.agent.Time+time.Second || runners > most {

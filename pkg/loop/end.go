@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -45,13 +45,13 @@ func (r *run) end(ctx context.Context, finish event.FinishReason, err error) err
 		reason = reasonAborted
 		terminal = func() event.Body { return r.aborted(abort) }
 	case errors.Is(err, errTime):
-		e := fault.New(fault.StreamTimeout, "the agent did not finish within %s; try again", r.Agent.Time)
+		e := apierr.New(apierr.StreamTimeout, "the agent did not finish within %s; try again", r.Agent.Time)
 		terminal = func() event.Body { return r.failed(e) }
 	case ctx.Err() != nil, errors.Is(err, ErrHandOver):
 		return err
 	default:
 		r.log(ctx, err)
-		terminal = func() event.Body { return r.failed(fault.From(err)) }
+		terminal = func() event.Body { return r.failed(apierr.From(err)) }
 	}
 	if err := r.journal.closeOpen(reason); err != nil {
 		return err
@@ -90,7 +90,7 @@ func isAbort(err error) bool {
 
 // log tells operators about an error whose text clients do not get.
 func (r *run) log(ctx context.Context, err error) {
-	if fault.CodeOf(err) == fault.Internal {
+	if apierr.CodeOf(err) == apierr.Internal {
 		r.Logger.ErrorContext(ctx, "a request failed", "agent", r.Agent.Name, "request", r.RequestID, "error", err)
 	}
 }
@@ -110,7 +110,7 @@ func (r *run) aborted(abort *Abort) event.Body {
 	}
 }
 
-func (r *run) failed(e *fault.Error) event.Body {
+func (r *run) failed(e *apierr.Error) event.Body {
 	usage := r.State.Usage().Add(r.unfinished)
 	message := head(clean(e.Message), maxFailureBytes)
 	return event.Error{ThreadID: r.ThreadID, Code: e.Code, Message: message, Retryable: e.Retryable, Usage: &usage}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 func TestARequestIsHandedOverBetweenSteps(t *testing.T) {
@@ -117,7 +117,7 @@ func TestACrashEndsARequestWhereTheAgentSaysSo(t *testing.T) {
 				continue
 			}
 			failed := last[event.Error](t, th.log.events)
-			if failed.Code != fault.AgentError || !failed.Retryable || ran > 0 || len(unstopped(th.log.events)) > 0 {
+			if failed.Code != apierr.AgentError || !failed.Retryable || ran > 0 || len(unstopped(th.log.events)) > 0 {
 				t.Errorf("after %d events: got %+v, %d turns, open blocks %v", n, failed, ran, unstopped(th.log.events))
 			}
 		}

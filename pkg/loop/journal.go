@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -45,7 +45,7 @@ func (j *journal) write(body event.Body) error {
 		j.group = append(j.group, body)
 	} else if err := j.log.Emit(body); err != nil {
 		err = fmt.Errorf("write %s event: %w", body.Name(), err)
-		if fault.CodeOf(err) != fault.MessageTooLarge { // that concerns this event alone
+		if apierr.CodeOf(err) != apierr.MessageTooLarge { // that concerns this event alone
 			j.lost = err
 		}
 		return err

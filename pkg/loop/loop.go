@@ -24,7 +24,7 @@ import (
 // Log is the request's log. Both methods fail for good when somebody else has taken the request over.
 type Log interface {
 	// Emit gives each body the next place in the log. What comes in one call is stored as a whole or not at all, as far as
-	// the log can store so much at once. It is safe for concurrent use. An error with fault.MessageTooLarge concerns these
+	// the log can store so much at once. It is safe for concurrent use. An error with apierr.MessageTooLarge concerns these
 	// bodies alone: others may follow.
 	Emit(bodies ...event.Body) error
 	// Flush waits until everything emitted is stored.

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 func TestAbort(t *testing.T) {
@@ -118,7 +118,7 @@ func TestLimits(t *testing.T) {
 		th := newThread(t)
 		th.agent.Time = time.Minute
 		failed := last[event.Error](t, th.say("/say first\n/sleep 1h"))
-		if failed.Code != fault.StreamTimeout || !failed.Retryable {
+		if failed.Code != apierr.StreamTimeout || !failed.Retryable {
 			t.Errorf("got %+v", failed)
 		}
 	})
@@ -240,15 +240,15 @@ func TestBackendMistakes(t *testing.T) {
 	tests := []struct {
 		name    string
 		backend backend.Model
-		code    fault.Code
+		code    apierr.Code
 	}{
-		{"a panic", boom, fault.Internal},
-		{"an error without a code", leak, fault.Internal},
-		{"arguments before their call", says("", backend.CallDelta{Args: "{}"}), fault.Internal},
-		{"a call started twice", says("", backend.CallStart{}, backend.CallStart{}), fault.Internal},
-		{"too many calls", says("", many...), fault.AgentError},
+		{"a panic", boom, apierr.Internal},
+		{"an error without a code", leak, apierr.Internal},
+		{"arguments before their call", says("", backend.CallDelta{Args: "{}"}), apierr.Internal},
+		{"a call started twice", says("", backend.CallStart{}, backend.CallStart{}), apierr.Internal},
+		{"too many calls", says("", many...), apierr.AgentError},
 		{"endless arguments", says("", backend.CallStart{Name: "calculator"},
-			backend.CallDelta{Args: strings.Repeat("x", maxArgsBytes+1)}), fault.AgentError},
+			backend.CallDelta{Args: strings.Repeat("x", maxArgsBytes+1)}), apierr.AgentError},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestBackendMistakes(t *testing.T) {
 func TestPanickingToolEndsTheRequestAlone(t *testing.T) {
 	t.Parallel()
 	th := newThread(t)
-	if got := last[event.Error](t, th.say("/tools broken {}; calculator {}")); got.Code != fault.Internal {
+	if got := last[event.Error](t, th.say("/tools broken {}; calculator {}")); got.Code != apierr.Internal {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -26,8 +26,8 @@ func (r *run) own(name string) (t tool.Tool, own bool) {
 // settle runs a call of one of the loop's own tools. An error is the log's.
 func settle(ctx context.Context, t tool.Tool, call backend.Call) (*Output, error) {
 	result, err := t.Call(ctx, tool.Call{ID: call.ID, Args: call.Args})
-	if err != nil && fault.CodeOf(err) == fault.ToolError {
-		return fixed(event.ToolFailed, "%s", fault.From(err).Message).output, nil
+	if err != nil && apierr.CodeOf(err) == apierr.ToolError {
+		return fixed(event.ToolFailed, "%s", apierr.From(err).Message).output, nil
 	}
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (r *run) plan(_ context.Context, in planArgs, call tool.Call) (tool.Result,
 	open := last.Stage == event.Start || last.Stage == event.Delta
 	written := last.ToolCallID == call.ID
 	if len(in.Steps) == 0 && !open && !written {
-		return tool.Result{}, fault.New(fault.ToolError, "there is no plan that could be finished; call plan with its steps first")
+		return tool.Result{}, apierr.New(apierr.ToolError, "there is no plan that could be finished; call plan with its steps first")
 	}
 	if len(in.Steps) > 0 && !written {
 		stage := event.Start

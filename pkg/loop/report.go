@@ -3,9 +3,9 @@ package loop
 import (
 	"context"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json"
@@ -32,7 +32,7 @@ func FinalAnswer() tool.Spec {
 
 // conclude refuses what does not become a report while it is written.
 func conclude(context.Context, reportArgs, tool.Call) (tool.Result, error) {
-	return tool.Result{}, fault.New(fault.ToolError, "call final_answer with its content")
+	return tool.Result{}, apierr.New(apierr.ToolError, "call final_answer with its content")
 }
 
 type reportArgs struct {

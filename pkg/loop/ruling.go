@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/pkg/weaken"
@@ -68,7 +68,7 @@ func (r *run) askAgain(c transcript.Call) (event.Continuation, error) {
 }
 
 func (r *run) action(c transcript.Call, kind event.ContinuationKind, actionID string) (event.Continuation, error) {
-	hash, err := command.HashArgs(c.Args)
+	hash, err := record.HashArgs(c.Args)
 	return event.Continuation{
 		ActionID:  actionID,
 		Kind:      kind,
@@ -94,7 +94,7 @@ func (r *run) ruleAnswered(c transcript.Call) ruling {
 	case action.Kind != event.ContinueApproval:
 		return fixed(event.ToolSuccess, "%s", content(answer.Result))
 	}
-	if hash, err := command.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash || weaken.Without(weaken.Approvals) {
+	if hash, err := record.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash || weaken.Without(weaken.Approvals) {
 		return fixed(event.ToolDenied, "the approval was for other arguments")
 	}
 	if _, ok := r.spec(c.Name); !ok {

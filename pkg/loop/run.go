@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/weaken"
 )
@@ -119,13 +119,13 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 
 // interrupted returns why a request must not go on that was taken from another runner.
 func (r *run) interrupted() error {
-	var e *fault.Error
+	var e *apierr.Error
 	_, answered := r.State.Answered()
 	switch {
 	case r.State.Stalls() > maxStalls:
-		e = fault.New(fault.AgentError, "the agent was interrupted %d times without getting any further; try again", maxStalls)
+		e = apierr.New(apierr.AgentError, "the agent was interrupted %d times without getting any further; try again", maxStalls)
 	case r.Agent.FailOnCrash && r.State.Crashed() && !answered:
-		e = fault.New(fault.AgentError, "the agent was interrupted; try again")
+		e = apierr.New(apierr.AgentError, "the agent was interrupted; try again")
 	default:
 		return nil
 	}
@@ -194,7 +194,7 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 		}
 		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}
 		err := r.journal.emit(input)
-		if fault.CodeOf(err) == fault.MessageTooLarge { // accepted by a version that did not measure it
+		if apierr.CodeOf(err) == apierr.MessageTooLarge { // accepted by a version that did not measure it
 			r.Logger.WarnContext(ctx, "a steer is too large for the log and is not read", "request", r.RequestID, "steer", s.ID, "error", err)
 			continue
 		}

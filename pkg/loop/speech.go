@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/pkg/weaken"
@@ -203,7 +203,7 @@ func (s *speech) call(c backend.CallStart) error {
 		return fmt.Errorf("the backend started call %d of the turn twice", c.Index)
 	}
 	if len(s.calls) == maxCalls {
-		return fault.New(fault.AgentError, "the model made more than %d tool calls in one turn", maxCalls)
+		return apierr.New(apierr.AgentError, "the model made more than %d tool calls in one turn", maxCalls)
 	}
 	if s.run.reports(c) {
 		s.calls = append(s.calls, &draft{kind: event.NameFinalAnswer, index: c.Index, report: new(report)})
@@ -237,7 +237,7 @@ func (s *speech) argue(c backend.CallDelta) error {
 		return fmt.Errorf("the backend gave arguments for call %d of the turn before it started it", c.Index)
 	}
 	if len(d.args)+len(c.Args) > maxArgsBytes {
-		return fault.New(fault.AgentError, "the arguments of tool %.64q are longer than %d bytes", d.tool, maxArgsBytes)
+		return apierr.New(apierr.AgentError, "the arguments of tool %.64q are longer than %d bytes", d.tool, maxArgsBytes)
 	}
 	d.args = append(d.args, c.Args...)
 	if d.report != nil {

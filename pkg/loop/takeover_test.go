@@ -9,9 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // TestTakeoverAnywhere kills a runner after each event of a request's log: the next one must come to the same answer.
@@ -254,7 +254,7 @@ func TestRestartsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := last[event.Error](t, th.log.events)
-		if failed.Code != fault.AgentError || !failed.Retryable || !strings.Contains(failed.Message, "interrupted") {
+		if failed.Code != apierr.AgentError || !failed.Retryable || !strings.Contains(failed.Message, "interrupted") {
 			t.Errorf("got %+v", failed)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // The limits of a part.
@@ -55,8 +55,8 @@ func Type(data []byte) string {
 }
 
 // Check returns an image or file as it is to be kept: a data URL becomes data, the media type is in its common form. A
-// part that is not taken is a fault that begins with where: fault.MessageTooLarge when it is too large, and else
-// fault.InvalidMessageFormat.
+// part that is not taken is a fault that begins with where: apierr.MessageTooLarge when it is too large, and else
+// apierr.InvalidMessageFormat.
 func Check(where string, p event.InputPart) (event.InputPart, error) {
 	if p.Ref != nil {
 		return p, invalid("%s.ref is the server's word for data that it keeps; send the data itself, or a url", where)
@@ -104,7 +104,7 @@ func mediaType(where string, p event.InputPart) (string, error) {
 // checkData compares what the bytes are with what they are said to be.
 func checkData(where string, p event.InputPart) error {
 	if len(p.Data) > MaxBytes {
-		return fault.New(fault.MessageTooLarge,
+		return apierr.New(apierr.MessageTooLarge,
 			"%s.data has %d bytes, and %d are the limit; send large files by url", where, len(p.Data), MaxBytes)
 	}
 	is := Type(p.Data)
@@ -166,5 +166,5 @@ func Describe(p event.InputPart) string {
 func Unseen(p event.InputPart) string { return "[" + Describe(p) + ": this model cannot read it]" }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.InvalidMessageFormat, format, args...)
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }

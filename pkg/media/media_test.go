@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 )
 
@@ -119,7 +119,7 @@ func TestCheckRefusesAndSaysWhy(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := media.Check("here", test.part)
-		if fault.CodeOf(err) != fault.InvalidMessageFormat || !strings.Contains(fault.From(err).Message, test.says) {
+		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(apierr.From(err).Message, test.says) {
 			t.Errorf("%s: got %v, want it to say %q", test.what, err, test.says)
 		}
 	}
@@ -129,8 +129,8 @@ func TestCheckNamesTheLimit(t *testing.T) {
 	t.Parallel()
 	large := append([]byte(png), bytes.Repeat([]byte{0}, media.MaxBytes)...)
 	_, err := media.Check("here", event.InputPart{Type: media.Image, MediaType: "image/png", Data: large})
-	if fault.CodeOf(err) != fault.MessageTooLarge || !strings.Contains(fault.From(err).Message, "16777216 are the limit") {
-		t.Errorf("got %v, want %s with the limit", err, fault.MessageTooLarge)
+	if apierr.CodeOf(err) != apierr.MessageTooLarge || !strings.Contains(apierr.From(err).Message, "16777216 are the limit") {
+		t.Errorf("got %v, want %s with the limit", err, apierr.MessageTooLarge)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -117,7 +117,7 @@ func objectPath(threadID string, ref event.ObjectRef) string {
 	return "/v1/threads/" + threadID + "/objects/" + ref.Object
 }
 
-// Input is c as a request brings it. What is wrong with a part is a *fault.Error that begins with where.
+// Input is c as a request brings it. What is wrong with a part is a *apierr.Error that begins with where.
 func (c Content) Input(where string) (event.InputContent, error) {
 	input := make(event.InputContent, 0, len(c))
 	for i, p := range c {
@@ -151,5 +151,5 @@ func (p Part) input(where string) (event.InputPart, error) {
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.InvalidMessageFormat, format, args...)
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }

@@ -5,33 +5,33 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // Admission decides whether a request may join its thread, and keeps its record.
 type Admission interface {
 	// Thread returns the newest record of a's thread, a zero one if it has none, or why a may not use the thread.
-	Thread(ctx context.Context, a command.Accepted) (command.ThreadRecord, error)
+	Thread(ctx context.Context, a record.Accepted) (record.ThreadRecord, error)
 	// Admit returns how far behind the first of the entries a would be (see Behind), 0 if there is none, or why a may not join.
-	Admit(ctx context.Context, newest command.ThreadRecord, entries []Entry, a command.Accepted) (behind int, err error)
+	Admit(ctx context.Context, newest record.ThreadRecord, entries []Entry, a record.Accepted) (behind int, err error)
 	// Record writes a's record, and returns the one that is stored, and whether another call wrote that.
-	Record(ctx context.Context, a command.Accepted) (stored command.Accepted, again bool, err error)
+	Record(ctx context.Context, a record.Accepted) (stored record.Accepted, again bool, err error)
 	// Recorded returns the record that is stored of a, if there is one.
-	Recorded(ctx context.Context, a command.Accepted) (stored command.Accepted, found bool, err error)
+	Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error)
 }
 
 // Behind returns how many records behind the first of the entries the next record of their thread is.
-func Behind(newest command.ThreadRecord, entries []Entry) int {
+func Behind(newest record.ThreadRecord, entries []Entry) int {
 	return newest.Index + 1 - entries[0].Index
 }
 
 // Put makes a the next request of its thread. Recorded reports that a has its record. Put returns the record that is
 // stored, and whether another call with the same id wrote it. It makes this number of attempts before it gives up, with
-// command.ErrConflict, because others append to the thread at the same time. Each step may be repeated: Put continues
+// record.ErrConflict, because others append to the thread at the same time. Each step may be repeated: Put continues
 // where an earlier call for the same request has stopped.
 func (q *Queue) Put(
-	ctx context.Context, admission Admission, a command.Accepted, recorded bool, attempts int,
-) (stored command.Accepted, again bool, err error) {
+	ctx context.Context, admission Admission, a record.Accepted, recorded bool, attempts int,
+) (stored record.Accepted, again bool, err error) {
 	for range attempts {
 		newest, err := admission.Thread(ctx, a)
 		if err != nil {
@@ -55,22 +55,22 @@ func (q *Queue) Put(
 				continue // where the other call is
 			}
 		}
-		if err := q.Append(ctx, newest, a, behind); !errors.Is(err, command.ErrConflict) {
+		if err := q.Append(ctx, newest, a, behind); !errors.Is(err, record.ErrConflict) {
 			return a, again, err
 		}
 	}
-	return q.refuse(ctx, admission, a, command.ErrConflict)
+	return q.refuse(ctx, admission, a, record.ErrConflict)
 }
 
 func (q *Queue) admit(
-	ctx context.Context, admission Admission, newest command.ThreadRecord, a command.Accepted,
+	ctx context.Context, admission Admission, newest record.ThreadRecord, a record.Accepted,
 ) (behind int, err error) {
 	entries, err := q.Entries(ctx, a.Tenant, newest)
 	if err != nil {
 		return 0, err
 	}
 	if slices.ContainsFunc(entries, func(e Entry) bool { return e.RequestID == a.RequestID }) {
-		return 0, command.ErrConflict // another call has put it there
+		return 0, record.ErrConflict // another call has put it there
 	}
 	return admission.Admit(ctx, newest, entries, a)
 }
@@ -78,8 +78,8 @@ func (q *Queue) admit(
 // refuse returns the refusal, unless the same request is on its thread by now, because of another call or of an attempt
 // whose answer was lost.
 func (q *Queue) refuse(
-	ctx context.Context, admission Admission, a command.Accepted, refusal error,
-) (stored command.Accepted, again bool, err error) {
+	ctx context.Context, admission Admission, a record.Accepted, refusal error,
+) (stored record.Accepted, again bool, err error) {
 	stored, found, err := admission.Recorded(ctx, a)
 	if err != nil {
 		return a, false, err

@@ -17,26 +17,26 @@ import (
 	"slices"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // Log stores what the queue reads and writes. A *bus.Bus is one.
 type Log interface {
-	// Thread returns the newest record of a thread, or command.ErrNotFound.
-	Thread(ctx context.Context, tenant, threadID string) (command.ThreadRecord, error)
+	// Thread returns the newest record of a thread, or record.ErrNotFound.
+	Thread(ctx context.Context, tenant, threadID string) (record.ThreadRecord, error)
 	// ThreadRecords yields the records of a thread with a sequence above after, in order.
-	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[command.ThreadRecord, error]
-	// AdvanceThread appends a record if the newest one has sequence after (0 = none); command.ErrConflict otherwise.
-	AdvanceThread(ctx context.Context, tenant string, next command.Thread, after uint64) (command.ThreadRecord, error)
-	// Last returns the newest frame of a request's log, or command.ErrNotFound: no runner has begun the request.
-	Last(ctx context.Context, log command.LogID) (event.Frame, error)
-	// Accepted returns the record of a request, or command.ErrNotFound.
-	Accepted(ctx context.Context, log command.LogID) (command.Accepted, error)
+	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[record.ThreadRecord, error]
+	// AdvanceThread appends a record if the newest one has sequence after (0 = none); record.ErrConflict otherwise.
+	AdvanceThread(ctx context.Context, tenant string, next record.Thread, after uint64) (record.ThreadRecord, error)
+	// Last returns the newest frame of a request's log, or record.ErrNotFound: no runner has begun the request.
+	Last(ctx context.Context, log record.LogID) (event.Frame, error)
+	// Accepted returns the record of a request, or record.ErrNotFound.
+	Accepted(ctx context.Context, log record.LogID) (record.Accepted, error)
 	// Start sends the pointer to a request that cannot have one.
-	Start(ctx context.Context, a command.Accepted, index int) error
+	Start(ctx context.Context, a record.Accepted, index int) error
 	// EnsurePointer sends the pointer to a request if there is none, and reports whether it did.
-	EnsurePointer(ctx context.Context, a command.Accepted, index int) (sent bool, err error)
+	EnsurePointer(ctx context.Context, a record.Accepted, index int) (sent bool, err error)
 }
 
 // MaxBehind bounds the records of a thread that are read to find those that have not ended.
@@ -53,13 +53,13 @@ func New(log Log, now func() time.Time) *Queue { return &Queue{log: log, now: no
 
 // Entry is a request of a thread that has not ended.
 type Entry struct {
-	command.ThreadRecord
-	Accepted *command.Accepted // nil = a runner has begun it
+	record.ThreadRecord
+	Accepted *record.Accepted // nil = a runner has begun it
 }
 
 // Entries returns the requests of a thread that have not ended, in their order. Newest is the newest record of the thread,
 // a zero one if it has none.
-func (q *Queue) Entries(ctx context.Context, tenant string, newest command.ThreadRecord) ([]Entry, error) {
+func (q *Queue) Entries(ctx context.Context, tenant string, newest record.ThreadRecord) ([]Entry, error) {
 	var entries []Entry
 	for entry, err := range q.open(ctx, tenant, newest) {
 		if err != nil {
@@ -71,12 +71,12 @@ func (q *Queue) Entries(ctx context.Context, tenant string, newest command.Threa
 }
 
 // open yields what Entries returns.
-func (q *Queue) open(ctx context.Context, tenant string, newest command.ThreadRecord) iter.Seq2[Entry, error] {
+func (q *Queue) open(ctx context.Context, tenant string, newest record.ThreadRecord) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for record, err := range q.recent(ctx, tenant, newest) {
-			entry, ended := Entry{ThreadRecord: record}, false
+		for stored, err := range q.recent(ctx, tenant, newest) {
+			entry, ended := Entry{ThreadRecord: stored}, false
 			if err == nil {
-				entry, ended, err = q.look(ctx, tenant, record)
+				entry, ended, err = q.look(ctx, tenant, stored)
 			}
 			if ended {
 				continue
@@ -89,8 +89,8 @@ func (q *Queue) open(ctx context.Context, tenant string, newest command.ThreadRe
 }
 
 // recent yields the records from the oldest one on whose request had not ended when the newest was written.
-func (q *Queue) recent(ctx context.Context, tenant string, newest command.ThreadRecord) iter.Seq2[command.ThreadRecord, error] {
-	return func(yield func(command.ThreadRecord, error) bool) {
+func (q *Queue) recent(ctx context.Context, tenant string, newest record.ThreadRecord) iter.Seq2[record.ThreadRecord, error] {
+	return func(yield func(record.ThreadRecord, error) bool) {
 		switch {
 		case newest.RequestID == "":
 			return
@@ -98,11 +98,11 @@ func (q *Queue) recent(ctx context.Context, tenant string, newest command.Thread
 			yield(newest, nil)
 			return
 		}
-		for record, err := range q.log.ThreadRecords(ctx, tenant, newest.ThreadID, 0) {
-			if err == nil && record.Index < newest.Index-newest.Behind {
+		for stored, err := range q.log.ThreadRecords(ctx, tenant, newest.ThreadID, 0) {
+			if err == nil && stored.Index < newest.Index-newest.Behind {
 				continue
 			}
-			if !yield(record, err) || err != nil {
+			if !yield(stored, err) || err != nil {
 				return
 			}
 		}
@@ -110,15 +110,15 @@ func (q *Queue) recent(ctx context.Context, tenant string, newest command.Thread
 }
 
 // look returns the entry of a record, or reports that its request has ended.
-func (q *Queue) look(ctx context.Context, tenant string, record command.ThreadRecord) (entry Entry, ended bool, err error) {
-	entry.ThreadRecord = record
-	log := command.LogID{Tenant: tenant, RequestID: record.RequestID}
+func (q *Queue) look(ctx context.Context, tenant string, stored record.ThreadRecord) (entry Entry, ended bool, err error) {
+	entry.ThreadRecord = stored
+	log := record.LogID{Tenant: tenant, RequestID: stored.RequestID}
 	last, err := q.log.Last(ctx, log)
-	if !errors.Is(err, command.ErrNotFound) {
+	if !errors.Is(err, record.ErrNotFound) {
 		return entry, err == nil && last.Terminal(), err
 	}
 	accepted, err := q.log.Accepted(ctx, log)
-	if errors.Is(err, command.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) {
 		return entry, true, nil // the stream no longer has it, so it has ended
 	}
 	entry.Accepted = &accepted
@@ -138,7 +138,7 @@ func (q *Queue) EnsureFirst(ctx context.Context, entries []Entry) (sent bool, er
 // calls it after the end of the request with an index; -1 looks at all requests.
 func (q *Queue) Next(ctx context.Context, tenant, threadID string, index int) (sent bool, err error) {
 	newest, err := q.log.Thread(ctx, tenant, threadID)
-	if errors.Is(err, command.ErrNotFound) || err == nil && (newest.Deleted || newest.Index <= index) {
+	if errors.Is(err, record.ErrNotFound) || err == nil && (newest.Deleted || newest.Index <= index) {
 		return false, nil
 	}
 	if err != nil {
@@ -155,29 +155,29 @@ func (q *Queue) Next(ctx context.Context, tenant, threadID string, index int) (s
 
 // EnsurePointer sends the pointer to a request that is on its thread, wherever it is there, if there is none. It reports
 // whether it did. It is for a request that a runner has begun, or that was aborted while it waited.
-func (q *Queue) EnsurePointer(ctx context.Context, a command.Accepted) (sent bool, err error) {
-	record, found, err := q.find(ctx, a)
+func (q *Queue) EnsurePointer(ctx context.Context, a record.Accepted) (sent bool, err error) {
+	stored, found, err := q.find(ctx, a)
 	if err != nil || !found {
 		return false, err
 	}
-	return q.log.EnsurePointer(ctx, a, record.Index)
+	return q.log.EnsurePointer(ctx, a, stored.Index)
 }
 
 // find returns the record of a request on its thread.
-func (q *Queue) find(ctx context.Context, a command.Accepted) (record command.ThreadRecord, found bool, err error) {
-	for record, err := range q.log.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
-		if err != nil || record.RequestID == a.RequestID {
-			return record, err == nil, err
+func (q *Queue) find(ctx context.Context, a record.Accepted) (stored record.ThreadRecord, found bool, err error) {
+	for stored, err := range q.log.ThreadRecords(ctx, a.Tenant, a.ThreadID, 0) {
+		if err != nil || stored.RequestID == a.RequestID {
+			return stored, err == nil, err
 		}
 	}
-	return command.ThreadRecord{}, false, nil
+	return record.ThreadRecord{}, false, nil
 }
 
 // Append makes a, which has its record, the next request of its thread, and sends its pointer if it may start. Newest is the
-// newest record of the thread, a zero one if it has none; command.ErrConflict if there is a newer one by now. Behind is as in
-// command.Thread.
-func (q *Queue) Append(ctx context.Context, newest command.ThreadRecord, a command.Accepted, behind int) error {
-	next := command.Thread{
+// newest record of the thread, a zero one if it has none; record.ErrConflict if there is a newer one by now. Behind is as in
+// record.Thread.
+func (q *Queue) Append(ctx context.Context, newest record.ThreadRecord, a record.Accepted, behind int) error {
+	next := record.Thread{
 		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: q.now().UTC(),
 		Behind: behind, Resolves: ActionIDs(a.Request),
 	}
@@ -201,9 +201,9 @@ func (q *Queue) Append(ctx context.Context, newest command.ThreadRecord, a comma
 
 // Resume reports whether a, which has its record, is on its thread, or has a log. If it is on its thread, the request that
 // may start there gets its pointer.
-func (q *Queue) Resume(ctx context.Context, newest command.ThreadRecord, a command.Accepted) (bool, error) {
-	_, err := q.log.Last(ctx, command.LogID{Tenant: a.Tenant, RequestID: a.RequestID})
-	if !errors.Is(err, command.ErrNotFound) {
+func (q *Queue) Resume(ctx context.Context, newest record.ThreadRecord, a record.Accepted) (bool, error) {
+	_, err := q.log.Last(ctx, record.LogID{Tenant: a.Tenant, RequestID: a.RequestID})
+	if !errors.Is(err, record.ErrNotFound) {
 		return err == nil, err
 	}
 	found := newest.RequestID == a.RequestID

@@ -10,8 +10,8 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
@@ -23,16 +23,16 @@ type admission struct {
 	limit int
 }
 
-func (m admission) Thread(ctx context.Context, a command.Accepted) (command.ThreadRecord, error) {
+func (m admission) Thread(ctx context.Context, a record.Accepted) (record.ThreadRecord, error) {
 	newest, err := m.bus.Thread(ctx, a.Tenant, a.ThreadID)
-	if errors.Is(err, command.ErrNotFound) {
-		return command.ThreadRecord{}, nil
+	if errors.Is(err, record.ErrNotFound) {
+		return record.ThreadRecord{}, nil
 	}
 	return newest, err
 }
 
 func (m admission) Admit(
-	_ context.Context, newest command.ThreadRecord, entries []threadqueue.Entry, _ command.Accepted,
+	_ context.Context, newest record.ThreadRecord, entries []threadqueue.Entry, _ record.Accepted,
 ) (behind int, err error) {
 	switch {
 	case len(entries) == 0:
@@ -43,21 +43,21 @@ func (m admission) Admit(
 	return threadqueue.Behind(newest, entries), nil
 }
 
-func (m admission) Record(ctx context.Context, a command.Accepted) (stored command.Accepted, again bool, err error) {
+func (m admission) Record(ctx context.Context, a record.Accepted) (stored record.Accepted, again bool, err error) {
 	stored, first, err := m.bus.Accept(ctx, a)
 	return stored, !first, err
 }
 
-func (m admission) Recorded(ctx context.Context, a command.Accepted) (stored command.Accepted, found bool, err error) {
-	stored, err = m.bus.Accepted(ctx, command.LogID{Tenant: a.Tenant, RequestID: a.RequestID})
-	if errors.Is(err, command.ErrNotFound) {
+func (m admission) Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error) {
+	stored, err = m.bus.Accepted(ctx, record.LogID{Tenant: a.Tenant, RequestID: a.RequestID})
+	if errors.Is(err, record.ErrNotFound) {
 		return a, false, nil
 	}
 	return stored, err == nil, err
 }
 
-func request(n int) command.Accepted {
-	return command.Accepted{Tenant: "t", AgentID: "a", ThreadID: "thr", RequestID: fmt.Sprint("r", n)}
+func request(n int) record.Accepted {
+	return record.Accepted{Tenant: "t", AgentID: "a", ThreadID: "thr", RequestID: fmt.Sprint("r", n)}
 }
 
 // fixture is a queue on a broker.
@@ -83,7 +83,7 @@ func (f fixture) put(n int) {
 // end claims a request and stores its terminal event.
 func (f fixture) end(n int) {
 	f.Helper()
-	w, _, err := f.bus.Claim(f.Context(), command.LogID{Tenant: "t", RequestID: request(n).RequestID}, "runner", "")
+	w, _, err := f.bus.Claim(f.Context(), record.LogID{Tenant: "t", RequestID: request(n).RequestID}, "runner", "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestARequestThatRunsKeepsTheOthersWaiting(t *testing.T) {
 	f := newFixture(t)
 	f.put(0)
 	f.put(1)
-	w, _, err := f.bus.Claim(t.Context(), command.LogID{Tenant: "t", RequestID: "r0"}, "runner", "")
+	w, _, err := f.bus.Claim(t.Context(), record.LogID{Tenant: "t", RequestID: "r0"}, "runner", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,14 +146,14 @@ func TestARequestThatRunsKeepsTheOthersWaiting(t *testing.T) {
 // TestASenderThatDiedBetweenTwoStepsIsReplaced lets a sender stop after each of its steps; the same request then continues.
 func TestASenderThatDiedBetweenTwoStepsIsReplaced(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(f fixture, a command.Accepted) error{
-		"after the request's record": func(fixture, command.Accepted) error { return nil },
-		"after the thread's record": func(f fixture, a command.Accepted) error {
-			_, err := f.bus.AdvanceThread(f.Context(), a.Tenant, command.Thread{ThreadID: a.ThreadID, RequestID: a.RequestID}, 0)
+	tests := map[string]func(f fixture, a record.Accepted) error{
+		"after the request's record": func(fixture, record.Accepted) error { return nil },
+		"after the thread's record": func(f fixture, a record.Accepted) error {
+			_, err := f.bus.AdvanceThread(f.Context(), a.Tenant, record.Thread{ThreadID: a.ThreadID, RequestID: a.RequestID}, 0)
 			return err
 		},
-		"after the pointer": func(f fixture, a command.Accepted) error {
-			return f.queue.Append(f.Context(), command.ThreadRecord{}, a, 0)
+		"after the pointer": func(f fixture, a record.Accepted) error {
+			return f.queue.Append(f.Context(), record.ThreadRecord{}, a, 0)
 		},
 	}
 	for name, stop := range tests {
@@ -192,7 +192,7 @@ func TestAMissingPointerIsSentByTheNextRequest(t *testing.T) {
 	if _, _, err := f.bus.Accept(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.bus.AdvanceThread(t.Context(), "t", command.Thread{ThreadID: "thr", RequestID: "r0"}, 0); err != nil {
+	if _, err := f.bus.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: "thr", RequestID: "r0"}, 0); err != nil {
 		t.Fatal(err)
 	}
 	f.put(1)
@@ -233,7 +233,7 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 	if _, _, err := f.queue.Put(t.Context(), admission{f.bus, 0}, request(1), false, 3); !errors.Is(err, errBusy) {
 		t.Fatalf("got %v, want %v", err, errBusy)
 	}
-	if _, err := f.bus.Accepted(t.Context(), command.LogID{Tenant: "t", RequestID: "r1"}); !errors.Is(err, command.ErrNotFound) {
+	if _, err := f.bus.Accepted(t.Context(), record.LogID{Tenant: "t", RequestID: "r1"}); !errors.Is(err, record.ErrNotFound) {
 		t.Errorf("got %v, want no record", err)
 	}
 }
@@ -245,8 +245,8 @@ type endsBefore struct {
 }
 
 func (l endsBefore) AdvanceThread(
-	ctx context.Context, tenant string, next command.Thread, after uint64,
-) (command.ThreadRecord, error) {
+	ctx context.Context, tenant string, next record.Thread, after uint64,
+) (record.ThreadRecord, error) {
 	l.f.end(0)
 	if sent, err := l.f.queue.Next(ctx, tenant, next.ThreadID, 0); err != nil || sent {
 		l.f.Errorf("got sent %t, %v; want none: the record is not stored yet", sent, err)

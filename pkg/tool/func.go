@@ -12,7 +12,7 @@ import (
 )
 
 // Func makes a tool of a function over typed arguments. Arguments that do not fit the schema of spec, or In, never
-// reach do: the call fails with fault.ToolError, which names the member and shows what is expected. In decodes
+// reach do: the call fails with apierr.ToolError, which names the member and shows what is expected. In decodes
 // strictly: unknown members, members in another case and duplicate members are refused. A call without arguments counts
 // as {}.
 func Func[In any](spec Spec, do func(ctx context.Context, in In, call Call) (Result, error)) Tool {

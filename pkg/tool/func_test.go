@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -58,11 +58,11 @@ func TestFuncDecodesArguments(t *testing.T) {
 				}
 				return
 			}
-			if code := fault.CodeOf(err); code != fault.ToolError {
-				t.Fatalf("got code %q (%v), want %q", code, err, fault.ToolError)
+			if code := apierr.CodeOf(err); code != apierr.ToolError {
+				t.Fatalf("got code %q (%v), want %q", code, err, apierr.ToolError)
 			}
 			for _, part := range test.complaint {
-				if message := fault.From(err).Message; !strings.Contains(message, part) {
+				if message := apierr.From(err).Message; !strings.Contains(message, part) {
 					t.Errorf("message %q does not say %q", message, part)
 				}
 			}
@@ -108,8 +108,8 @@ func FuzzFuncArguments(f *testing.F) {
 	subject := greet()
 	f.Fuzz(func(t *testing.T, args string) {
 		result, err := subject.Call(t.Context(), tool.Call{Args: jsontext.Value(args)})
-		if err != nil && fault.CodeOf(err) != fault.ToolError {
-			t.Errorf("Call(%q): %v, want code %q", args, err, fault.ToolError)
+		if err != nil && apierr.CodeOf(err) != apierr.ToolError {
+			t.Errorf("Call(%q): %v, want code %q", args, err, apierr.ToolError)
 		}
 		if err == nil && !strings.HasPrefix(result.Content, "hello ") {
 			t.Errorf("Call(%q): got %q", args, result.Content)

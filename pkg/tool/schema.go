@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -43,7 +43,7 @@ func CompileSchema(spec Spec) (*Schema, error) {
 	return &Schema{tool: spec.Name, compiled: compiled, members: describe(compiled)}, nil
 }
 
-// Check returns a *fault.Error with fault.ToolError when args do not fit: it names the members that are wrong and shows
+// Check returns a *apierr.Error with apierr.ToolError when args do not fit: it names the members that are wrong and shows
 // what is expected, so that a model can correct itself.
 func (s *Schema) Check(args jsontext.Value) error {
 	var value any
@@ -62,7 +62,7 @@ func (s *Schema) Check(args jsontext.Value) error {
 }
 
 func (s *Schema) refuse(cause error, format string, args ...any) error {
-	return fault.Wrap(cause, fault.ToolError, "wrong arguments for %s: %s; expected %s", s.tool, fmt.Sprintf(format, args...), s.members)
+	return apierr.Wrap(cause, apierr.ToolError, "wrong arguments for %s: %s; expected %s", s.tool, fmt.Sprintf(format, args...), s.members)
 }
 
 // complaints lists the first leaves of the tree of errors: the places that are wrong, not their parents.

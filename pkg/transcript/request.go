@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // request is how far the newest request got.
@@ -37,7 +37,7 @@ type request struct {
 	below     map[string]*below
 	tried     []Try
 	terminal  event.Name
-	failure   fault.Code
+	failure   apierr.Code
 }
 
 func (r *request) claim(b event.Claim) {
@@ -59,7 +59,7 @@ func (s *State) Spoken() bool { return s.request.spoken }
 func (s *State) Terminal() event.Name { return s.request.terminal }
 
 // Failure is the code of the error that the request ended with; "" when it ended otherwise, or has not.
-func (s *State) Failure() fault.Code { return s.request.failure }
+func (s *State) Failure() apierr.Code { return s.request.failure }
 
 // Actions lists what waits for a client, in the order of its first announcement.
 func (s *State) Actions() []Action { return slices.Clone(s.actions) }

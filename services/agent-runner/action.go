@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -14,9 +14,9 @@ type actions struct{ claim *claim }
 // Put implements loop.Actions.
 func (a actions) Put(ctx context.Context, waiting []event.Continuation) {
 	c := a.claim
-	records := make([]state.Action, len(waiting))
+	records := make([]rediscache.Action, len(waiting))
 	for i, w := range waiting {
-		records[i] = state.Action{
+		records[i] = rediscache.Action{
 			Tenant: c.log.Tenant, ActionID: w.ActionID, ThreadID: c.accepted.ThreadID, RequestID: c.log.RequestID,
 			Kind: w.Kind, Payload: w.Payload, ExpiresAt: w.ExpiresAt,
 		}

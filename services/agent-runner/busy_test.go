@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // wait puts a request on the thread behind those that have not ended. As a gateway does, it sends no pointer.
@@ -20,7 +20,7 @@ func (s *stack) wait(text string, behind int) bus.LogID {
 
 func (s *stack) abort(log bus.LogID, at time.Time) {
 	s.t.Helper()
-	a := command.Abort{RequestID: log.RequestID, By: "me", Reason: "enough", At: at}
+	a := record.Abort{RequestID: log.RequestID, By: "me", Reason: "enough", At: at}
 	if _, err := s.bus.Abort(s.t.Context(), tenant, a); err != nil {
 		s.t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestSteer(t *testing.T) {
 	log := s.say("/stream 20 40")
 	s.until(log, isText)
 	for range 2 { // the same one twice
-		_, _, err := s.bus.Steer(t.Context(), tenant, command.Steer{
+		_, _, err := s.bus.Steer(t.Context(), tenant, record.Steer{
 			RequestID: log.RequestID, SteerID: "steer_1", By: "me",
 			Messages: []event.InputMessage{event.UserText("/say and more")}, At: time.Now(),
 		})

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
@@ -42,7 +42,7 @@ func (c *claim) dispatcher(agent loop.Agent) dispatcher {
 
 // Call implements loop.Tools. An executor that never answers gives the status "unknown".
 func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string, progress func(string)) (loop.Output, error) {
-	hash, err := command.HashArgs(call.Args)
+	hash, err := record.HashArgs(call.Args)
 	if err != nil {
 		return loop.Output{}, err
 	}
@@ -51,12 +51,12 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 		timeout = defaultTimeout
 	}
 	c := d.claim
-	err = d.send(ctx, timeout, command.ToolCall{
+	err = d.send(ctx, timeout, record.ToolCall{
 		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
 		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
 	})
 	if err != nil {
-		return loop.Output{}, d.failed(ctx, fault.Wrap(err, fault.Unavailable, "tool %s could not be called; try again", call.Name))
+		return loop.Output{}, d.failed(ctx, apierr.Wrap(err, apierr.Unavailable, "tool %s could not be called; try again", call.Name))
 	}
 	started := time.Now()
 	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errSilent)
@@ -72,13 +72,13 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	}
 	if err != nil {
 		return loop.Output{}, d.failed(wait,
-			fault.Wrap(err, fault.Unavailable, "the result of tool %s could not be read; try again", call.Name))
+			apierr.Wrap(err, apierr.Unavailable, "the result of tool %s could not be read; try again", call.Name))
 	}
 	return d.output(ctx, result)
 }
 
 // send puts a call into the queue, however long the broker is away: the time that the call may take begins when it is there.
-func (d dispatcher) send(ctx context.Context, timeout time.Duration, call command.ToolCall) error {
+func (d dispatcher) send(ctx context.Context, timeout time.Duration, call record.ToolCall) error {
 	return d.claim.persist(ctx, "its tool call to be sent", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, sendWait)
 		defer cancel()
@@ -96,7 +96,7 @@ func (d dispatcher) failed(ctx context.Context, err error) error {
 	return err
 }
 
-func (d dispatcher) output(ctx context.Context, r command.ToolResult) (loop.Output, error) {
+func (d dispatcher) output(ctx context.Context, r record.ToolResult) (loop.Output, error) {
 	output := loop.Output{
 		Status: r.Status, Content: r.Content, Ref: r.Ref, Media: r.Media, Summary: r.Summary,
 		Elapsed: time.Duration(r.ElapsedMS) * time.Millisecond, Events: r.Events,
@@ -106,7 +106,7 @@ func (d dispatcher) output(ctx context.Context, r command.ToolResult) (loop.Outp
 	}
 	data, err := d.claim.objects().Object(ctx, *r.Ref)
 	if err != nil {
-		return loop.Output{}, fault.Wrap(err, fault.Unavailable, "the result of a tool could not be read; try again")
+		return loop.Output{}, apierr.Wrap(err, apierr.Unavailable, "the result of a tool could not be read; try again")
 	}
 	output.Content = string(data)
 	return output, nil

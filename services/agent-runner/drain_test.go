@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 )
 
 func TestARunnerThatStopsHandsOverBetweenSteps(t *testing.T) {
@@ -59,7 +59,7 @@ func TestARequestEndsWithItsRunnerWhereTheAgentSaysSo(t *testing.T) {
 	w.Close()
 	s.runner("r1")
 	failed, events := end[event.Error](s, log)
-	if failed.Code != fault.AgentError || !failed.Retryable || len(find[event.Text](events)) > 0 {
+	if failed.Code != apierr.AgentError || !failed.Retryable || len(find[event.Text](events)) > 0 {
 		t.Errorf("got %+v in %v", failed, names(events))
 	}
 }
@@ -67,7 +67,7 @@ func TestARequestEndsWithItsRunnerWhereTheAgentSaysSo(t *testing.T) {
 // forgetful is Redis that is down.
 type forgetful struct{}
 
-func (forgetful) PutActions(context.Context, ...state.Action) error { return errDown }
+func (forgetful) PutActions(context.Context, ...rediscache.Action) error { return errDown }
 func (forgetful) DropActions(context.Context, string, ...string) error {
 	return errDown
 }

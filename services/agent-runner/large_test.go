@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
 )
 
@@ -18,7 +18,7 @@ import (
 var separators = strings.Repeat("\u2028", 165_000)
 
 // left writes the records of a request as a version did that measured the record alone.
-func (s *stack) left(server bustest.Server, request event.AgentRequest) (command.Accepted, bus.LogID) {
+func (s *stack) left(server bustest.Server, request event.AgentRequest) (record.Accepted, bus.LogID) {
 	s.t.Helper()
 	accepted, next := s.record(request)
 	body, err := json.Marshal(accepted)
@@ -55,7 +55,7 @@ func TestARequestThatIsTooLargeForItsLogEnds(t *testing.T) {
 			s.runner("r1")
 			failed, events := end[event.Error](s, log)
 			want := []event.Name{event.NameClaim, event.NameMetadata, event.NameError}
-			if failed.Code != fault.MessageTooLarge || failed.Retryable || !slices.Equal(names(events), want) {
+			if failed.Code != apierr.MessageTooLarge || failed.Retryable || !slices.Equal(names(events), want) {
 				t.Errorf("got %+v and %v, want message_too_large after %v", failed, names(events), want)
 			}
 			end[event.Done](s, s.say("/say the thread is free"))
@@ -78,7 +78,7 @@ func TestARequestThatIsTooLargeForItsLogEndsAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.runner("r1")
-	if failed, _ := end[event.Error](s, log); failed.Code != fault.MessageTooLarge {
+	if failed, _ := end[event.Error](s, log); failed.Code != apierr.MessageTooLarge {
 		t.Errorf("got %+v, want message_too_large", failed)
 	}
 }
@@ -89,7 +89,7 @@ func TestTheReaperEndsARequestThatIsTooLargeForItsLog(t *testing.T) {
 	s := newStackOn(t, server.Connect(t, "test"))
 	s.sweep = 50 * time.Millisecond
 	_, log := s.left(server, event.AgentRequest{Messages: []event.InputMessage{event.UserText(separators)}})
-	if _, err := s.bus.Abort(t.Context(), tenant, command.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
+	if _, err := s.bus.Abort(t.Context(), tenant, record.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	s.history.lists(log, time.Now().Add(-time.Hour))
@@ -104,7 +104,7 @@ func TestASteerThatIsTooLargeIsNotRead(t *testing.T) {
 	s := newStackOn(t, server.Connect(t, "test"))
 	accepted, next := s.record(event.AgentRequest{Messages: []event.InputMessage{event.UserText("/say hello")}})
 	s.append(accepted, next)
-	steer, err := json.Marshal(command.Steer{
+	steer, err := json.Marshal(record.Steer{
 		RequestID: accepted.RequestID, SteerID: "steer_1", By: "me", Messages: []event.InputMessage{event.UserText(separators)},
 	})
 	if err != nil {

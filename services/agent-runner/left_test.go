@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 )
 
 // later is a bus whose broker has a later time than its messages say.
@@ -24,7 +24,7 @@ func (l later) Now() time.Time { return l.Bus.Now().Add(l.by) }
 // absentHub does not answer the first questions. Then it notes what it is asked to cancel.
 type absentHub struct {
 	silent    atomic.Int32
-	cancelled chan hub.TaskRef
+	cancelled chan hubapi.TaskRef
 	assigned  chan string // keys of assignments that get no answer; nil = none is expected
 }
 
@@ -32,30 +32,30 @@ func (h *absentHub) answer() error {
 	if h.silent.Add(-1) < 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", hub.ErrSilent, fault.New(fault.Unavailable, "the hub service does not answer"))
+	return fmt.Errorf("%w: %w", hubapi.ErrSilent, apierr.New(apierr.Unavailable, "the hub service does not answer"))
 }
 
-func (h *absentHub) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error) {
+func (h *absentHub) AssignTask(_ context.Context, a hubapi.Assignment) (hubapi.Task, error) {
 	if h.assigned != nil {
 		h.assigned <- a.Key
-		return hub.Task{}, fmt.Errorf("%w: %w", hub.ErrSilent, fault.New(fault.Unavailable, "the answer is lost"))
+		return hubapi.Task{}, fmt.Errorf("%w: %w", hubapi.ErrSilent, apierr.New(apierr.Unavailable, "the answer is lost"))
 	}
-	return hub.Task{}, fault.New(fault.AgentError, "no task is expected")
+	return hubapi.Task{}, apierr.New(apierr.AgentError, "no task is expected")
 }
 
-func (h *absentHub) Connect(context.Context, hub.AgentRef) (hub.Connection, error) {
-	return hub.Connection{URL: "http://127.0.0.1:1"}, h.answer()
+func (h *absentHub) Connect(context.Context, hubapi.AgentRef) (hubapi.Connection, error) {
+	return hubapi.Connection{URL: "http://127.0.0.1:1"}, h.answer()
 }
 
-func (h *absentHub) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled, error) {
+func (h *absentHub) CancelTask(_ context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error) {
 	if err := h.answer(); err != nil {
-		return hub.Cancelled{}, err
+		return hubapi.Cancelled{}, err
 	}
 	select {
 	case h.cancelled <- r:
 	default:
 	}
-	return hub.Cancelled{TaskID: r.TaskID}, nil
+	return hubapi.Cancelled{TaskID: r.TaskID}, nil
 }
 
 // TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack lets a request to a remote agent lose its runner, its
@@ -63,7 +63,7 @@ func (h *absentHub) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled,
 func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	away := &absentHub{cancelled: make(chan hub.TaskRef, 1)}
+	away := &absentHub{cancelled: make(chan hubapi.TaskRef, 1)}
 	away.silent.Store(3)
 	s.hub, s.sweep = away, 50*time.Millisecond
 	accepted, next := s.record(event.AgentRequest{Messages: []event.InputMessage{event.UserText("build it")}})
@@ -80,12 +80,12 @@ func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testin
 	s.history.lists(log, time.Now().Add(-time.Hour))
 	s.link = later{s.bus, 3 * time.Hour}
 	s.runner("r1")
-	if failed, _ := end[event.Error](s, log); failed.Code != fault.StreamTimeout {
+	if failed, _ := end[event.Error](s, log); failed.Code != apierr.StreamTimeout {
 		t.Errorf("it ended with %+v, want stream_timeout", failed)
 	}
 	select {
 	case got := <-away.cancelled:
-		if want := (hub.TaskRef{Tenant: tenant, AgentID: "vm-1", TaskID: "task_9"}); got != want {
+		if want := (hubapi.TaskRef{Tenant: tenant, AgentID: "vm-1", TaskID: "task_9"}); got != want {
 			t.Errorf("got %+v cancelled, want %+v", got, want)
 		}
 	case <-time.After(30 * time.Second):
@@ -98,7 +98,7 @@ func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testin
 func TestATaskWhoseAssignmentHasNoAnswerIsCancelledByItsKey(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	silent := &absentHub{cancelled: make(chan hub.TaskRef, 1), assigned: make(chan string, 100)}
+	silent := &absentHub{cancelled: make(chan hubapi.TaskRef, 1), assigned: make(chan string, 100)}
 	s.hub = silent
 	accepted, next := s.record(event.AgentRequest{Messages: []event.InputMessage{event.UserText("build it")}})
 	accepted.AgentID, next.AgentID = "vm-1", "vm-1"
@@ -114,7 +114,7 @@ func TestATaskWhoseAssignmentHasNoAnswerIsCancelledByItsKey(t *testing.T) {
 	end[event.Aborted](s, log)
 	select {
 	case got := <-silent.cancelled:
-		if want := (hub.TaskRef{Tenant: tenant, AgentID: "vm-1", Key: key}); got != want {
+		if want := (hubapi.TaskRef{Tenant: tenant, AgentID: "vm-1", Key: key}); got != want {
 			t.Errorf("got %+v cancelled, want %+v", got, want)
 		}
 	case <-time.After(time.Minute):

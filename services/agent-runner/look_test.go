@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // lossy is a bus that tells nobody of an abort, and does not answer the first questions for commands.
@@ -27,7 +27,7 @@ func (l *lossy) Commands(ctx context.Context, log bus.LogID, after uint64) (bus.
 	return l.Bus.Commands(ctx, log, after)
 }
 
-func (*lossy) WatchAbort(context.Context, bus.LogID, func(command.Abort)) (stop func(), err error) {
+func (*lossy) WatchAbort(context.Context, bus.LogID, func(record.Abort)) (stop func(), err error) {
 	return func() {}, nil
 }
 

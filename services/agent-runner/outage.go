@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/loop"
 )
 
@@ -23,8 +23,8 @@ var errLasting = errors.New("it is no longer stored, or cannot be read")
 // outage reports whether err says that a dependency does not answer now. Everything else concerns the request itself, and
 // another attempt would fail like this one.
 func outage(err error) bool {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f.Code == fault.Unavailable || errors.Is(err, hub.ErrSilent)
+	if f, ok := errors.AsType[*apierr.Error](err); ok {
+		return f.Code == apierr.Unavailable || errors.Is(err, hubapi.ErrSilent)
 	}
 	for _, lasting := range []error{errLasting, bus.ErrNotFound, bus.ErrForgotten, bus.ErrDamaged, bus.ErrTooLarge} {
 		if errors.Is(err, lasting) {
@@ -68,6 +68,6 @@ func (c *claim) inTime(ctx context.Context) (context.Context, context.CancelFunc
 	if len(c.own) > 0 {
 		rest -= max(0, c.runner.deps.Bus.Now().Sub(c.own[0].Time))
 	}
-	late := fault.New(fault.StreamTimeout, "agent %s could not begin within %s; try again", c.accepted.AgentID, limit)
+	late := apierr.New(apierr.StreamTimeout, "agent %s could not begin within %s; try again", c.accepted.AgentID, limit)
 	return context.WithTimeoutCause(ctx, rest, late)
 }

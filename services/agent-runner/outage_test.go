@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // cutOff is a bus that answers the questions with which a request is prepared only after so many attempts.
@@ -34,7 +34,7 @@ func (c *cutOff) Object(ctx context.Context, tenant, threadID string, ref event.
 	return c.Bus.Object(ctx, tenant, threadID, ref)
 }
 
-func (c *cutOff) CallTool(ctx context.Context, toolset string, call command.ToolCall) error {
+func (c *cutOff) CallTool(ctx context.Context, toolset string, call record.ToolCall) error {
 	if c.calls.Add(-1) >= 0 {
 		return errNoAnswer
 	}
@@ -127,7 +127,7 @@ func TestARequestThatWaitsCanStillEnd(t *testing.T) {
 	t.Run("aborted", func(t *testing.T) {
 		t.Parallel()
 		s, link, log, _ := begin(t, time.Minute)
-		if _, err := s.bus.Abort(t.Context(), tenant, command.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
+		if _, err := s.bus.Abort(t.Context(), tenant, record.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
 			t.Fatal(err)
 		}
 		s.until(log, func(b event.Body) bool { return b.Name() == event.NameAborted })
@@ -137,7 +137,7 @@ func TestARequestThatWaitsCanStillEnd(t *testing.T) {
 		t.Parallel()
 		s, link, log, _ := begin(t, 2*time.Second)
 		failed, _ := end[event.Error](s, log)
-		if failed.Code != fault.StreamTimeout || !strings.Contains(failed.Message, "2s") {
+		if failed.Code != apierr.StreamTimeout || !strings.Contains(failed.Message, "2s") {
 			t.Errorf("got %+v, want a time-out that names the limit", failed)
 		}
 		link.records.Store(0)

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
 
@@ -42,7 +42,7 @@ func child(url string) error {
 		return err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: b, History: query.NewClient(b), Actions: &actions{open: map[string]state.Action{}},
+		Bus: b, History: historyapi.NewClient(b), Actions: &actions{open: map[string]rediscache.Action{}},
 		Config: config.Config{Agents: map[string]config.Agent{"demo": {Backend: "scripted"}}},
 		Backends: map[string]backend.Backend{"demo": backend.Stateless(backendFunc(
 			func(context.Context, backend.Turn, backend.Emit) (backend.Outcome, error) {
@@ -85,7 +85,7 @@ func TestARequestThatKillsItsRunnersEnds(t *testing.T) {
 		break
 	}
 	failed, events := end[event.Error](s, log)
-	if failed.Code != fault.AgentError || !failed.Retryable || deaths != 3 || len(find[event.Claim](events)) != 4 {
+	if failed.Code != apierr.AgentError || !failed.Retryable || deaths != 3 || len(find[event.Claim](events)) != 4 {
 		t.Errorf("got %+v after %d deaths and %d claims", failed, deaths, len(find[event.Claim](events)))
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
 )
 
@@ -17,7 +17,7 @@ type requests struct{ runner *Runner }
 var _ reaper.Requests = requests{}
 
 // Conclude implements reaper.Requests.
-func (q requests) Conclude(ctx context.Context, a command.Accepted, cause error) error {
+func (q requests) Conclude(ctx context.Context, a record.Accepted, cause error) error {
 	err := q.runner.claim(ctx, a, 0, func(ctx context.Context, c *claim) error {
 		request := c.request()
 		request.State.Fold(c.own...)

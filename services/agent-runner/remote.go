@@ -8,19 +8,19 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
 // What a request may use that runs on a remote agent (S3, assign_task), and how long it may take.
 const (
-	remoteTurns   = hub.DefaultMaxTurns
-	remoteCostUSD = hub.DefaultMaxBudgetUSD
+	remoteTurns   = hubapi.DefaultMaxTurns
+	remoteCostUSD = hubapi.DefaultMaxBudgetUSD
 	remoteTime    = time.Hour
 )
 
@@ -41,19 +41,19 @@ func newRemotes(d Deps) (remotes, error) {
 	if d.Hub == nil {
 		return remotes{}, nil
 	}
-	client, err := hub.Reach(d.Config.Hub.Allow, d.Config.Hub.PlainHTTP)
+	client, err := hubapi.Reach(d.Config.Hub.Allow, d.Config.Hub.PlainHTTP)
 	return remotes{d.Hub, client}, err
 }
 
 // agentOf is the agent of a request: a configured one, or one that the hub knows.
-func (r *Runner) agentOf(ctx context.Context, a command.Accepted) (agent, error) {
+func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) {
 	if own, ok := r.agents[a.AgentID]; ok {
 		return own, nil
 	}
 	if r.remotes.hub == nil {
-		return agent{}, fault.New(fault.AgentNotFound, "there is no agent %.64q any more", a.AgentID)
+		return agent{}, apierr.New(apierr.AgentNotFound, "there is no agent %.64q any more", a.AgentID)
 	}
-	conn, err := r.connect(ctx, hub.AgentRef{Tenant: a.Tenant, AgentID: a.AgentID})
+	conn, err := r.connect(ctx, hubapi.AgentRef{Tenant: a.Tenant, AgentID: a.AgentID})
 	if err != nil {
 		return agent{}, err
 	}
@@ -71,11 +71,11 @@ func (r *Runner) agentOf(ctx context.Context, a command.Accepted) (agent, error)
 const providerRemote = "remote"
 
 // connect asks the hub, and waits a while for one that does not answer.
-func (r *Runner) connect(ctx context.Context, ref hub.AgentRef) (hub.Connection, error) {
+func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (hubapi.Connection, error) {
 	late := time.Now().Add(hubWait)
 	for {
 		conn, err := r.remotes.hub.Connect(ctx, ref)
-		if !errors.Is(err, hub.ErrSilent) || time.Now().After(late) {
+		if !errors.Is(err, hubapi.ErrSilent) || time.Now().After(late) {
 			return conn, err
 		}
 		select {
@@ -89,7 +89,7 @@ func (r *Runner) connect(ctx context.Context, ref hub.AgentRef) (hub.Connection,
 // leaveTask has the hub cancel the task of a remote agent that a request left behind: after an abort, at a limit, or
 // because no runner was there. The hub notes the cancel in its database and carries it out as soon as the agent answers.
 // While the hub does not answer, the error keeps the request's pointer in the queue, so that any runner tries again.
-func (r *Runner) leaveTask(ctx context.Context, a command.Accepted) error {
+func (r *Runner) leaveTask(ctx context.Context, a record.Accepted) error {
 	if _, own := r.agents[a.AgentID]; own || r.remotes.hub == nil {
 		return nil
 	}
@@ -106,9 +106,9 @@ func (r *Runner) leaveTask(ctx context.Context, a command.Accepted) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cancelWait)
 	defer cancel()
-	_, err = r.remotes.hub.CancelTask(ctx, hub.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task, Key: key})
-	switch fault.CodeOf(err) {
-	case fault.Unavailable, fault.Internal:
+	_, err = r.remotes.hub.CancelTask(ctx, hubapi.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task, Key: key})
+	switch apierr.CodeOf(err) {
+	case apierr.Unavailable, apierr.Internal:
 		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", cmp.Or(task, key), a.AgentID, a.RequestID, err)
 	default: // done, or the hub does not know the agent or the task any more
 		return nil

@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/pkg/weaken"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/measure"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/metrics"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 type claim struct {
 	runner   *Runner
 	log      bus.LogID
-	accepted command.Accepted
+	accepted record.Accepted
 	index    int // of the request on its thread
 	writer   *bus.Writer
 	own      []event.Event   // the request's events so far, those of this claim included
@@ -42,7 +42,7 @@ type claim struct {
 
 // handle takes the request that start points at to its end, and points at the one that waits behind it. It returns nil
 // when the pointer is done with: see bus.Handle for what errors mean.
-func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) error {
+func (r *Runner) handle(ctx context.Context, d *drain, start record.Start) error {
 	accepted, err := r.accepted(ctx, start)
 	if errors.Is(err, bus.ErrNotFound) {
 		r.deps.Log.WarnContext(ctx, "dropped a pointer to a request that nobody accepted", "request", start.RequestID)
@@ -72,7 +72,7 @@ func (r *Runner) handle(ctx context.Context, d *drain, start command.Start) erro
 }
 
 // claim claims a request for as long as do takes. The context of do ends when the log is lost to somebody else.
-func (r *Runner) claim(ctx context.Context, a command.Accepted, index int, do func(context.Context, *claim) error) error {
+func (r *Runner) claim(ctx context.Context, a record.Accepted, index int, do func(context.Context, *claim) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &claim{runner: r, log: bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}, accepted: a, index: index}
@@ -118,7 +118,7 @@ func (c *claim) release(ctx context.Context) {
 }
 
 // accepted is the record of the request that start points at, which start may carry with it.
-func (r *Runner) accepted(ctx context.Context, start command.Start) (command.Accepted, error) {
+func (r *Runner) accepted(ctx context.Context, start record.Start) (record.Accepted, error) {
 	if start.Accepted != nil {
 		return *start.Accepted, nil
 	}
@@ -126,15 +126,15 @@ func (r *Runner) accepted(ctx context.Context, start command.Start) (command.Acc
 }
 
 // opening is what a log starts with, behind its first claim.
-func (r *Runner) opening(a command.Accepted) []event.Body { return a.Opening(r.answering(a)) }
+func (r *Runner) opening(a record.Accepted) []event.Body { return a.Opening(r.answering(a)) }
 
 // reduced is the opening of a log whose request is too large for it: without what the request brought.
-func (r *Runner) reduced(a command.Accepted) []event.Body {
+func (r *Runner) reduced(a record.Accepted) []event.Body {
 	return []event.Body{a.Metadata(r.answering(a))}
 }
 
 // answering names who answers a request where the request does not say it.
-func (r *Runner) answering(a command.Accepted) (provider, model string) {
+func (r *Runner) answering(a record.Accepted) (provider, model string) {
 	agent, known := r.deps.Config.Agents[a.AgentID]
 	if !known && r.remotes.hub != nil {
 		agent.Backend = providerRemote
@@ -179,10 +179,10 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(d.cut, func() { cancel(errDraining) })() //nolint:contextcheck // d says when, and no more
-	ctx, end := c.runner.meters.Invoke(ctx, measure.Request{
+	ctx, end := c.runner.meters.Invoke(ctx, metrics.Request{
 		Tenant: c.log.Tenant, Agent: c.accepted.AgentID, ThreadID: c.accepted.ThreadID, RequestID: c.log.RequestID,
 	})
-	stop, err := c.runner.deps.Bus.WatchAbort(ctx, c.log, func(a command.Abort) {
+	stop, err := c.runner.deps.Bus.WatchAbort(ctx, c.log, func(a record.Abort) {
 		if !weaken.Without(weaken.LastLook) {
 			cancel(&loop.Abort{Reason: a.Reason})
 		}
@@ -224,7 +224,7 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 		return loop.Refuse(ctx, *request, cause)
 	}
 	if isReduced(c.own) { // also where another runner has claimed it before
-		return refuse(fault.New(fault.MessageTooLarge, "the request is too large to be stored in its log; send large files by url"))
+		return refuse(apierr.New(apierr.MessageTooLarge, "the request is too large to be stored in its log; send large files by url"))
 	}
 	agent, thread, err := c.prepare(ctx)
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 	thread.Fold(c.own...)
 	err = thread.Load(ctx, c.objects())
 	if errors.Is(err, bus.ErrDamaged) {
-		err = fault.Wrap(err, fault.Unavailable, "the thread's tool results could not be read; try again")
+		err = apierr.Wrap(err, apierr.Unavailable, "the thread's tool results could not be read; try again")
 	}
 	return found, thread, err
 }

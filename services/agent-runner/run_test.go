@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -138,7 +138,7 @@ func TestAbort(t *testing.T) {
 			log := s.say(tt.script)
 			s.until(log, tt.running)
 			asked := time.Now()
-			if _, err := s.bus.Abort(t.Context(), tenant, command.Abort{RequestID: log.RequestID, By: "me", Reason: "enough"}); err != nil {
+			if _, err := s.bus.Abort(t.Context(), tenant, record.Abort{RequestID: log.RequestID, By: "me", Reason: "enough"}); err != nil {
 				t.Fatal(err)
 			}
 			aborted, events := end[event.Aborted](s, log)
@@ -159,7 +159,7 @@ func TestAbortBeforeAnyRunner(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	log := s.say("/say hello")
-	if _, err := s.bus.Abort(t.Context(), tenant, command.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
+	if _, err := s.bus.Abort(t.Context(), tenant, record.Abort{RequestID: log.RequestID, By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	s.runner("r1")
@@ -312,7 +312,7 @@ func TestPoisonEnds(t *testing.T) {
 	}
 	s.runner("r1")
 	failed, _ := end[event.Error](s, log)
-	if failed.Code != fault.AgentError || !failed.Retryable {
+	if failed.Code != apierr.AgentError || !failed.Retryable {
 		t.Errorf("got %+v", failed)
 	}
 }
@@ -329,7 +329,7 @@ func TestAModelThatTheAgentDoesNotAllowIsNotAsked(t *testing.T) {
 	failed, _ := end[event.Error](s, s.accept(event.AgentRequest{
 		Messages: []event.InputMessage{event.UserText("hi")}, Context: event.Context{Model: "larger"},
 	}))
-	if failed.Code != fault.InvalidMessageFormat || !strings.Contains(failed.Message, `"larger"`) {
+	if failed.Code != apierr.InvalidMessageFormat || !strings.Contains(failed.Message, `"larger"`) {
 		t.Errorf("got %+v", failed)
 	}
 }
@@ -340,7 +340,7 @@ func TestRefusals(t *testing.T) {
 	s.agents = map[string]config.Agent{}
 	s.runner("r1")
 	failed, _ := end[event.Error](s, s.say("hello"))
-	if failed.Code != fault.AgentNotFound {
+	if failed.Code != apierr.AgentNotFound {
 		t.Errorf("an agent that is gone gives %+v", failed)
 	}
 }
@@ -351,7 +351,7 @@ func TestPanicIsAnError(t *testing.T) {
 	s.backend = backendFunc(func(context.Context, backend.Turn, backend.Emit) (backend.Outcome, error) { panic("boom") })
 	s.runner("r1")
 	failed, _ := end[event.Error](s, s.say("hello"))
-	if failed.Code != fault.Internal || strings.Contains(failed.Message, "boom") {
+	if failed.Code != apierr.Internal || strings.Contains(failed.Message, "boom") {
 		t.Errorf("got %+v", failed)
 	}
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/agent-runner/internal/measure"
+	"github.com/agentbus/agentbus/services/agent-runner/internal/metrics"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
 )
 
@@ -33,32 +33,32 @@ import (
 type Bus interface {
 	reaper.Bus
 	threadqueue.Log
-	Starts(ctx context.Context, slots int, handle bus.Handle[command.Start]) error
+	Starts(ctx context.Context, slots int, handle bus.Handle[record.Start]) error
 	Waiting(ctx context.Context) (int64, error)
 	EventsFullness(ctx context.Context) (float64, error)
 	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
 	Commands(ctx context.Context, log bus.LogID, after uint64) (bus.Commands, error)
-	WatchAbort(ctx context.Context, log bus.LogID, found func(command.Abort)) (stop func(), err error)
+	WatchAbort(ctx context.Context, log bus.LogID, found func(record.Abort)) (stop func(), err error)
 	Follow(ctx context.Context, log bus.LogID, from uint64) (*bus.Follower, error)
-	Abort(ctx context.Context, tenant string, a command.Abort) (first bool, err error)
-	CallTool(ctx context.Context, toolset string, c command.ToolCall) error
-	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
+	Abort(ctx context.Context, tenant string, a record.Abort) (first bool, err error)
+	CallTool(ctx context.Context, toolset string, c record.ToolCall) error
+	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (record.ToolResult, error)
 	WatchToolsets(ctx context.Context, changed func(bus.Toolset), ready func()) error
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 	Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error)
 	MaxAge() time.Duration
 }
 
-// History knows the requests of a thread, and those that are open. A query.Client is one.
+// History knows the requests of a thread, and those that are open. A historyapi.Client is one.
 type History interface {
 	reaper.History
-	Transcript(ctx context.Context, q query.TranscriptQuery) (query.TranscriptAnswer, error)
+	Transcript(ctx context.Context, q historyapi.TranscriptQuery) (historyapi.TranscriptAnswer, error)
 }
 
-// Actions remembers, for speed, what waits for a client. A *state.Store is one. The log decides, so its errors are
+// Actions remembers, for speed, what waits for a client. A *rediscache.Store is one. The log decides, so its errors are
 // logged and change nothing.
 type Actions interface {
-	PutActions(ctx context.Context, actions ...state.Action) error
+	PutActions(ctx context.Context, actions ...rediscache.Action) error
 	DropActions(ctx context.Context, tenant string, actionIDs ...string) error
 }
 
@@ -93,7 +93,7 @@ type Runner struct {
 	agents   map[string]agent
 	remotes  remotes
 	toolsets toolsets
-	meters   *measure.Meters
+	meters   *metrics.Meters
 	customs  customs
 	room     room
 	slots    *slots
@@ -109,7 +109,7 @@ func New(d Deps) (*Runner, error) {
 		}
 		d.Backends = backends
 	}
-	meters, err := measure.New(nil, nil)
+	meters, err := metrics.New(nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the runner: %w", err)
 	}
@@ -170,7 +170,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	take := func(ctx context.Context, slots int) error {
-		return r.deps.Bus.Starts(ctx, slots, func(ctx context.Context, start command.Start) error {
+		return r.deps.Bus.Starts(ctx, slots, func(ctx context.Context, start record.Start) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(d.dead, cancel)() //nolint:contextcheck // d says when, and no more

@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/tool"
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 	"github.com/go-json-experiment/json/jsontext"
@@ -53,7 +53,7 @@ func newStack(t *testing.T) *stack {
 }
 
 func newStackOn(t *testing.T, b *bus.Bus) *stack {
-	redis := &actions{open: map[string]state.Action{}}
+	redis := &actions{open: map[string]rediscache.Action{}}
 	return &stack{
 		t: t, bus: b, history: &history{bus: b}, actions: redis, redis: redis,
 		grace: 10 * time.Second, sweep: time.Hour, slots: 4, backend: scripted.New(),
@@ -96,7 +96,7 @@ func (s *stack) runner(name string) (stop func()) {
 			s.t.Errorf("run: %v", err)
 		}
 	})
-	execute := func(call context.Context, c command.ToolCall) error { return s.execute(call, ctx.Done(), c) }
+	execute := func(call context.Context, c record.ToolCall) error { return s.execute(call, ctx.Done(), c) }
 	running.Go(func() {
 		if err := s.bus.ToolCalls(ctx, 4, execute); err != nil && ctx.Err() == nil {
 			s.t.Errorf("tool calls: %v", err)
@@ -111,15 +111,15 @@ func (s *stack) runner(name string) (stop func()) {
 }
 
 // execute stands for a tool-executor. Its slow tool takes until the executor stops.
-func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c command.ToolCall) error {
+func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c record.ToolCall) error {
 	log := bus.LogID{Tenant: c.Tenant, RequestID: c.RequestID}
-	result := command.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "42", Summary: "42"}
+	result := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "42", Summary: "42"}
 	switch c.Tool {
 	case "slow":
 		<-stopped
 		return bus.ErrLeave
 	case "agent__helper": // which nobody runs
-		result.Content = command.ChildRequest(c.RequestID, c.ToolCallID)
+		result.Content = record.ChildRequest(c.RequestID, c.ToolCallID)
 	case "delete_file":
 		result.Content, result.Summary = "deleted, allowed by "+c.Approved, "deleted"
 	}
@@ -151,15 +151,15 @@ func (s *stack) accept(request event.AgentRequest) bus.LogID {
 }
 
 // record makes the records of the thread's next request.
-func (s *stack) record(request event.AgentRequest) (command.Accepted, command.Thread) {
+func (s *stack) record(request event.AgentRequest) (record.Accepted, record.Thread) {
 	s.n++
 	id := "req_" + string(rune('a'+s.n-1))
-	accepted := command.Accepted{Tenant: tenant, RequestID: id, ThreadID: "thr_1", AgentID: "demo", Owner: "me", Request: request, At: time.Now()}
-	next := command.Thread{ThreadID: "thr_1", Owner: "me", AgentID: "demo", RequestID: id, Index: s.n - 1, At: time.Now()}
+	accepted := record.Accepted{Tenant: tenant, RequestID: id, ThreadID: "thr_1", AgentID: "demo", Owner: "me", Request: request, At: time.Now()}
+	next := record.Thread{ThreadID: "thr_1", Owner: "me", AgentID: "demo", RequestID: id, Index: s.n - 1, At: time.Now()}
 	return accepted, next
 }
 
-func (s *stack) append(accepted command.Accepted, next command.Thread) {
+func (s *stack) append(accepted record.Accepted, next record.Thread) {
 	s.t.Helper()
 	if _, _, err := s.bus.Accept(s.t.Context(), accepted); err != nil {
 		s.t.Fatal(err)
@@ -245,33 +245,33 @@ type history struct {
 	asks int
 
 	mu   sync.Mutex
-	open []query.OpenRequest // what it takes for open: it may be wrong
+	open []historyapi.OpenRequest // what it takes for open: it may be wrong
 }
 
-func (h *history) Open(context.Context, query.OpenQuery) (query.OpenPage, error) {
+func (h *history) Open(context.Context, historyapi.OpenQuery) (historyapi.OpenPage, error) {
 	if h.down {
-		return query.OpenPage{}, fault.New(fault.Unavailable, "history is down")
+		return historyapi.OpenPage{}, apierr.New(apierr.Unavailable, "history is down")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return query.OpenPage{Requests: slices.Clone(h.open)}, nil
+	return historyapi.OpenPage{Requests: slices.Clone(h.open)}, nil
 }
 
 // lists says that the history takes a request for open.
 func (h *history) lists(log bus.LogID, created time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = append(h.open, query.OpenRequest{
-		RequestRef: query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID},
+	h.open = append(h.open, historyapi.OpenRequest{
+		RequestRef: historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID},
 		ThreadID:   "thr_1", AgentID: "demo", CreatedAt: created,
 	})
 }
 
-func (h *history) Transcript(ctx context.Context, q query.TranscriptQuery) (query.TranscriptAnswer, error) {
+func (h *history) Transcript(ctx context.Context, q historyapi.TranscriptQuery) (historyapi.TranscriptAnswer, error) {
 	h.asks++
-	var answer query.TranscriptAnswer
+	var answer historyapi.TranscriptAnswer
 	if h.down {
-		return answer, fault.New(fault.Unavailable, "history is down")
+		return answer, apierr.New(apierr.Unavailable, "history is down")
 	}
 	for record, err := range h.bus.ThreadRecords(ctx, q.Tenant, q.ThreadID, 0) {
 		if err != nil {
@@ -280,7 +280,7 @@ func (h *history) Transcript(ctx context.Context, q query.TranscriptQuery) (quer
 		if record.Index >= q.Before {
 			break
 		}
-		request := query.RequestEvents{RequestID: record.RequestID}
+		request := historyapi.RequestEvents{RequestID: record.RequestID}
 		for f, err := range h.bus.Read(ctx, bus.LogID{Tenant: q.Tenant, RequestID: record.RequestID}, 0) {
 			if err != nil {
 				return answer, err
@@ -300,10 +300,10 @@ func (h *history) Transcript(ctx context.Context, q query.TranscriptQuery) (quer
 // actions is Redis, more or less.
 type actions struct {
 	mu   sync.Mutex
-	open map[string]state.Action
+	open map[string]rediscache.Action
 }
 
-func (a *actions) PutActions(_ context.Context, list ...state.Action) error {
+func (a *actions) PutActions(_ context.Context, list ...rediscache.Action) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, action := range list {
@@ -321,7 +321,7 @@ func (a *actions) DropActions(_ context.Context, _ string, ids ...string) error 
 	return nil
 }
 
-func (a *actions) only(t *testing.T) state.Action {
+func (a *actions) only(t *testing.T) rediscache.Action {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 )
 
@@ -124,7 +124,7 @@ func (l *look) input(ctx context.Context, in event.InputPart) (event.InputPart, 
 		return note(in, "no longer stored"), nil
 	}
 	if err != nil {
-		return in, fault.Wrap(err, fault.Unavailable, "an image or file of the thread could not be read; try again")
+		return in, apierr.Wrap(err, apierr.Unavailable, "an image or file of the thread could not be read; try again")
 	}
 	in.Data, in.Ref = data, nil
 	return in, nil

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -81,7 +81,7 @@ func (a agents) follow(ctx context.Context, call backend.Call, requestID string,
 	name, _ := config.AgentOfTool(call.Name)
 	v := visit{agents: a, call: call, name: name, requestID: requestID, relay: relay, known: relay.Next(requestID)}
 	lost := func(err error) error {
-		return a.failed(ctx, fault.Wrap(err, fault.Unavailable, "the agent %s could not be followed; try again", name))
+		return a.failed(ctx, apierr.Wrap(err, apierr.Unavailable, "the agent %s could not be followed; try again", name))
 	}
 	follower, err := a.claim.runner.deps.Bus.Follow(ctx, bus.LogID{Tenant: a.claim.log.Tenant, RequestID: requestID}, 0)
 	if err != nil {
@@ -191,10 +191,10 @@ func answered(name string, b event.Done) loop.Output {
 // announces the others again.
 func (v *visit) ask(c event.Continuation) *event.Continuation {
 	asking := &event.AskingAgent{
-		AgentID: v.name, RequestID: v.requestID, ThreadID: command.ChildThread(v.claim.accepted.ThreadID, v.call.ID),
+		AgentID: v.name, RequestID: v.requestID, ThreadID: record.ChildThread(v.claim.accepted.ThreadID, v.call.ID),
 		ActionID: c.ActionID, ToolCallID: c.Payload.ToolCallID,
 	}
-	c.ActionID = command.ChildAction(v.call.ID, c.ActionID)
+	c.ActionID = record.ChildAction(v.call.ID, c.ActionID)
 	c.Payload.ToolCallID, c.Payload.Agent = v.call.ID, asking
 	return &c
 }
@@ -208,7 +208,7 @@ func (c *claim) abandonAll(ctx context.Context, s *transcript.State) error {
 		if _, ok := config.AgentOfTool(try.Tool); !ok {
 			continue
 		}
-		child := command.ChildRequest(c.log.RequestID, try.CallID)
+		child := record.ChildRequest(c.log.RequestID, try.CallID)
 		if _, ended := s.Below(child); ended {
 			continue
 		}
@@ -220,7 +220,7 @@ func (c *claim) abandonAll(ctx context.Context, s *transcript.State) error {
 }
 
 func (c *claim) abandon(ctx context.Context, requestID, reason string) error {
-	_, err := c.runner.deps.Bus.Abort(ctx, c.log.Tenant, command.Abort{
+	_, err := c.runner.deps.Bus.Abort(ctx, c.log.Tenant, record.Abort{
 		RequestID: requestID, By: c.accepted.Owner, Reason: reason, At: c.runner.deps.Bus.Now().UTC(),
 	})
 	if err != nil {
@@ -230,7 +230,7 @@ func (c *claim) abandon(ctx context.Context, requestID, reason string) error {
 }
 
 // ended does once more what follows the end of a request: its runner may have died before it had.
-func (r *Runner) ended(ctx context.Context, a command.Accepted) error {
+func (r *Runner) ended(ctx context.Context, a record.Accepted) error {
 	if len(r.deps.Config.Agents[a.AgentID].Agents) == 0 {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func TestAnAgentThatNobodyCanWaitForIsStopped(t *testing.T) {
@@ -32,7 +32,7 @@ func TestAnAgentThatNobodyCanWaitForIsStopped(t *testing.T) {
 		if call.Stage != event.Stop {
 			continue
 		}
-		child := bus.LogID{Tenant: tenant, RequestID: command.ChildRequest(log.RequestID, call.ToolCallID)}
+		child := bus.LogID{Tenant: tenant, RequestID: record.ChildRequest(log.RequestID, call.ToolCallID)}
 		_, err := s.bus.Aborted(t.Context(), child)
 		if stopped := err == nil; stopped != refused[call.ToolCallID] || err != nil && !errors.Is(err, bus.ErrNotFound) {
 			t.Errorf("call %s: refused %t, its agent stopped %t, %v", call.ToolCallID, refused[call.ToolCallID], stopped, err)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // earlier returns the events of the thread's earlier requests, in order: from history, or from the stream while
@@ -30,15 +30,15 @@ func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
 	}
 	why := errors.Join(err, streamErr)
 	if outage(err) || outage(streamErr) {
-		return nil, fault.Wrap(why, fault.Unavailable, "the earlier messages of the thread cannot be read now")
+		return nil, apierr.Wrap(why, apierr.Unavailable, "the earlier messages of the thread cannot be read now")
 	}
 	// Both have answered, and another attempt would be answered in the same way.
-	return nil, fault.Wrap(why, fault.AgentError, "the earlier messages of the thread are no longer stored; begin another thread")
+	return nil, apierr.Wrap(why, apierr.AgentError, "the earlier messages of the thread are no longer stored; begin another thread")
 }
 
 func (c *claim) fromHistory(ctx context.Context, index int) ([]event.Event, error) {
-	answer, err := c.runner.deps.History.Transcript(ctx, query.TranscriptQuery{
-		ThreadRef: query.ThreadRef{Tenant: c.log.Tenant, ThreadID: c.accepted.ThreadID}, Before: index,
+	answer, err := c.runner.deps.History.Transcript(ctx, historyapi.TranscriptQuery{
+		ThreadRef: historyapi.ThreadRef{Tenant: c.log.Tenant, ThreadID: c.accepted.ThreadID}, Before: index,
 	})
 	if err != nil {
 		return nil, err

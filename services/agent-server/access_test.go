@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
@@ -74,10 +74,10 @@ func TestKeysRotateWithAnOverlap(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, setup{env: envAt(dir)})
 	with := func(s *server, key string) error {
-		_, err := spoke.NewClient(s.url, key).Health(t.Context())
+		_, err := remoteagent.NewClient(s.url, key).Health(t.Context())
 		return err
 	}
-	rotated, err := s.Rotate(t.Context(), spoke.Rotation{Key: second, OverlapSeconds: 1})
+	rotated, err := s.Rotate(t.Context(), remoteagent.Rotation{Key: second, OverlapSeconds: 1})
 	if err != nil || time.Until(rotated.OldKeysValidUntil) > time.Second {
 		t.Fatalf("got %+v, %v", rotated, err)
 	}
@@ -95,8 +95,8 @@ func TestKeysRotateWithAnOverlap(t *testing.T) {
 			t.Errorf("after a restart, key %s: got %v, want it good: %v", key, err, good)
 		}
 	}
-	bad := spoke.NewClient(again.url, second)
-	for name, r := range map[string]spoke.Rotation{
+	bad := remoteagent.NewClient(again.url, second)
+	for name, r := range map[string]remoteagent.Rotation{
 		"too short":           {Key: "short"},
 		"with a comma":        {Key: "0123456789,abcdef-0123"},
 		"a negative overlap":  {Key: "0123456789abcdef-0123", OverlapSeconds: -1},
@@ -124,7 +124,7 @@ func TestAStreamEndsWhenItsKeyIsRotatedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if _, err := s.Rotate(t.Context(), spoke.Rotation{Key: "a-second-key-of-the-agent", OverlapSeconds: 1}); err != nil {
+	if _, err := s.Rotate(t.Context(), remoteagent.Rotation{Key: "a-second-key-of-the-agent", OverlapSeconds: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || ctx.Err() != nil {
@@ -151,9 +151,9 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 				default:
 				}
 				mu.RLock()
-				client := spoke.NewClient(s.url, current)
+				client := remoteagent.NewClient(s.url, current)
 				mu.RUnlock()
-				if _, err := client.List(t.Context(), spoke.Query{}); err != nil {
+				if _, err := client.List(t.Context(), remoteagent.Query{}); err != nil {
 					t.Errorf("a request failed: %v", err)
 					return
 				}
@@ -162,7 +162,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	}
 	for i := range 10 {
 		next := "key-number-of-the-agent-" + strconv.Itoa(i)
-		if _, err := spoke.NewClient(s.url, current).Rotate(t.Context(), spoke.Rotation{Key: next, OverlapSeconds: 60}); err != nil {
+		if _, err := remoteagent.NewClient(s.url, current).Rotate(t.Context(), remoteagent.Rotation{Key: next, OverlapSeconds: 60}); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
@@ -236,7 +236,7 @@ func TestBadTasksAreRefused(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d with %q", test.name, status, body, test.status, test.says)
 		}
 	}
-	if tasks, err := s.List(t.Context(), spoke.Query{}); err != nil || len(tasks) != 0 {
+	if tasks, err := s.List(t.Context(), remoteagent.Query{}); err != nil || len(tasks) != 0 {
 		t.Errorf("got %v, %v", tasks, err)
 	}
 	for _, id := range []string{"nope", "..", "a%2Fb", "task_" + strings.Repeat("x", 100), "%00"} {
@@ -254,7 +254,7 @@ func TestTheAgentTellsWhatItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.AgentID != "home-pc-01" || info.Name != "Home PC" || len(info.Capabilities) != 2 || info.Status != spoke.Idle ||
+	if info.AgentID != "home-pc-01" || info.Name != "Home PC" || len(info.Capabilities) != 2 || info.Status != remoteagent.Idle ||
 		info.CurrentTask != nil || info.Machine.Hostname == "" || info.Machine.OS == "" || info.Machine.CPUs == 0 ||
 		info.Machine.MemoryGB <= 0 || info.SDK.Version == "" || info.RegisteredAt.IsZero() {
 		t.Errorf("got %+v", info)
@@ -273,21 +273,21 @@ func TestPermissionModes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		task    spoke.Assignment
+		task    remoteagent.Assignment
 		success bool
 		result  string
 	}{
-		{"by default nobody gives leave", spoke.Assignment{Prompt: "/tool guarded {}\n/say on"}, false, "on"},
-		{"edits are not everything", spoke.Assignment{Prompt: "/tool guarded {}\n/say on", PermissionMode: spoke.PermitEdits}, false, "on"},
-		{"all is permitted", spoke.Assignment{Prompt: "/tool guarded {}\n/say on", PermissionMode: spoke.PermitAll}, true, "on"},
-		{"an edit needs leave", spoke.Assignment{Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}"}, false, ""},
-		{"an edit has leave", spoke.Assignment{Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}", PermissionMode: spoke.PermitEdits}, true, ""},
-		{"nobody answers questions", spoke.Assignment{Prompt: "/ask Which?\n/say on"}, false, "on"},
-		{"there is no client", spoke.Assignment{Prompt: "/client-tool pick {}\n/say on"}, false, "on"},
-		{"a tool that is not allowed is not there", spoke.Assignment{Prompt: "/tool echo {\"text\":\"a\"}\n/say on", AllowedTools: []string{"clock"}}, false, "on"},
-		{"a tool that is allowed is", spoke.Assignment{Prompt: "/tool clock {}\n/say on", AllowedTools: []string{"clock"}}, true, "on"},
+		{"by default nobody gives leave", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on"}, false, "on"},
+		{"edits are not everything", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on", PermissionMode: remoteagent.PermitEdits}, false, "on"},
+		{"all is permitted", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on", PermissionMode: remoteagent.PermitAll}, true, "on"},
+		{"an edit needs leave", remoteagent.Assignment{Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}"}, false, ""},
+		{"an edit has leave", remoteagent.Assignment{Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}", PermissionMode: remoteagent.PermitEdits}, true, ""},
+		{"nobody answers questions", remoteagent.Assignment{Prompt: "/ask Which?\n/say on"}, false, "on"},
+		{"there is no client", remoteagent.Assignment{Prompt: "/client-tool pick {}\n/say on"}, false, "on"},
+		{"a tool that is not allowed is not there", remoteagent.Assignment{Prompt: "/tool echo {\"text\":\"a\"}\n/say on", AllowedTools: []string{"clock"}}, false, "on"},
+		{"a tool that is allowed is", remoteagent.Assignment{Prompt: "/tool clock {}\n/say on", AllowedTools: []string{"clock"}}, true, "on"},
 		{"tools are known by the names of Claude Code",
-			spoke.Assignment{Prompt: "/tool list_files {}\n/say on", AllowedTools: []string{"Glob"}}, true, "on"},
+			remoteagent.Assignment{Prompt: "/tool list_files {}\n/say on", AllowedTools: []string{"Glob"}}, true, "on"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -295,10 +295,10 @@ func TestPermissionModes(t *testing.T) {
 			s := open(t, setup{})
 			task := s.create(test.task)
 			events := s.follow(task.TaskID, 0)
-			if ends := find[spoke.ToolEnd](events); len(ends) != 1 || ends[0].Success != test.success {
+			if ends := find[remoteagent.ToolEnd](events); len(ends) != 1 || ends[0].Success != test.success {
 				t.Errorf("got %+v", ends)
 			}
-			if done := s.status(task.TaskID); done.Status != spoke.Completed || done.Result != test.result {
+			if done := s.status(task.TaskID); done.Status != remoteagent.Completed || done.Result != test.result {
 				t.Errorf("got %+v", done)
 			}
 		})
@@ -316,13 +316,13 @@ func TestTheHubIsTold(t *testing.T) {
 	s := open(t, setting)
 	task := s.finish(s.say("/say hi").TaskID)
 	s.until("the hub knows of the task", func() bool { return len(hub.completions()) > 0 })
-	s.until("the hub has heartbeats", func() bool { return hub.count(spoke.PathHeartbeat("agent-of-the-hub")) > 3 })
+	s.until("the hub has heartbeats", func() bool { return hub.count(remoteagent.PathHeartbeat("agent-of-the-hub")) > 3 })
 	info, err := s.Info(t.Context())
 	if err != nil || info.LastHeartbeat.IsZero() {
 		t.Errorf("got %+v, %v", info, err)
 	}
 	s.stop()
-	if c := hub.completions(); len(c) != 1 || c[0].TaskID != task.TaskID || c[0].Status != spoke.Completed || c[0].Result != "hi" ||
+	if c := hub.completions(); len(c) != 1 || c[0].TaskID != task.TaskID || c[0].Status != remoteagent.Completed || c[0].Result != "hi" ||
 		c[0].AgentID != "agent-of-the-hub" {
 		t.Errorf("got %+v", c)
 	}
@@ -331,7 +331,7 @@ func TestTheHubIsTold(t *testing.T) {
 	}
 	again := open(t, setting)
 	again.until("it beats again", func() bool { return !hub.goodbye() })
-	if n := hub.count(spoke.PathRegister); n != 1 {
+	if n := hub.count(remoteagent.PathRegister); n != 1 {
 		t.Errorf("it registered %d times, want once", n)
 	}
 	if c := hub.completions(); len(c) != 1 {
@@ -359,7 +359,7 @@ func TestATaskNamesAnAllowedModel(t *testing.T) {
 		"": true, "own": true, "other": true, "gpt-5-pro-super-expensive": false, strings.Repeat("x", 100<<10): false,
 	} {
 		s.until("the agent is free", func() bool {
-			_, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi", Model: model}, "")
+			_, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi", Model: model}, "")
 			r := refusal(err)
 			if r.HTTP == http.StatusConflict {
 				return false // the task before has not ended
@@ -367,7 +367,7 @@ func TestATaskNamesAnAllowedModel(t *testing.T) {
 			if allowed && err != nil {
 				t.Errorf("%q: got %v", model, err)
 			}
-			if !allowed && (r.HTTP != http.StatusBadRequest || r.Code != fault.InvalidMessageFormat || len(err.Error()) > 1000) {
+			if !allowed && (r.HTTP != http.StatusBadRequest || r.Code != apierr.InvalidMessageFormat || len(err.Error()) > 1000) {
 				t.Errorf("%.40q: got %.600v, want 400", model, err)
 			}
 			return true

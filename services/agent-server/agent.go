@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/service"
-	"github.com/agentbus/agentbus/pkg/spoke"
-	"github.com/agentbus/agentbus/services/agent-server/internal/machine"
+	"github.com/agentbus/agentbus/services/agent-server/internal/hostinfo"
 )
 
 const (
@@ -27,7 +27,7 @@ type agent struct {
 	server     *Server
 	started    time.Time
 	registered time.Time
-	machine    spoke.Machine
+	machine    remoteagent.Machine
 
 	mu      sync.Mutex
 	checked time.Time
@@ -36,7 +36,7 @@ type agent struct {
 
 // newAgent remembers when the agent was there for the first time.
 func newAgent(ctx context.Context, s *Server) (*agent, error) {
-	a := &agent{server: s, started: time.Now(), machine: machine.Describe()}
+	a := &agent{server: s, started: time.Now(), machine: hostinfo.Describe()}
 	text, err := s.store.Fact(ctx, registeredAt)
 	if err != nil {
 		return nil, err
@@ -50,12 +50,12 @@ func newAgent(ctx context.Context, s *Server) (*agent, error) {
 }
 
 // Info implements api.Agent.
-func (a *agent) Info(ctx context.Context) (spoke.Info, error) {
+func (a *agent) Info(ctx context.Context) (remoteagent.Info, error) {
 	s := a.server.settings
 	current, waiting, err := a.server.desk.Current(ctx)
-	info := spoke.Info{
+	info := remoteagent.Info{
 		AgentID: s.ID, Name: s.Name, Capabilities: s.Capabilities, CurrentTask: current, QueuedTasks: waiting, Machine: a.machine,
-		SDK: spoke.SDK{Version: service.Version, Model: s.Agent.Model, Backend: s.BackendName}, RegisteredAt: a.registered,
+		SDK: remoteagent.SDK{Version: service.Version, Model: s.Agent.Model, Backend: s.BackendName}, RegisteredAt: a.registered,
 	}
 	if a.server.uplink != nil {
 		info.LastHeartbeat = a.server.uplink.LastHeartbeat()
@@ -65,29 +65,29 @@ func (a *agent) Info(ctx context.Context) (spoke.Info, error) {
 	return info, err
 }
 
-func status(health spoke.Health, current *spoke.Task) spoke.Condition {
+func status(health remoteagent.Health, current *remoteagent.Task) remoteagent.Condition {
 	switch {
 	case !health.Healthy:
-		return spoke.Unhealthy
+		return remoteagent.Unhealthy
 	case current != nil:
-		return spoke.Busy
+		return remoteagent.Busy
 	default:
-		return spoke.Idle
+		return remoteagent.Idle
 	}
 }
 
 // condition is what heartbeats say.
-func (a *agent) condition(ctx context.Context) (spoke.Condition, *spoke.Task) {
+func (a *agent) condition(ctx context.Context) (remoteagent.Condition, *remoteagent.Task) {
 	current, _, err := a.server.desk.Current(ctx)
 	if err != nil {
-		return spoke.Unhealthy, nil
+		return remoteagent.Unhealthy, nil
 	}
 	return status(a.Health(ctx), current), current
 }
 
 // Health implements api.Agent.
-func (a *agent) Health(ctx context.Context) spoke.Health {
-	health := spoke.Health{Healthy: true, APIKeyValid: true, Uptime: int64(time.Since(a.started).Seconds())}
+func (a *agent) Health(ctx context.Context) remoteagent.Health {
+	health := remoteagent.Health{Healthy: true, APIKeyValid: true, Uptime: int64(time.Since(a.started).Seconds())}
 	wrong := func(err error) {
 		if health.Healthy {
 			health.Healthy, health.Error = false, err.Error()
@@ -100,7 +100,7 @@ func (a *agent) Health(ctx context.Context) spoke.Health {
 	if err := a.server.store.Ready(ctx); err != nil {
 		wrong(err)
 	}
-	free, err := machine.DiskFree(a.server.settings.DataDir)
+	free, err := hostinfo.DiskFree(a.server.settings.DataDir)
 	health.DiskFreeGB = free
 	if err == nil && free < minDiskFree {
 		wrong(errDiskFull)

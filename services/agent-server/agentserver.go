@@ -1,8 +1,8 @@
 // Package agentserver is the spoke of S3: it runs tasks on one machine, for a hub or for anyone with a key, over HTTP. It
 // stands alone: it needs no broker, and keeps what it must not forget in one SQLite file.
 //
-// Read internal/desk for how tasks come, wait and go, internal/work for how one is run, internal/api for the wire, and
-// backends.go for what may run tasks. pkg/spoke is the protocol.
+// Read internal/scheduler for how tasks come, wait and go, internal/worker for how one is run, internal/api for the wire, and
+// backends.go for what may run tasks. pkg/remoteagent is the protocol.
 package agentserver
 
 import (
@@ -15,14 +15,14 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/datadir"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/pkg/spoke"
-	"github.com/agentbus/agentbus/services/agent-server/internal/access"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/agent-server/internal/api"
-	"github.com/agentbus/agentbus/services/agent-server/internal/desk"
-	"github.com/agentbus/agentbus/services/agent-server/internal/measure"
+	"github.com/agentbus/agentbus/services/agent-server/internal/authz"
+	"github.com/agentbus/agentbus/services/agent-server/internal/hubclient"
+	"github.com/agentbus/agentbus/services/agent-server/internal/metrics"
+	"github.com/agentbus/agentbus/services/agent-server/internal/scheduler"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
-	"github.com/agentbus/agentbus/services/agent-server/internal/uplink"
-	"github.com/agentbus/agentbus/services/agent-server/internal/work"
+	"github.com/agentbus/agentbus/services/agent-server/internal/worker"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -31,10 +31,10 @@ type Server struct {
 	settings Settings
 	data     *datadir.Dir
 	store    *store.Store
-	keys     *access.Keyring
-	desk     *desk.Desk
+	keys     *authz.Keyring
+	desk     *scheduler.Desk
 	api      *api.API
-	uplink   *uplink.Uplink // nil = there is no hub
+	uplink   *hubclient.Uplink // nil = there is no hub
 	agent    *agent
 	log      *slog.Logger
 }
@@ -68,25 +68,25 @@ func (s *Server) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.keys, err = access.Open(ctx, s.store, secret, c.Keys); err != nil {
+	if s.keys, err = authz.Open(ctx, s.store, secret, c.Keys); err != nil {
 		return err
 	}
 	if s.agent, err = newAgent(ctx, s); err != nil {
 		return err
 	}
-	meter, err := measure.New()
+	meter, err := metrics.New()
 	if err != nil {
 		return fmt.Errorf("metrics of the agent-server: %w", err)
 	}
-	worker := work.New(work.Deps{
+	worker := worker.New(worker.Deps{
 		Store: s.store, Backend: c.Backend, Agent: c.Agent, Limits: c.Limits, Script: c.Script,
 		CompressAt: c.CompressAt, Window: c.Window, Price: c.Price, Tools: c.Tools, FolderTools: c.FolderTools,
 		FailOnStop: !c.Resume, Log: s.log, Changed: func(taskID string) { s.desk.Changed(taskID) },
-		Ended: func(ctx context.Context, task spoke.Task) { meter.Ended(ctx, c.BackendName, task) },
+		Ended: func(ctx context.Context, task remoteagent.Task) { meter.Ended(ctx, c.BackendName, task) },
 	})
-	s.desk, err = desk.Open(ctx, desk.Deps{
+	s.desk, err = scheduler.Open(ctx, scheduler.Deps{
 		Store: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root, CheckModel: c.CheckModel,
-		Retention: desk.Retention(c.Keep), HandOver: c.Resume, Grace: c.Grace, Log: s.log, Ended: s.ended,
+		Retention: scheduler.Retention(c.Keep), HandOver: c.Resume, Grace: c.Grace, Log: s.log, Ended: s.ended,
 	})
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *Server) build(ctx context.Context) error {
 		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: s.log,
 	})
 	if c.Hub != "" {
-		s.uplink = uplink.New(uplink.Deps{
+		s.uplink = hubclient.New(hubclient.Deps{
 			Store: s.store, Hub: c.Hub, Token: c.Token, Register: s.registration, Condition: s.agent.condition,
 			Key: s.keys.Newest, AgentID: c.ID, Name: c.Name, Every: c.Heartbeat, Log: s.log,
 		})
@@ -110,8 +110,8 @@ func (s *Server) ended() {
 	}
 }
 
-func (s *Server) registration() spoke.Registration {
-	return spoke.Registration{
+func (s *Server) registration() remoteagent.Registration {
+	return remoteagent.Registration{
 		ID: s.settings.ID, URL: s.settings.URL, Name: s.settings.Name, Capabilities: s.settings.Capabilities, Key: s.keys.Newest(),
 	}
 }

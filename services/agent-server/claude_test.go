@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 const fakeClaude = "AGENT_SERVER_FAKE_CLAUDE"
@@ -47,11 +47,11 @@ func TestAProgramRunsTasks(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.root(), "app"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	task := s.create(spoke.Assignment{
-		Prompt: "add auth", Cwd: "app", PermissionMode: spoke.PermitEdits, AllowedTools: []string{"Read", "Edit"}, MaxTurns: 28, MaxBudgetUSD: 5,
+	task := s.create(remoteagent.Assignment{
+		Prompt: "add auth", Cwd: "app", PermissionMode: remoteagent.PermitEdits, AllowedTools: []string{"Read", "Edit"}, MaxTurns: 28, MaxBudgetUSD: 5,
 	})
 	events := s.follow(task.TaskID, 0)
-	starts, ends := find[spoke.ToolStart](events), find[spoke.ToolEnd](events)
+	starts, ends := find[remoteagent.ToolStart](events), find[remoteagent.ToolEnd](events)
 	if len(starts) != 2 || starts[0].Tool != "Edit" || starts[0].File != "src/middleware.ts" ||
 		starts[0].Activity != "Editing src/middleware.ts" || starts[1].Activity != "Running: npm test" {
 		t.Errorf("got %+v", starts)
@@ -60,7 +60,7 @@ func TestAProgramRunsTasks(t *testing.T) {
 		t.Errorf("got %+v", ends)
 	}
 	done := s.status(task.TaskID)
-	if done.Status != spoke.Completed || done.CostUSD != 0.5 || done.TurnsCompleted != 2 ||
+	if done.Status != remoteagent.Completed || done.CostUSD != 0.5 || done.TurnsCompleted != 2 ||
 		!slices.Equal(done.FilesModified, []string{"src/middleware.ts"}) || !strings.HasPrefix(done.Result, "app: ") {
 		t.Errorf("got %+v", done)
 	}
@@ -70,7 +70,7 @@ func TestAProgramRunsTasks(t *testing.T) {
 		}
 	}
 	s.until("the place is free", func() bool { info, err := s.Info(t.Context()); return err == nil && info.CurrentTask == nil })
-	again := s.finish(s.create(spoke.Assignment{Prompt: "go on", SessionID: task.SessionID}).TaskID)
+	again := s.finish(s.create(remoteagent.Assignment{Prompt: "go on", SessionID: task.SessionID}).TaskID)
 	if !strings.Contains(again.Result, "--resume claude-1") || !strings.HasPrefix(again.Result, "app: ") {
 		t.Errorf("got %+v", again)
 	}
@@ -90,10 +90,10 @@ func TestAnAgentWithoutItsProgramIsUnhealthy(t *testing.T) {
 		t.Errorf("got %+v, %v", health, err)
 	}
 	info, err := s.Info(t.Context())
-	if err != nil || info.Status != spoke.Unhealthy || info.Error != health.Error {
+	if err != nil || info.Status != remoteagent.Unhealthy || info.Error != health.Error {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	if done := s.finish(s.say("hello").TaskID); done.Status != spoke.Failed || done.Error == "" {
+	if done := s.finish(s.say("hello").TaskID); done.Status != remoteagent.Failed || done.Error == "" {
 		t.Errorf("got %+v", done)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 )
 
@@ -27,8 +27,8 @@ func TestATaskWhoseClaimAloneIsStoredKeepsItsPrompt(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	task := spoke.Task{TaskID: "task_1", SessionID: "session_1", Status: spoke.Running, CreatedAt: now, UpdatedAt: now}
-	if err := kept.Accept(t.Context(), store.Entry{Task: task, Assignment: spoke.Assignment{Prompt: "/say hello"}, Cwd: dir}); err != nil {
+	task := remoteagent.Task{TaskID: "task_1", SessionID: "session_1", Status: remoteagent.Running, CreatedAt: now, UpdatedAt: now}
+	if err := kept.Accept(t.Context(), store.Entry{Task: task, Assignment: remoteagent.Assignment{Prompt: "/say hello"}, Cwd: dir}); err != nil {
 		t.Fatal(err)
 	}
 	claim, err := event.Encode(event.Event{RequestID: "task_1-0", Time: now, Body: event.Claim{Epoch: 1, Runner: "agent-server"}})
@@ -45,7 +45,7 @@ func TestATaskWhoseClaimAloneIsStoredKeepsItsPrompt(t *testing.T) {
 		Agents:      map[string]config.Agent{"worker": {Backend: "scripted"}},
 		AgentServer: config.AgentServer{Agent: "worker", OnCrash: config.OnCrashResume},
 	}})
-	if got := s.finish("task_1"); got.Status != spoke.Completed || got.Result != "hello" {
+	if got := s.finish("task_1"); got.Status != remoteagent.Completed || got.Result != "hello" {
 		t.Errorf("got %s, want the task to answer its prompt", fmt.Sprintf("%+v", got))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
@@ -48,7 +48,7 @@ func TestCwdStaysInTheRoot(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			task, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi", Cwd: test.cwd}, "")
+			task, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi", Cwd: test.cwd}, "")
 			if test.good {
 				if err != nil {
 					t.Fatal(err)
@@ -57,7 +57,7 @@ func TestCwdStaysInTheRoot(t *testing.T) {
 				s.until("the place is free", func() bool { info, err := s.Info(t.Context()); return err == nil && info.CurrentTask == nil })
 				return
 			}
-			if r := refusal(err); r.HTTP != http.StatusBadRequest || r.Code != spoke.InvalidCwd || strings.Contains(r.Message, outside) && test.cwd != outside {
+			if r := refusal(err); r.HTTP != http.StatusBadRequest || r.Code != remoteagent.InvalidCwd || strings.Contains(r.Message, outside) && test.cwd != outside {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -93,19 +93,19 @@ func TestAFolderThatIsReplacedLeadsNowhere(t *testing.T) {
 				}
 			}
 			const read = `/tool read_file {"path":"file"}`
-			task := s.create(spoke.Assignment{Prompt: read + "\n/tool replace {}\n" + read, Cwd: "app/deep"})
-			waits := s.create(spoke.Assignment{Prompt: read, Cwd: "app/deep"})
+			task := s.create(remoteagent.Assignment{Prompt: read + "\n/tool replace {}\n" + read, Cwd: "app/deep"})
+			waits := s.create(remoteagent.Assignment{Prompt: read, Cwd: "app/deep"})
 			close(queued)
-			var ends []spoke.ToolEnd
+			var ends []remoteagent.ToolEnd
 			for _, e := range s.follow(task.TaskID, 0) {
-				if end, ok := e.Body.(spoke.ToolEnd); ok {
+				if end, ok := e.Body.(remoteagent.ToolEnd); ok {
 					ends = append(ends, end)
 				}
 			}
 			if len(ends) != 3 || !ends[0].Success || !ends[1].Success || ends[2].Success {
 				t.Errorf("got %+v, want a file, a folder that is replaced, and an error", ends)
 			}
-			if got := s.finish(waits.TaskID); got.Status != spoke.Failed || !strings.Contains(got.Error, "replaced") {
+			if got := s.finish(waits.TaskID); got.Status != remoteagent.Failed || !strings.Contains(got.Error, "replaced") {
 				t.Errorf("the task that began later: got %+v", got)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
@@ -24,7 +24,7 @@ const key = "0123456789abcdef-test"
 
 // server is an agent-server as it runs, on a real connection.
 type server struct {
-	*spoke.Client
+	*remoteagent.Client
 	t      *testing.T
 	url    string
 	dir    string   // that tasks work in
@@ -127,9 +127,9 @@ func serve(t *testing.T, agent *agentserver.Server, keys string) *server {
 	})
 	t.Cleanup(stop)
 	first, _, _ := strings.Cut(keys, ",")
-	s := &server{Client: spoke.NewClient(web.URL, first), t: t, url: web.URL, stop: stop, routes: agent.Routes()}
+	s := &server{Client: remoteagent.NewClient(web.URL, first), t: t, url: web.URL, stop: stop, routes: agent.Routes()}
 	s.Attempts = 1
-	s.until("it answers", func() bool { _, err := s.List(ctx, spoke.Query{}); return err == nil || refusal(err).HTTP != 0 })
+	s.until("it answers", func() bool { _, err := s.List(ctx, remoteagent.Query{}); return err == nil || refusal(err).HTTP != 0 })
 	return s
 }
 
@@ -147,9 +147,9 @@ func (s *server) until(what string, itIs func() bool) {
 }
 
 // create starts a task that must be taken.
-func (s *server) create(a spoke.Assignment) spoke.Task {
+func (s *server) create(a remoteagent.Assignment) remoteagent.Task {
 	s.t.Helper()
-	var task spoke.Task
+	var task remoteagent.Task
 	s.until("the server takes a task", func() (ok bool) {
 		var err error
 		task, err = s.Create(s.t.Context(), a, "")
@@ -162,15 +162,15 @@ func (s *server) create(a spoke.Assignment) spoke.Task {
 }
 
 // say starts a task of a script.
-func (s *server) say(script string) spoke.Task {
+func (s *server) say(script string) remoteagent.Task {
 	s.t.Helper()
-	return s.create(spoke.Assignment{Prompt: script})
+	return s.create(remoteagent.Assignment{Prompt: script})
 }
 
 // follow gives the events of a task to its end.
-func (s *server) follow(taskID string, after uint64) []spoke.Event {
+func (s *server) follow(taskID string, after uint64) []remoteagent.Event {
 	s.t.Helper()
-	var events []spoke.Event
+	var events []remoteagent.Event
 	for e, err := range s.Stream(s.t.Context(), taskID, after) {
 		if err != nil {
 			s.t.Fatalf("follow %s: %v", taskID, err)
@@ -181,13 +181,13 @@ func (s *server) follow(taskID string, after uint64) []spoke.Event {
 }
 
 // finish waits for the end of a task.
-func (s *server) finish(taskID string) spoke.Task {
+func (s *server) finish(taskID string) remoteagent.Task {
 	s.t.Helper()
 	s.follow(taskID, 0)
 	return s.status(taskID)
 }
 
-func (s *server) status(taskID string) spoke.Task {
+func (s *server) status(taskID string) remoteagent.Task {
 	s.t.Helper()
 	task, err := s.Status(s.t.Context(), taskID)
 	if err != nil {
@@ -218,16 +218,16 @@ func (s *server) raw(method, path, body string, header http.Header) (status int,
 }
 
 // refusal is what a call was refused with; its zero value when it was not.
-func refusal(err error) spoke.Refusal {
-	r, ok := errors.AsType[*spoke.Refusal](err)
+func refusal(err error) remoteagent.Refusal {
+	r, ok := errors.AsType[*remoteagent.Refusal](err)
 	if !ok {
-		return spoke.Refusal{}
+		return remoteagent.Refusal{}
 	}
 	return *r
 }
 
 // names gives the events' names, those of one kind in a row once.
-func names(events []spoke.Event) string {
+func names(events []remoteagent.Event) string {
 	var all []string
 	for _, e := range events {
 		if name := e.Body.Name(); len(all) == 0 || all[len(all)-1] != name {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
@@ -18,7 +18,7 @@ type hub struct {
 	mu       sync.Mutex
 	gone     bool
 	calls    map[string]int // by path
-	told     []spoke.Completion
+	told     []remoteagent.Completion
 	stopping bool // as the newest heartbeat says
 }
 
@@ -45,20 +45,20 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.calls[r.URL.Path]++
 	switch r.URL.Path {
-	case spoke.PathRegister:
-		var in spoke.Registration
+	case remoteagent.PathRegister:
+		var in remoteagent.Registration
 		if json.Unmarshal(body, &in) != nil || in.Token != "one-time" || in.Key != key || in.URL == "" {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
 		_, _ = w.Write([]byte(`{"id":"agent-of-the-hub"}`))
-	case spoke.PathWebhook:
-		var c spoke.Completion
+	case remoteagent.PathWebhook:
+		var c remoteagent.Completion
 		if json.Unmarshal(body, &c) == nil {
 			h.told = append(h.told, c)
 		}
 	default:
-		var beat spoke.Heartbeat
+		var beat remoteagent.Heartbeat
 		if json.Unmarshal(body, &beat) == nil {
 			h.stopping = beat.Stopping
 		}
@@ -77,10 +77,10 @@ func (h *hub) count(path string) int {
 	return h.calls[path]
 }
 
-func (h *hub) completions() []spoke.Completion {
+func (h *hub) completions() []remoteagent.Completion {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append([]spoke.Completion{}, h.told...)
+	return append([]remoteagent.Completion{}, h.told...)
 }
 
 func (h *hub) goodbye() bool {

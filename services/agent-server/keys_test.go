@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 const rotatedKey = "a-second-key-of-the-agent"
@@ -21,7 +21,7 @@ func TestKeysAreHashedInPrivateFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, setup{env: env})
-	if _, err := s.Rotate(t.Context(), spoke.Rotation{Key: rotatedKey}); err != nil {
+	if _, err := s.Rotate(t.Context(), remoteagent.Rotation{Key: rotatedKey}); err != nil {
 		t.Fatal(err)
 	}
 	assertPrivate(t, env.DataDir)
@@ -29,7 +29,7 @@ func TestKeysAreHashedInPrivateFiles(t *testing.T) {
 	assertPrivate(t, env.DataDir)
 	again := open(t, setup{env: env})
 	for _, one := range []string{key, rotatedKey} {
-		if _, err := spoke.NewClient(again.url, one).Health(t.Context()); err != nil {
+		if _, err := remoteagent.NewClient(again.url, one).Health(t.Context()); err != nil {
 			t.Errorf("after a restart, key %s: %v", one, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestKeysOfAnEarlierVersionAreHashed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, setup{env: env})
-	if _, err := spoke.NewClient(s.url, rotatedKey).Health(t.Context()); err != nil {
+	if _, err := remoteagent.NewClient(s.url, rotatedKey).Health(t.Context()); err != nil {
 		t.Errorf("the key of an earlier version: %v", err)
 	}
 	s.stop()

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // root is the folder that tasks never leave. It is opened once, and the folder of a task is opened below it at each call: what
@@ -37,7 +37,7 @@ func (r root) open(folder string) (*os.Root, error) {
 	}
 	opened, err := r.dir.OpenRoot(below)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.ToolError, "the folder that the task works in has been removed or replaced")
+		return nil, apierr.Wrap(err, apierr.ToolError, "the folder that the task works in has been removed or replaced")
 	}
 	return opened, nil
 }
@@ -49,7 +49,7 @@ type confined struct{ backend backend.Backend }
 // Start implements [backend.Backend].
 func (c confined) Start(ctx context.Context, start backend.Start) (backend.Session, error) {
 	if real, err := filepath.EvalSymlinks(start.Workspace); err != nil || real != start.Workspace {
-		return nil, fault.Wrap(err, fault.AgentError, "the folder that the task works in has been removed or replaced")
+		return nil, apierr.Wrap(err, apierr.AgentError, "the folder that the task works in has been removed or replaced")
 	}
 	return c.backend.Start(ctx, start)
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/loop"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	"github.com/agentbus/agentbus/pkg/tool/files"
-	"github.com/agentbus/agentbus/services/agent-server/internal/work"
+	"github.com/agentbus/agentbus/services/agent-server/internal/worker"
 )
 
 var errDiskFull = errors.New("the disk of DATA_DIR is nearly full")
@@ -38,7 +38,7 @@ type Settings struct {
 	BackendName string
 	Backend     backend.Backend
 	Agent       loop.Agent
-	Limits      work.Limits
+	Limits      worker.Limits
 	Script      string
 	CompressAt  float64
 	CheckModel  func(model string) error // refuses a model that a task may not name
@@ -91,7 +91,7 @@ func NewSettings(
 		BackendName: agent.Backend, Script: agent.Script, CompressAt: cmp.Or(agent.CompressAt, defaultShare),
 		Window: func(model string) int64 { return cmp.Or(agent.ContextWindow, cfg.ContextWindow(model)) },
 		Root:   cmp.Or(e.Root, c.Root), Places: cmp.Or(c.Places, 1), Queue: c.Queue, Resume: c.OnCrash == config.OnCrashResume,
-		Grace: e.TaskGrace(), MaxBody: cmp.Or(c.MaxBody, defaultBody), Heartbeat: c.Heartbeat.Or(spoke.HeartbeatEvery),
+		Grace: e.TaskGrace(), MaxBody: cmp.Or(c.MaxBody, defaultBody), Heartbeat: c.Heartbeat.Or(remoteagent.HeartbeatEvery),
 		Keep: Keep{c.Keep.Tasks.Or(7 * day), c.Keep.Sessions.Or(30 * day), c.Keep.Tombstones.Or(365 * day)},
 		Rate: Rate{Requests: 600, Per: time.Minute, Burst: 600},
 	}
@@ -106,7 +106,7 @@ func NewSettings(
 	}
 	s.Price = price(cfg, agent.Model)
 	s.CheckModel = func(model string) error { return agent.CheckModel("model", model) }
-	s.Limits = work.Limits{Turns: agent.Limits.Turns, CostUSD: agent.Limits.Cost}
+	s.Limits = worker.Limits{Turns: agent.Limits.Turns, CostUSD: agent.Limits.Cost}
 	s.Agent = loop.Agent{
 		Name: name, Model: agent.Model, System: agent.System, MaxTokens: agent.MaxTokens, Thinking: agent.Thinking,
 		Tokens: agent.Limits.Tokens, Time: agent.Limits.Time.Or(defaultTime), ActionTTL: day,

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 // S3-13: a stream goes on behind the last event that came.
@@ -16,7 +16,7 @@ func TestAStreamResumes(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
 	task := s.say("/stream 20 100\n/say done")
-	var before []spoke.Event
+	var before []remoteagent.Event
 	for e, err := range s.Stream(t.Context(), task.TaskID, 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestACutStreamIsTakenUpAgain(t *testing.T) {
 			t.Fatalf("event %d has the id %d", i, e.ID)
 		}
 	}
-	if got := len(find[spoke.TextDelta](events)); got != 200 {
+	if got := len(find[remoteagent.TextDelta](events)); got != 200 {
 		t.Errorf("got %d deltas, want 200", got)
 	}
 }
@@ -135,10 +135,10 @@ func TestALeavingReaderLeavesTheTaskRunning(t *testing.T) {
 	s := open(t, setup{})
 	task := s.say("/stream 30 100\n/say done")
 	s.await(task.TaskID, "text_delta")
-	if got := s.status(task.TaskID); got.Status != spoke.Running {
+	if got := s.status(task.TaskID); got.Status != remoteagent.Running {
 		t.Fatalf("got %+v", got)
 	}
-	if done := s.finish(task.TaskID); done.Status != spoke.Completed {
+	if done := s.finish(task.TaskID); done.Status != remoteagent.Completed {
 		t.Errorf("got %+v", done)
 	}
 }

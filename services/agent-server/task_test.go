@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
@@ -19,12 +19,12 @@ import (
 func TestATaskRunsToItsResult(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
-	task := s.create(spoke.Assignment{
+	task := s.create(remoteagent.Assignment{
 		Prompt: "/say I look.\n/tool write_file {\"path\":\"src/a.go\",\"content\":\"package a\"}\n" +
 			"/tool calculator {\"expression\":\"6*7\"}\n/say It is 42.",
-		PermissionMode: spoke.PermitEdits, MaxTurns: 50,
+		PermissionMode: remoteagent.PermitEdits, MaxTurns: 50,
 	})
-	if task.Status != spoke.Running || task.SessionID == "" || task.CreatedAt.IsZero() {
+	if task.Status != remoteagent.Running || task.SessionID == "" || task.CreatedAt.IsZero() {
 		t.Errorf("got %+v, want a running task with a session", task)
 	}
 	events := s.follow(task.TaskID, 0)
@@ -37,25 +37,25 @@ func TestATaskRunsToItsResult(t *testing.T) {
 			t.Fatalf("event %d has the id %d", i, e.ID)
 		}
 	}
-	start := find[spoke.ToolStart](events)[0]
+	start := find[remoteagent.ToolStart](events)[0]
 	if start.Tool != "write_file" || start.File != "src/a.go" || start.Activity != "Editing src/a.go" {
 		t.Errorf("got %+v", start)
 	}
-	if end := find[spoke.ToolEnd](events)[0]; !end.Success || end.File != "src/a.go" || end.ToolCallID != start.ToolCallID {
+	if end := find[remoteagent.ToolEnd](events)[0]; !end.Success || end.File != "src/a.go" || end.ToolCallID != start.ToolCallID {
 		t.Errorf("got %+v", end)
 	}
 	done := s.status(task.TaskID)
-	if done.Status != spoke.Completed || done.Result != "It is 42." || done.StopReason != "end_turn" || done.TurnsCompleted != 3 ||
+	if done.Status != remoteagent.Completed || done.Result != "It is 42." || done.StopReason != "end_turn" || done.TurnsCompleted != 3 ||
 		!slices.Equal(done.FilesModified, []string{"src/a.go"}) || done.CompletedAt.IsZero() || done.CostUSD <= 0 ||
 		done.LastActivity != "Using calculator" {
 		t.Errorf("got %+v", done)
 	}
-	if result := find[spoke.Result](events)[0]; result.Result != done.Result || result.CostUSD != done.CostUSD {
+	if result := find[remoteagent.Result](events)[0]; result.Result != done.Result || result.CostUSD != done.CostUSD {
 		t.Errorf("got %+v, want what the task says: %+v", result, done)
 	}
 }
 
-func find[B spoke.Body](events []spoke.Event) (found []B) {
+func find[B remoteagent.Body](events []remoteagent.Event) (found []B) {
 	for _, e := range events {
 		if b, ok := e.Body.(B); ok {
 			found = append(found, b)
@@ -71,18 +71,18 @@ func TestTasksEndInEveryStatus(t *testing.T) {
 	loop := strings.Repeat("/tool clock {}\n", 10)
 	tests := []struct {
 		name   string
-		task   spoke.Assignment
-		status spoke.Status
+		task   remoteagent.Assignment
+		status remoteagent.Status
 		reason string
 		last   string
 	}{
-		{"an answer completes it", spoke.Assignment{Prompt: "/say hi"}, spoke.Completed, "end_turn", "result"},
-		{"an error fails it", spoke.Assignment{Prompt: "/say hi\n/fail agent_error retryable"}, spoke.Failed, "error", "error"},
-		{"turns run out", spoke.Assignment{Prompt: loop, MaxTurns: 3}, spoke.MaxTurns, "max_turns", "result"},
-		{"money runs out", spoke.Assignment{Prompt: "/usage 0 2\n" + loop, MaxBudgetUSD: 0.015}, spoke.MaxBudget, "max_budget", "result"},
-		{"money runs out by default", spoke.Assignment{Prompt: "/usage 0 600\n" + loop}, spoke.MaxBudget, "max_budget", "result"},
-		{"turns run out by default", spoke.Assignment{Prompt: strings.Repeat("/usage 0 0\n/tool clock {}\n", 60)},
-			spoke.MaxTurns, "max_turns", "result"},
+		{"an answer completes it", remoteagent.Assignment{Prompt: "/say hi"}, remoteagent.Completed, "end_turn", "result"},
+		{"an error fails it", remoteagent.Assignment{Prompt: "/say hi\n/fail agent_error retryable"}, remoteagent.Failed, "error", "error"},
+		{"turns run out", remoteagent.Assignment{Prompt: loop, MaxTurns: 3}, remoteagent.MaxTurns, "max_turns", "result"},
+		{"money runs out", remoteagent.Assignment{Prompt: "/usage 0 2\n" + loop, MaxBudgetUSD: 0.015}, remoteagent.MaxBudget, "max_budget", "result"},
+		{"money runs out by default", remoteagent.Assignment{Prompt: "/usage 0 600\n" + loop}, remoteagent.MaxBudget, "max_budget", "result"},
+		{"turns run out by default", remoteagent.Assignment{Prompt: strings.Repeat("/usage 0 0\n/tool clock {}\n", 60)},
+			remoteagent.MaxTurns, "max_turns", "result"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestTasksEndInEveryStatus(t *testing.T) {
 			if got.Status != test.status || got.StopReason != test.reason {
 				t.Errorf("got %s, %s, want %s, %s", got.Status, got.StopReason, test.status, test.reason)
 			}
-			if last := events[len(events)-1].Body; last.Name() != test.last || !spoke.IsTerminal(last) {
+			if last := events[len(events)-1].Body; last.Name() != test.last || !remoteagent.IsTerminal(last) {
 				t.Errorf("the stream ends with %s, want %s", last.Name(), test.last)
 			}
 			s.until("the place is free", func() bool { info, err := s.Info(t.Context()); return err == nil && info.CurrentTask == nil })
@@ -105,11 +105,11 @@ func TestAFailedTaskKeepsItsSession(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
 	task := s.finish(s.say("/say before\n/fail agent_error retryable").TaskID)
-	if task.Status != spoke.Failed || task.Error == "" || !task.Recoverable {
+	if task.Status != remoteagent.Failed || task.Error == "" || !task.Recoverable {
 		t.Fatalf("got %+v", task)
 	}
-	again := s.finish(s.create(spoke.Assignment{Prompt: "/say after", SessionID: task.SessionID}).TaskID)
-	if again.Status != spoke.Completed || again.SessionID != task.SessionID {
+	again := s.finish(s.create(remoteagent.Assignment{Prompt: "/say after", SessionID: task.SessionID}).TaskID)
+	if again.Status != remoteagent.Completed || again.SessionID != task.SessionID {
 		t.Errorf("got %+v", again)
 	}
 }
@@ -136,12 +136,12 @@ func TestSessionsResume(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	first := s.finish(s.create(spoke.Assignment{Prompt: "/say one two three", Cwd: "app"}).TaskID)
-	second := s.create(spoke.Assignment{
-		Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}\n/say four", SessionID: first.SessionID, PermissionMode: spoke.PermitAll,
+	first := s.finish(s.create(remoteagent.Assignment{Prompt: "/say one two three", Cwd: "app"}).TaskID)
+	second := s.create(remoteagent.Assignment{
+		Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}\n/say four", SessionID: first.SessionID, PermissionMode: remoteagent.PermitAll,
 	})
 	done := s.finish(second.TaskID)
-	if done.SessionID != first.SessionID || done.Status != spoke.Completed {
+	if done.SessionID != first.SessionID || done.Status != remoteagent.Completed {
 		t.Errorf("got %+v", done)
 	}
 	// The model reads what the session has said: the words of the first task count as input.
@@ -151,8 +151,8 @@ func TestSessionsResume(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "x")); err != nil {
 		t.Errorf("the session did not go on in its folder: %v", err)
 	}
-	_, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi", SessionID: "session_unknown"}, "")
-	if r := refusal(err); r.HTTP != http.StatusNotFound || r.Code != spoke.SessionNotFound {
+	_, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi", SessionID: "session_unknown"}, "")
+	if r := refusal(err); r.HTTP != http.StatusNotFound || r.Code != remoteagent.SessionNotFound {
 		t.Errorf("an unknown session gives %v", err)
 	}
 	status, body, _ := s.raw("POST", "/tasks", `{"prompt":"/say hi","sessionId":null}`, nil)
@@ -168,14 +168,14 @@ func TestABusyAgentRefusesOrQueues(t *testing.T) {
 		t.Parallel()
 		s := open(t, setup{})
 		running := s.say("/sleep 1h")
-		_, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi"}, "")
+		_, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi"}, "")
 		r := refusal(err)
-		if r.HTTP != http.StatusConflict || r.Code != spoke.AgentBusy || r.CurrentTaskID != running.TaskID ||
-			r.CurrentTask == nil || r.CurrentTask.Status != spoke.Running {
+		if r.HTTP != http.StatusConflict || r.Code != remoteagent.AgentBusy || r.CurrentTaskID != running.TaskID ||
+			r.CurrentTask == nil || r.CurrentTask.Status != remoteagent.Running {
 			t.Errorf("got %v", err)
 		}
 		info, err := s.Info(t.Context())
-		if err != nil || info.Status != spoke.Busy || info.CurrentTask == nil || info.CurrentTask.TaskID != running.TaskID {
+		if err != nil || info.Status != remoteagent.Busy || info.CurrentTask == nil || info.CurrentTask.TaskID != running.TaskID {
 			t.Errorf("got %+v, %v", info, err)
 		}
 	})
@@ -184,10 +184,10 @@ func TestABusyAgentRefusesOrQueues(t *testing.T) {
 		s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{Queue: 2}}})
 		first := s.say("/sleep 1h")
 		second, third := s.say("/say second"), s.say("/say third")
-		if second.Status != spoke.Queued || third.Status != spoke.Queued {
+		if second.Status != remoteagent.Queued || third.Status != remoteagent.Queued {
 			t.Fatalf("got %s and %s", second.Status, third.Status)
 		}
-		if _, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi"}, ""); refusal(err).Code != spoke.AgentBusy {
+		if _, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi"}, ""); refusal(err).Code != remoteagent.AgentBusy {
 			t.Errorf("one too many gives %v", err)
 		}
 		if _, err := s.Cancel(t.Context(), second.TaskID); err != nil {
@@ -196,10 +196,10 @@ func TestABusyAgentRefusesOrQueues(t *testing.T) {
 		if _, err := s.Cancel(t.Context(), first.TaskID); err != nil {
 			t.Error(err)
 		}
-		if done := s.finish(third.TaskID); done.Status != spoke.Completed || done.Result != "third" {
+		if done := s.finish(third.TaskID); done.Status != remoteagent.Completed || done.Result != "third" {
 			t.Errorf("got %+v", done)
 		}
-		if events := s.follow(second.TaskID, 0); names(events) != "result" || s.status(second.TaskID).Status != spoke.Cancelled {
+		if events := s.follow(second.TaskID, 0); names(events) != "result" || s.status(second.TaskID).Status != remoteagent.Cancelled {
 			t.Errorf("a task that was cancelled while it waited: got %v", events)
 		}
 	})
@@ -208,11 +208,11 @@ func TestABusyAgentRefusesOrQueues(t *testing.T) {
 		s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{Places: 3}}})
 		first := s.say("/sleep 1h")
 		other := s.finish(s.say("/say beside").TaskID)
-		if other.Status != spoke.Completed {
+		if other.Status != remoteagent.Completed {
 			t.Errorf("got %+v", other)
 		}
-		_, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi", SessionID: first.SessionID}, "")
-		if r := refusal(err); r.Code != spoke.AgentBusy || r.CurrentTaskID != first.TaskID {
+		_, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi", SessionID: first.SessionID}, "")
+		if r := refusal(err); r.Code != remoteagent.AgentBusy || r.CurrentTaskID != first.TaskID {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -233,21 +233,21 @@ func TestCancel(t *testing.T) {
 			task := s.say(test.script)
 			s.await(task.TaskID, test.until)
 			answer, err := s.Cancel(t.Context(), task.TaskID)
-			if err != nil || answer != spoke.NewCancellation(task.TaskID) {
+			if err != nil || answer != remoteagent.NewCancellation(task.TaskID) {
 				t.Fatalf("got %+v, %v", answer, err)
 			}
-			if got := s.status(task.TaskID); got.Status != spoke.Cancelled || got.CompletedAt.IsZero() {
+			if got := s.status(task.TaskID); got.Status != remoteagent.Cancelled || got.CompletedAt.IsZero() {
 				t.Errorf("got %+v", got)
 			}
 			events := s.follow(task.TaskID, 0)
-			if last, ok := events[len(events)-1].Body.(spoke.Result); !ok || last.Status != spoke.Cancelled {
+			if last, ok := events[len(events)-1].Body.(remoteagent.Result); !ok || last.Status != remoteagent.Cancelled {
 				t.Errorf("the stream ends with %+v", events[len(events)-1])
 			}
 			_, err = s.Cancel(t.Context(), task.TaskID)
 			if r := refusal(err); r.HTTP != http.StatusConflict || r.Message != "Task already cancelled" {
 				t.Errorf("a second cancel gives %v", err)
 			}
-			if done := s.finish(s.create(spoke.Assignment{Prompt: "/say on", SessionID: task.SessionID}).TaskID); done.Result != "on" {
+			if done := s.finish(s.create(remoteagent.Assignment{Prompt: "/say on", SessionID: task.SessionID}).TaskID); done.Result != "on" {
 				t.Errorf("the session cannot be resumed: %+v", done)
 			}
 		})
@@ -301,7 +301,7 @@ func TestOldTasksAreGone(t *testing.T) {
 	}})
 	after.until("the task is gone", func() bool {
 		_, err := after.Status(t.Context(), task.TaskID)
-		return refusal(err).HTTP == http.StatusGone && refusal(err).Code == spoke.TaskGone
+		return refusal(err).HTTP == http.StatusGone && refusal(err).Code == remoteagent.TaskGone
 	})
 	for _, path := range []string{"/tasks/" + task.TaskID + "/stream", "/tasks/" + task.TaskID} {
 		if status, body, _ := after.raw("GET", path, "", nil); status != http.StatusGone {
@@ -311,8 +311,8 @@ func TestOldTasksAreGone(t *testing.T) {
 	if _, err := after.Status(t.Context(), "task_never"); refusal(err).HTTP != http.StatusNotFound {
 		t.Errorf("got %v", err)
 	}
-	_, err := after.Create(t.Context(), spoke.Assignment{Prompt: "/say hi", SessionID: task.SessionID}, "")
-	if refusal(err).Code != spoke.SessionNotFound {
+	_, err := after.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi", SessionID: task.SessionID}, "")
+	if refusal(err).Code != remoteagent.SessionNotFound {
 		t.Errorf("an expired session gives %v", err)
 	}
 }
@@ -321,22 +321,22 @@ func TestOldTasksAreGone(t *testing.T) {
 func TestAnIdempotencyKeyMeansOneTask(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
-	first, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/sleep 1h"}, "k-1")
+	first, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/sleep 1h"}, "k-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/sleep 1h"}, "k-1")
+	again, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/sleep 1h"}, "k-1")
 	if err != nil || again.TaskID != first.TaskID {
 		t.Errorf("the second time gives %+v, %v", again, err)
 	}
-	if _, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say other"}, "k-1"); refusal(err).HTTP != http.StatusUnprocessableEntity {
+	if _, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say other"}, "k-1"); refusal(err).HTTP != http.StatusUnprocessableEntity {
 		t.Errorf("another task under the same key gives %v", err)
 	}
-	found, err := s.List(t.Context(), spoke.Query{IdempotencyKey: "k-1"})
+	found, err := s.List(t.Context(), remoteagent.Query{IdempotencyKey: "k-1"})
 	if err != nil || len(found) != 1 || found[0].TaskID != first.TaskID {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	if found, err := s.List(t.Context(), spoke.Query{IdempotencyKey: "k-2"}); err != nil || len(found) != 0 {
+	if found, err := s.List(t.Context(), remoteagent.Query{IdempotencyKey: "k-2"}); err != nil || len(found) != 0 {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
@@ -346,11 +346,11 @@ func TestACreationWithoutAnAnswerIsLookedFor(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
 	s.HTTP = &http.Client{Transport: deaf{}}
-	task, err := s.Create(t.Context(), spoke.Assignment{Prompt: "/say hi"}, "k-1")
+	task, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi"}, "k-1")
 	if err != nil || task.TaskID == "" {
 		t.Fatalf("got %+v, %v", task, err)
 	}
-	if tasks, err := s.List(t.Context(), spoke.Query{}); err != nil || len(tasks) != 1 {
+	if tasks, err := s.List(t.Context(), remoteagent.Query{}); err != nil || len(tasks) != 1 {
 		t.Errorf("got %+v, %v", tasks, err)
 	}
 }
@@ -376,12 +376,12 @@ func TestTasksAreListed(t *testing.T) {
 	two := s.say("/sleep 1h")
 	tests := []struct {
 		name string
-		q    spoke.Query
+		q    remoteagent.Query
 		want []string
 	}{
-		{"all, the newest first", spoke.Query{}, []string{two.TaskID, one.TaskID}},
-		{"by status", spoke.Query{Status: spoke.Completed}, []string{one.TaskID}},
-		{"not more than asked for", spoke.Query{Limit: 1}, []string{two.TaskID}},
+		{"all, the newest first", remoteagent.Query{}, []string{two.TaskID, one.TaskID}},
+		{"by status", remoteagent.Query{Status: remoteagent.Completed}, []string{one.TaskID}},
+		{"not more than asked for", remoteagent.Query{Limit: 1}, []string{two.TaskID}},
 	}
 	for _, test := range tests {
 		tasks, err := s.List(t.Context(), test.q)
@@ -411,15 +411,15 @@ func TestAStopLeavesTasksForTheNextStart(t *testing.T) {
 
 	after := open(t, setting)
 	done := after.finish(task.TaskID)
-	if done.Status != spoke.Completed || done.Result != "two" {
+	if done.Status != remoteagent.Completed || done.Result != "two" {
 		t.Errorf("got %+v", done)
 	}
 	events := after.follow(task.TaskID, 0)
-	starts, ends := find[spoke.ToolStart](events), find[spoke.ToolEnd](events)
+	starts, ends := find[remoteagent.ToolStart](events), find[remoteagent.ToolEnd](events)
 	if len(starts) != 1 || len(ends) == 0 || ends[len(ends)-1].Success || !strings.Contains(ends[len(ends)-1].Summary, "may or may not") {
 		t.Errorf("got %+v and %+v", starts, ends)
 	}
-	if done := after.finish(waiting.TaskID); done.Status != spoke.Completed || done.Result != "after" {
+	if done := after.finish(waiting.TaskID); done.Status != remoteagent.Completed || done.Result != "after" {
 		t.Errorf("the task that waited: got %+v", done)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // clockTolerance is more than what an action's expiry is stretched by, since clocks differ.
@@ -125,9 +125,9 @@ func TestActionsThatCannotBeResolvedAreRefused(t *testing.T) {
 			t.Parallel()
 			body := resolve(test.thread, success(test.action, `"x"`))
 			response := call(t.Context(), t, http.MethodPost, path("/v1/agents/%s/stream", test.agent), body)
-			code := fault.InvalidActionID
+			code := apierr.InvalidActionID
 			if strings.Contains(test.action, ".") {
-				code = fault.InvalidMessageFormat
+				code = apierr.InvalidMessageFormat
 			}
 			wantFault(t, response, http.StatusBadRequest, code)
 		})
@@ -150,7 +150,7 @@ func TestOfTwoClientsThatResolveAtOnceOneWins(t *testing.T) {
 					return
 				}
 				losses.Add(1)
-				wantFault(t, response, http.StatusBadRequest, fault.InvalidActionID)
+				wantFault(t, response, http.StatusBadRequest, apierr.InvalidActionID)
 			})
 		}
 		race.Wait()
@@ -168,5 +168,5 @@ func TestANewMessageSupersedesOpenActions(t *testing.T) {
 		t.Fatalf("got %s", next.shape())
 	}
 	late := call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", resolve(tr.ThreadID, success(actions[0].ActionID, `"x"`)))
-	wantFault(t, late, http.StatusBadRequest, fault.InvalidActionID)
+	wantFault(t, late, http.StatusBadRequest, apierr.InvalidActionID)
 }

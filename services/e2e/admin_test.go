@@ -14,9 +14,9 @@ import (
 func TestTheAdminServersOfAllServicesKeepSecrets(t *testing.T) {
 	const pepper = "a pepper of the end-to-end tests"
 	l := newLab(t, setup{
-		database: database(t), counts: map[string]int{"orchestrator": 1}, env: []string{"AUTH=required", "KEY_PEPPER=" + pepper},
+		database: database(t), counts: map[string]int{"hub": 1}, env: []string{"AUTH=required", "KEY_PEPPER=" + pepper},
 	})
-	for _, service := range append(slices.Clone(services), "orchestrator") {
+	for _, service := range append(slices.Clone(services), "hub") {
 		for _, p := range l.Processes(service) {
 			for path, want := range map[string]int{
 				"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/metrics": http.StatusOK, "/": http.StatusNotFound,

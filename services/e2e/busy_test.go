@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/go-json-experiment/json"
 )
 
@@ -23,24 +23,24 @@ func background(t *testing.T, path, body string) client.Started {
 	if err := json.UnmarshalRead(response.Body, &answer); err != nil {
 		t.Fatal(err)
 	}
-	if answer.Status != query.StatusQueued || response.Header.Get("Location") != "/v1/requests/"+answer.RequestID {
+	if answer.Status != historyapi.StatusQueued || response.Header.Get("Location") != "/v1/requests/"+answer.RequestID {
 		t.Errorf("POST %s answers %+v at %q", path, answer, response.Header.Get("Location"))
 	}
 	return answer
 }
 
-func status(t *testing.T, requestID string) query.Status {
+func status(t *testing.T, requestID string) historyapi.Status {
 	t.Helper()
-	return get[query.Request](t, path("/v1/requests/%s", requestID)).Status
+	return get[historyapi.Request](t, path("/v1/requests/%s", requestID)).Status
 }
 
 // endsAborted waits until a request has been aborted.
 func endsAborted(t *testing.T, requestID string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
-	for got := status(t, requestID); got != query.StatusAborted; got = status(t, requestID) {
+	for got := status(t, requestID); got != historyapi.StatusAborted; got = status(t, requestID) {
 		if time.Now().After(deadline) {
-			t.Fatalf("request %s is %s, want %s", requestID, got, query.StatusAborted)
+			t.Fatalf("request %s is %s, want %s", requestID, got, historyapi.StatusAborted)
 		}
 		<-time.After(50 * time.Millisecond)
 	}
@@ -71,12 +71,12 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 	first := started(t, "patient", prompt("/stream 10000 50"), 2)
 	second := background(t, requests, say(first.ThreadID, "/say two"))
 	third := background(t, requests, say(first.ThreadID, "/say three"))
-	refusal := wantFault(t, call(t.Context(), t, http.MethodPost, requests, say(first.ThreadID, "/say four")), http.StatusConflict, fault.ThreadBusy)
+	refusal := wantFault(t, call(t.Context(), t, http.MethodPost, requests, say(first.ThreadID, "/say four")), http.StatusConflict, apierr.ThreadBusy)
 	if refusal.RunningRequestID != first.RequestID || !refusal.Retryable {
 		t.Errorf("the refusal is %+v, want one that names %s", refusal, first.RequestID)
 	}
 	for _, waiting := range []client.Started{second, third} {
-		if s := status(t, waiting.RequestID); s != query.StatusQueued {
+		if s := status(t, waiting.RequestID); s != historyapi.StatusQueued {
 			t.Errorf("a request that waits is %s", s)
 		}
 	}
@@ -95,11 +95,11 @@ func TestARequestThatWaitsMayBeAborted(t *testing.T) {
 	second := background(t, requests, say(first.ThreadID, "/say two"))
 	abort(t, second.RequestID)
 	endsAborted(t, second.RequestID)
-	if s := status(t, first.RequestID); s != query.StatusRunning {
+	if s := status(t, first.RequestID); s != historyapi.StatusRunning {
 		t.Fatalf("the first request is %s", s)
 	}
 	third := background(t, requests, say(first.ThreadID, "/say three"))
-	if s := status(t, third.RequestID); s != query.StatusQueued {
+	if s := status(t, third.RequestID); s != historyapi.StatusQueued {
 		t.Errorf("a request that waits is %s", s)
 	}
 	abort(t, first.RequestID)
@@ -147,11 +147,11 @@ func TestASteerIsReadBeforeTheEnd(t *testing.T) {
 	if got := answerText(whole.done(t)); got != "one|other" {
 		t.Errorf("got the answer %q", got)
 	}
-	messages := get[query.MessagePage](t, path("/v1/threads/%s/messages", first.ThreadID)).Messages
+	messages := get[historyapi.MessagePage](t, path("/v1/threads/%s/messages", first.ThreadID)).Messages
 	if len(messages) != 3 || messages[1].Input.Text() != "/say other" || messages[2].Role != "assistant" {
 		t.Errorf("the thread has %+v", messages)
 	}
-	wantFault(t, call(t.Context(), t, http.MethodPost, path("/v1/requests/%s/steer", first.RequestID), prompt("/say late")), http.StatusConflict, fault.RequestFinished)
+	wantFault(t, call(t.Context(), t, http.MethodPost, path("/v1/requests/%s/steer", first.RequestID), prompt("/say late")), http.StatusConflict, apierr.RequestFinished)
 }
 
 // The agent demo rejects a second request; a follow-up waits there all the same.

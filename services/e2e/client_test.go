@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/go-json-experiment/json"
@@ -25,7 +25,7 @@ import (
 type header [2]string
 
 // call makes a request and returns its response. The test closes the body. It repeats a GET that is refused with 503 and
-// Retry-After, as clients should: history that has not caught up within [query.Patience] says so.
+// Retry-After, as clients should: history that has not caught up within [historyapi.Patience] says so.
 func call(ctx context.Context, t *testing.T, method, path, body string, headers ...header) *http.Response {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -81,7 +81,7 @@ func readAll(t *testing.T, response *http.Response) string {
 }
 
 // wantFault checks that a response is the error event of S2 with a status and a code, and returns it.
-func wantFault(t *testing.T, response *http.Response, status int, code fault.Code) event.Error {
+func wantFault(t *testing.T, response *http.Response, status int, code apierr.Code) event.Error {
 	t.Helper()
 	text := readAll(t, response)
 	if response.StatusCode != status {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // background starts a request that nobody reads, and returns it or the answer that refused it.
@@ -51,7 +51,7 @@ func TestAFullStreamRefusesNewRequestsBeforeRunningOnesSuffer(t *testing.T) {
 	for {
 		requestID, refusal := l.background(t, prompt("/say hello", noise(80_000)))
 		if refusal != nil {
-			if f := wantFault(t, refusal, http.StatusServiceUnavailable, fault.Unavailable); !f.Retryable {
+			if f := wantFault(t, refusal, http.StatusServiceUnavailable, apierr.Unavailable); !f.Retryable {
 				t.Errorf("got %+v, want it retryable", f)
 			}
 			if refusal.Header.Get("Retry-After") == "" {
@@ -83,7 +83,7 @@ func TestAFullQueueRefusesAndLosesNothing(t *testing.T) {
 	for {
 		requestID, refusal := l.background(t, prompt("/say hello"))
 		if refusal != nil {
-			wantFault(t, refusal, http.StatusServiceUnavailable, fault.Unavailable)
+			wantFault(t, refusal, http.StatusServiceUnavailable, apierr.Unavailable)
 			break
 		}
 		if taken = append(taken, requestID); len(taken) > 50 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/e2e/stack"
 	"github.com/go-json-experiment/json"
@@ -179,11 +179,11 @@ func (l lab) remembered(t *testing.T, requests ...transcript) {
 	t.Helper()
 	for _, tr := range requests {
 		eventually(t, time.Minute, func() error {
-			q, status := answer[query.Request](t, l.URL+"/v1/requests/"+tr.RequestID)
-			if status != http.StatusOK || q.Status != query.StatusDone {
+			q, status := answer[historyapi.Request](t, l.URL+"/v1/requests/"+tr.RequestID)
+			if status != http.StatusOK || q.Status != historyapi.StatusDone {
 				return fmt.Errorf("request %s is %q with %d", tr.RequestID, q.Status, status)
 			}
-			page, status := answer[query.MessagePage](t, l.URL+"/v1/threads/"+tr.ThreadID+"/messages")
+			page, status := answer[historyapi.MessagePage](t, l.URL+"/v1/threads/"+tr.ThreadID+"/messages")
 			if status != http.StatusOK || len(page.Messages) < 2 {
 				return fmt.Errorf("thread %s has %d messages, with %d", tr.ThreadID, len(page.Messages), status)
 			}
@@ -302,7 +302,7 @@ func postgresDies(t *testing.T, l lab) {
 	during := next.end(t, time.Minute)
 	l.finished(t, runs.end(t, time.Minute))
 	for _, path := range []string{"/v1/threads", "/v1/threads/" + before.ThreadID + "/messages"} {
-		if _, status := answer[query.ThreadPage](t, l.URL+path); status != http.StatusServiceUnavailable {
+		if _, status := answer[historyapi.ThreadPage](t, l.URL+path); status != http.StatusServiceUnavailable {
 			t.Errorf("%s answers %d, want 503", path, status)
 		}
 	}

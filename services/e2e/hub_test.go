@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/hub"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/e2e/stack"
 	"github.com/go-json-experiment/json"
 )
@@ -39,14 +39,14 @@ type office struct {
 // newOffice starts a hub and registers so many agents at it.
 func newOffice(t *testing.T, agents int) office {
 	t.Helper()
-	o := office{lab: newLab(t, setup{counts: map[string]int{"orchestrator": 1, "agent-runner": 2}, database: database(t), agents: hubConfig})}
+	o := office{lab: newLab(t, setup{counts: map[string]int{"hub": 1, "agent-runner": 2}, database: database(t), agents: hubConfig})}
 	for i := range agents {
 		a, err := o.StartAgent(t.Context(), fmt.Sprintf("vm-%d", i+1), agentKey, "HUB_URL="+o.Hub)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.agents = append(o.agents, a)
-		var saved hub.Agent
+		var saved hubapi.Agent
 		body := map[string]any{"url": a.URL, "apiKey": agentKey, "capabilities": []string{"code"}}
 		if err := o.ask(t.Context(), http.MethodPost, "/api/agents", body, &saved); err != nil || saved.ID != a.ID || !saved.IsOnline {
 			t.Fatalf("register %s: got %+v, %v", a.ID, saved, err)
@@ -102,22 +102,22 @@ func (o office) ask(ctx context.Context, method, path string, body, answer any) 
 	return json.Unmarshal(text, answer)
 }
 
-func (o office) assign(t *testing.T, agentID, script string) hub.Task {
+func (o office) assign(t *testing.T, agentID, script string) hubapi.Task {
 	t.Helper()
-	var task hub.Task
+	var task hubapi.Task
 	if err := o.ask(t.Context(), http.MethodPost, "/api/agents/"+agentID+"/tasks", map[string]any{"task": script}, &task); err != nil {
 		t.Fatal(err)
 	}
 	return task
 }
 
-func (o office) status(ctx context.Context, of hub.Task) (hub.Task, error) {
-	var task hub.Task
+func (o office) status(ctx context.Context, of hubapi.Task) (hubapi.Task, error) {
+	var task hubapi.Task
 	return task, o.ask(ctx, http.MethodGet, "/api/agents/"+of.AgentID+"/tasks/"+of.TaskID, nil, &task)
 }
 
 // ends waits for a task to stand as wanted, and returns it.
-func (o office) ends(t *testing.T, of hub.Task, want spoke.Status) (task hub.Task) {
+func (o office) ends(t *testing.T, of hubapi.Task, want remoteagent.Status) (task hubapi.Task) {
 	t.Helper()
 	eventually(t, time.Minute, func() (err error) {
 		if task, err = o.status(t.Context(), of); err == nil && task.Status != want {
@@ -164,25 +164,25 @@ func TestAHubGivesWorkToItsAgents(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 3)
 	slow := o.assign(t, "vm-1", `/tool echo {"delay":"5m"}`)
-	var quick []hub.Task
+	var quick []hubapi.Task
 	for _, id := range []string{"vm-2", "vm-3"} {
 		quick = append(quick, o.assign(t, id, "/say built by "+id))
 	}
 	for _, task := range quick {
-		if got := o.ends(t, task, spoke.Completed); !strings.Contains(got.Result, "built by "+got.AgentID) || got.SessionID == "" {
+		if got := o.ends(t, task, remoteagent.Completed); !strings.Contains(got.Result, "built by "+got.AgentID) || got.SessionID == "" {
 			t.Errorf("got %+v", got)
 		}
 	}
-	err := o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", map[string]any{"task": "/say more"}, new(hub.Task))
+	err := o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", map[string]any{"task": "/say more"}, new(hubapi.Task))
 	if err == nil || !strings.Contains(err.Error(), "409") || !strings.Contains(err.Error(), slow.TaskID) {
 		t.Errorf("a second task for a busy agent: got %v, want 409 with the first", err)
 	}
-	var cancelled hub.Cancelled
+	var cancelled hubapi.Cancelled
 	path := "/api/agents/vm-1/tasks/" + slow.TaskID + "/cancel"
 	if err := o.ask(t.Context(), http.MethodPost, path, nil, &cancelled); err != nil || cancelled.Message != "Task cancelled by orchestrator" {
 		t.Errorf("got %+v, %v", cancelled, err)
 	}
-	o.ends(t, slow, spoke.Cancelled)
+	o.ends(t, slow, remoteagent.Cancelled)
 	if err := o.ask(t.Context(), http.MethodPost, path, nil, &cancelled); err == nil || !strings.Contains(err.Error(), "409") {
 		t.Errorf("a second cancel: got %v, want 409", err)
 	}
@@ -209,7 +209,7 @@ func TestARemoteAgentIsAnAgent(t *testing.T) {
 		t.Errorf("got %s, want it aborted", tr.shape())
 	}
 	eventually(t, 10*time.Second, func() error { // the abort reaches the machine
-		var list hub.AgentList
+		var list hubapi.AgentList
 		err := o.ask(t.Context(), http.MethodGet, "/api/agents?live=true", nil, &list)
 		if err == nil && list.Agents[0].Status != "idle" {
 			err = fmt.Errorf("the agent is %s", list.Agents[0].Status)
@@ -233,17 +233,17 @@ func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
 	}
 	sees(t, w, "that the agent went offline", says("Agent [vm-2] went offline while working on ["))
 	got, err := o.status(t.Context(), task)
-	if want := hub.Offline("vm-1", `/tool echo {"delay":"5m"}`); err != nil || got.Notice != want || got.AgentOnline {
+	if want := hubapi.Offline("vm-1", `/tool echo {"delay":"5m"}`); err != nil || got.Notice != want || got.AgentOnline {
 		t.Errorf("got %+v, %v, want the notice %q", got, err, want)
 	}
-	err = o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", map[string]any{"task": "/say x"}, new(hub.Task))
+	err = o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", map[string]any{"task": "/say x"}, new(hubapi.Task))
 	if err == nil || !strings.Contains(err.Error(), "offline") {
 		t.Errorf("a task for an agent that is offline: got %v", err)
 	}
 	for _, a := range o.agents {
 		start(t, a.Process)
 	}
-	failed := o.ends(t, task, spoke.Failed)
+	failed := o.ends(t, task, remoteagent.Failed)
 	if failed.SessionID == "" || failed.Error == "" || failed.Notice != "" {
 		t.Errorf("got %+v, want an error and a session to resume", failed)
 	}
@@ -251,12 +251,12 @@ func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
 	if e, ok := tr.Events[len(tr.Events)-1].Body.(event.Error); !ok || !strings.Contains(e.Message, "remote agent failed") {
 		t.Errorf("got %s", tr.shape())
 	}
-	var resumed hub.Task
+	var resumed hubapi.Task
 	body := map[string]any{"task": "/say on it again", "resumeSession": failed.SessionID}
 	eventually(t, time.Minute, func() error {
 		return o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/tasks", body, &resumed)
 	})
-	if got := o.ends(t, resumed, spoke.Completed); got.SessionID != failed.SessionID {
+	if got := o.ends(t, resumed, remoteagent.Completed); got.SessionID != failed.SessionID {
 		t.Errorf("got session %s, want %s", got.SessionID, failed.SessionID)
 	}
 }
@@ -312,8 +312,8 @@ func (o office) checkOnce(t *testing.T, tr transcript) {
 	if r := tr.results()["echo"]; r.Status != event.ToolSuccess || r.Discarded {
 		t.Errorf("the result is %+v", r)
 	}
-	tasks, err := spoke.NewClient(o.agents[0].URL, agentKey).List(t.Context(), spoke.Query{})
-	if err != nil || len(tasks) != 1 || tasks[0].Status != spoke.Completed {
+	tasks, err := remoteagent.NewClient(o.agents[0].URL, agentKey).List(t.Context(), remoteagent.Query{})
+	if err != nil || len(tasks) != 1 || tasks[0].Status != remoteagent.Completed {
 		t.Errorf("the agent has the tasks %+v, %v, want one that is completed", tasks, err)
 	}
 }
@@ -325,27 +325,27 @@ func TestAHubIsKilledAndComesBack(t *testing.T) {
 	task := o.assign(t, "vm-1", "/sleep 2s\n/say built meanwhile")
 	w := o.run(t, "vm-2", "/say before\n/tool echo {\"delay\":\"2s\"}\n/say after")
 	sees(t, w, "the call", isCalled)
-	orchestrator := o.Processes("orchestrator")[0]
-	orchestrator.Kill()
+	hub := o.Processes("hub")[0]
+	hub.Kill()
 	tr := w.end(t, time.Minute)
 	checkStream(t, tr)
 	if tr.done(t).FinishReason != event.FinishStop {
 		t.Errorf("got %s", tr.shape())
 	}
-	start(t, orchestrator)
-	if got := o.ends(t, task, spoke.Completed); !strings.Contains(got.Result, "built meanwhile") {
+	start(t, hub)
+	if got := o.ends(t, task, remoteagent.Completed); !strings.Contains(got.Result, "built meanwhile") {
 		t.Errorf("got %+v", got)
 	}
-	if got := o.ends(t, o.assign(t, "vm-2", "/say on"), spoke.Completed); !strings.Contains(got.Result, "on") {
+	if got := o.ends(t, o.assign(t, "vm-2", "/say on"), remoteagent.Completed); !strings.Contains(got.Result, "on") {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // busy waits until an agent says that it works, or that it does not.
-func busy(t *testing.T, a stack.Agent, want spoke.Condition) {
+func busy(t *testing.T, a stack.Agent, want remoteagent.Condition) {
 	t.Helper()
 	eventually(t, time.Minute, func() error {
-		info, err := spoke.NewClient(a.URL, agentKey).Info(t.Context())
+		info, err := remoteagent.NewClient(a.URL, agentKey).Info(t.Context())
 		if err == nil && info.Status != want {
 			err = fmt.Errorf("agent %s is %s, want %s", a.ID, info.Status, want)
 		}
@@ -372,10 +372,10 @@ func TestAnAbortWhileTheHubIsAway(t *testing.T) {
 	left := o.run(t, "vm-2", `/tool echo {"delay":"5m"}`)
 	sees(t, followed, "the call", isCalled)
 	sees(t, left, "the call", isCalled)
-	orchestrator := o.Processes("orchestrator")[0]
-	orchestrator.Kill()
+	hub := o.Processes("hub")[0]
+	hub.Kill()
 	o.abort(t, followed.seen().RequestID)
-	busy(t, o.agents[0], spoke.Idle)
+	busy(t, o.agents[0], remoteagent.Idle)
 
 	works.Kill()
 	o.abort(t, left.seen().RequestID)
@@ -383,9 +383,9 @@ func TestAnAbortWhileTheHubIsAway(t *testing.T) {
 	if tr := left.end(t, time.Minute); tr.Events[len(tr.Events)-1].Body.Name() != event.NameAborted {
 		t.Errorf("got %s, want it aborted", tr.shape())
 	}
-	busy(t, o.agents[1], spoke.Busy)
-	start(t, orchestrator)
-	busy(t, o.agents[1], spoke.Idle)
+	busy(t, o.agents[1], remoteagent.Busy)
+	start(t, hub)
+	busy(t, o.agents[1], remoteagent.Idle)
 }
 
 // S3-30: keys are replaced while everybody works, and nobody is refused.
@@ -393,7 +393,7 @@ func TestKeysAreReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 1)
 	task := o.assign(t, "vm-1", "/say ready")
-	o.ends(t, task, spoke.Completed)
+	o.ends(t, task, remoteagent.Completed)
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	var calls atomic.Int64
@@ -401,7 +401,7 @@ func TestKeysAreReplacedUnderLoad(t *testing.T) {
 	for range 4 {
 		load.Go(func() {
 			for ctx.Err() == nil {
-				var list hub.AgentList
+				var list hubapi.AgentList
 				err := o.ask(ctx, http.MethodGet, "/api/agents?live=true", nil, &list)
 				if err == nil && list.Agents[0].Status == "" {
 					err = errors.New("the agent did not answer")
@@ -422,7 +422,7 @@ func TestKeysAreReplacedUnderLoad(t *testing.T) {
 		if err := o.ask(t.Context(), http.MethodPost, "/api/agents/vm-1/key", map[string]any{"apiKey": key}, &struct{}{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := o.ends(t, o.assign(t, "vm-1", "/say still here"), spoke.Completed); got.Error != "" {
+		if got := o.ends(t, o.assign(t, "vm-1", "/say still here"), remoteagent.Completed); got.Error != "" {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -451,7 +451,7 @@ func TestAnAgentDelegates(t *testing.T) {
 			}
 		}
 	}
-	var list hub.AgentList
+	var list hubapi.AgentList
 	if err := o.ask(t.Context(), http.MethodGet, "/api/agents?live=true", nil, &list); err != nil {
 		t.Fatal(err)
 	}

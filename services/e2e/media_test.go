@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/query"
 )
 
 // eyes are providers, of both APIs, that keep what they are sent. They ask for a picture of the tool echo when the prompt
@@ -127,7 +127,7 @@ func TestAPictureReachesTheModelAndIsReadBack(t *testing.T) {
 				t.Errorf("request %d brings no picture, or no notes: %.500s", i, text)
 			}
 		}
-		page := get[query.MessagePage](t, "/v1/threads/"+first.ThreadID+"/messages")
+		page := get[historyapi.MessagePage](t, "/v1/threads/"+first.ThreadID+"/messages")
 		part := page.Messages[0].Input[1]
 		if part.Ref == nil || len(part.Data) > 0 || part.Name != "photo.png" {
 			t.Fatalf("the thread tells of %.300v, want a reference", part)

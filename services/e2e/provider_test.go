@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // providers are the agents that speak the API of a provider, and whether they show their thinking.
@@ -63,7 +63,7 @@ func TestAProvidersFailuresBecomeErrorEvents(t *testing.T) {
 			t.Run(prefix, func(t *testing.T) {
 				t.Parallel()
 				got := only[event.Error](t, post(t, agent, prompt(prefix)))
-				if got.Code != fault.AgentError || got.Retryable != retryable || strings.TrimSpace(got.Message) == "" {
+				if got.Code != apierr.AgentError || got.Retryable != retryable || strings.TrimSpace(got.Message) == "" {
 					t.Errorf("got %+v, want agent_error, retryable %t", got, retryable)
 				}
 			})

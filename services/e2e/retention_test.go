@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
@@ -64,7 +64,7 @@ func TestWhatExpiresIsReadFromHistory(t *testing.T) {
 	if got := answerText(third.done(t)); got != "third" {
 		t.Errorf("a request on a thread whose earlier ones have expired said %q", got)
 	}
-	page, status := answer[query.MessagePage](t, l.URL+"/v1/threads/"+plain.ThreadID+"/messages")
+	page, status := answer[historyapi.MessagePage](t, l.URL+"/v1/threads/"+plain.ThreadID+"/messages")
 	if status != http.StatusOK || len(page.Messages) != 6 {
 		t.Errorf("got %d messages with status %d, want 6", len(page.Messages), status)
 	}
@@ -122,7 +122,7 @@ func (l lab) keysHold(t *testing.T, body string, first transcript, key header) {
 	if refusal == nil {
 		t.Fatal("the key made another request")
 	}
-	wantFault(t, refusal, http.StatusUnprocessableEntity, fault.IdempotencyMismatch)
+	wantFault(t, refusal, http.StatusUnprocessableEntity, apierr.IdempotencyMismatch)
 	if now := l.calls(t); now != calls {
 		t.Errorf("%v calls ran again", now-calls)
 	}

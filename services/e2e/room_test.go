@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -112,7 +112,7 @@ func (l lab) fill(t *testing.T) {
 	for range 1000 {
 		_, refusal := l.background(t, prompt("/say hello", noise(80_000)))
 		if refusal != nil {
-			if f := wantFault(t, refusal, http.StatusServiceUnavailable, fault.Unavailable); !f.Retryable {
+			if f := wantFault(t, refusal, http.StatusServiceUnavailable, apierr.Unavailable); !f.Retryable {
 				t.Errorf("got %+v, want it retryable", f)
 			}
 			if refusal.Header.Get("Retry-After") == "" {

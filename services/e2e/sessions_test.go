@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -144,7 +144,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 		!strings.Contains(m, `"agentOptions":{"x":1}`) || !strings.Contains(m, `"folder":7`) || strings.Contains(m, "color") || !strings.Contains(m, `"tags":["a","b"]`) {
 		t.Errorf("got %s", m)
 	}
-	if thread := get[query.Thread](t, path("/v1/threads/%s", id)); thread.Title != "New plans" || thread.Requests != 0 {
+	if thread := get[historyapi.Thread](t, path("/v1/threads/%s", id)); thread.Title != "New plans" || thread.Requests != 0 {
 		t.Errorf("the native thread is %+v", thread)
 	}
 	listed := tarko(t, http.MethodGet, "/sessions?limit=200", nil, 200)
@@ -380,7 +380,7 @@ func TestAThreadIsASessionAndASessionIsAThread(t *testing.T) {
 		t.Errorf("a thread's events: got %s", got)
 	}
 	tarko(t, http.MethodPost, "/sessions/update", members{"sessionId": native.ThreadID, "metadata": members{"name": "Renamed"}}, 200)
-	if thread := get[query.Thread](t, path("/v1/threads/%s", native.ThreadID)); thread.Title != "Renamed" || thread.Requests != 1 {
+	if thread := get[historyapi.Thread](t, path("/v1/threads/%s", native.ThreadID)); thread.Title != "Renamed" || thread.Requests != 1 {
 		t.Errorf("got %+v", thread)
 	}
 	id := session(t, members{"name": "Both"})
@@ -389,7 +389,7 @@ func TestAThreadIsASessionAndASessionIsAThread(t *testing.T) {
 		t.Errorf("a session's first request came natively: got %s", next.shape())
 	}
 	answer := tarko(t, http.MethodPost, "/sessions/query", members{"sessionId": id, "query": "/say second"}, 200)
-	messages := get[query.MessagePage](t, path("/v1/threads/%s/messages", id)).Messages
+	messages := get[historyapi.MessagePage](t, path("/v1/threads/%s/messages", id)).Messages
 	if answer.text("response") != "second" || len(messages) != 4 {
 		t.Errorf("got %v, %d messages", answer, len(messages))
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -71,7 +71,7 @@ func endsOnce(t *testing.T, body string) (status int) {
 	response := call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", body)
 	if response.StatusCode != http.StatusOK {
 		f := readFailure(t, response)
-		if f.Code != fault.MessageTooLarge && f.Code != fault.InvalidMessageFormat {
+		if f.Code != apierr.MessageTooLarge && f.Code != apierr.InvalidMessageFormat {
 			t.Errorf("refused with %+v", f)
 		}
 		return response.StatusCode
@@ -114,7 +114,7 @@ func TestASteerThatCannotBeStoredIsRefused(t *testing.T) {
 	}
 	steer := fmt.Sprintf(`{"messages":[{"role":"user","content":%s}]}`, large)
 	response := call(t.Context(), t, http.MethodPost, "/v1/requests/"+run.RequestID+"/steer", steer)
-	if f := readFailure(t, response); response.StatusCode != http.StatusRequestEntityTooLarge || f.Code != fault.MessageTooLarge {
+	if f := readFailure(t, response); response.StatusCode != http.StatusRequestEntityTooLarge || f.Code != apierr.MessageTooLarge {
 		t.Errorf("got %d %+v, want 413 message_too_large", response.StatusCode, f)
 	}
 	if tr := resume(t, run.RequestID, ""); answerText(tr.done(t)) == "" {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // tour is the script of README's first example.
@@ -172,8 +172,8 @@ func TestAbortEndsARequestWithinASecond(t *testing.T) {
 				t.Errorf("the end came after %s", took)
 			}
 			only[event.Aborted](t, whole)
-			wantFault(t, call(t.Context(), t, http.MethodPost, target, ""), http.StatusConflict, fault.RequestFinished)
-			if status := get[query.Request](t, path("/v1/requests/%s", tr.RequestID)); status.Status != query.StatusAborted {
+			wantFault(t, call(t.Context(), t, http.MethodPost, target, ""), http.StatusConflict, apierr.RequestFinished)
+			if status := get[historyapi.Request](t, path("/v1/requests/%s", tr.RequestID)); status.Status != historyapi.StatusAborted {
 				t.Errorf("got status %s, want aborted", status.Status)
 			}
 		})
@@ -202,10 +202,10 @@ func TestFailuresEndWithTheRightError(t *testing.T) {
 		name, agent, script string
 		want                event.Error
 	}{
-		{"a failure for good", "demo", "/say a\n/fail agent_error", event.Error{Code: fault.AgentError}},
-		{"a failure worth a retry", "demo", "/fail agent_error retryable", event.Error{Code: fault.AgentError, Retryable: true}},
-		{"a script with a mistake", "demo", "/nonsense", event.Error{Code: fault.AgentError}},
-		{"a run that takes too long", "brief", "/sleep 1m", event.Error{Code: fault.StreamTimeout, Retryable: true}},
+		{"a failure for good", "demo", "/say a\n/fail agent_error", event.Error{Code: apierr.AgentError}},
+		{"a failure worth a retry", "demo", "/fail agent_error retryable", event.Error{Code: apierr.AgentError, Retryable: true}},
+		{"a script with a mistake", "demo", "/nonsense", event.Error{Code: apierr.AgentError}},
+		{"a run that takes too long", "brief", "/sleep 1m", event.Error{Code: apierr.StreamTimeout, Retryable: true}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -246,17 +246,17 @@ func TestBadInputIsRefusedBeforeTheFirstByte(t *testing.T) {
 	tests := []struct {
 		name, path, body string
 		status           int
-		code             fault.Code
+		code             apierr.Code
 	}{
-		{"an unknown agent", "/v1/agents/nobody/stream", hello, 404, fault.AgentNotFound},
-		{"an unknown route", "/v1/nothing", hello, 404, fault.RouteNotFound},
-		{"no JSON", "/v1/agents/demo/stream", "hi", 400, fault.InvalidMessageFormat},
-		{"no messages", "/v1/agents/demo/stream", `{}`, 400, fault.InvalidMessageFormat},
-		{"a key twice", "/v1/agents/demo/stream", `{"messages":[],"messages":[]}`, 400, fault.InvalidMessageFormat},
-		{"a system message", "/v1/agents/demo/stream", `{"messages":[{"role":"system","content":"x"}]}`, 400, fault.InvalidMessageFormat},
-		{"an unknown thread", "/v1/agents/demo/stream", `{"threadId":"thr_none","messages":[{"role":"user","content":"x"}]}`, 404, fault.ThreadNotFound},
-		{"a thread id with a wildcard", "/v1/agents/demo/stream", `{"threadId":"*","messages":[{"role":"user","content":"x"}]}`, 400, fault.InvalidMessageFormat},
-		{"too much", "/v1/agents/demo/stream", prompt(strings.Repeat("x", 1<<20)), 413, fault.MessageTooLarge},
+		{"an unknown agent", "/v1/agents/nobody/stream", hello, 404, apierr.AgentNotFound},
+		{"an unknown route", "/v1/nothing", hello, 404, apierr.RouteNotFound},
+		{"no JSON", "/v1/agents/demo/stream", "hi", 400, apierr.InvalidMessageFormat},
+		{"no messages", "/v1/agents/demo/stream", `{}`, 400, apierr.InvalidMessageFormat},
+		{"a key twice", "/v1/agents/demo/stream", `{"messages":[],"messages":[]}`, 400, apierr.InvalidMessageFormat},
+		{"a system message", "/v1/agents/demo/stream", `{"messages":[{"role":"system","content":"x"}]}`, 400, apierr.InvalidMessageFormat},
+		{"an unknown thread", "/v1/agents/demo/stream", `{"threadId":"thr_none","messages":[{"role":"user","content":"x"}]}`, 404, apierr.ThreadNotFound},
+		{"a thread id with a wildcard", "/v1/agents/demo/stream", `{"threadId":"*","messages":[{"role":"user","content":"x"}]}`, 400, apierr.InvalidMessageFormat},
+		{"too much", "/v1/agents/demo/stream", prompt(strings.Repeat("x", 1<<20)), 413, apierr.MessageTooLarge},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAnIdempotentRetryMeetsItsOwnRequest(t *testing.T) {
 	if again := readStream(t, response, -1); !slices.Equal(again.Lines, first.Lines) {
 		t.Errorf("the retry brings\n%v, want\n%v", again.Lines, first.Lines)
 	}
-	wantFault(t, call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", prompt("/say other"), key), 422, fault.IdempotencyMismatch)
+	wantFault(t, call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", prompt("/say other"), key), 422, apierr.IdempotencyMismatch)
 	var race sync.WaitGroup
 	ids := make([]string, 8)
 	shared := header{"Idempotency-Key", newKey()}
@@ -300,8 +300,8 @@ func TestABackgroundRequestIsFollowedLater(t *testing.T) {
 	if tr := readStream(t, call(t.Context(), t, http.MethodGet, location+"/stream", ""), -1); answerText(tr.done(t)) != "later" {
 		t.Errorf("got %v", tr.Lines)
 	}
-	status := get[query.Request](t, location)
-	if status.Status != query.StatusDone || status.Usage == nil || len(status.Terminal) == 0 {
+	status := get[historyapi.Request](t, location)
+	if status.Status != historyapi.StatusDone || status.Usage == nil || len(status.Terminal) == 0 {
 		t.Errorf("got %+v, want done with usage and terminal", status)
 	}
 }

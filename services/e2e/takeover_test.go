@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
@@ -67,7 +67,7 @@ func aRequestEndsWithItsRunner(t *testing.T, l lab) {
 	tr := w.end(t, time.Minute)
 	checkStream(t, tr)
 	failed := only[event.Error](t, tr)
-	if failed.Code != fault.AgentError || !failed.Retryable || discarded(tr) != 0 {
+	if failed.Code != apierr.AgentError || !failed.Retryable || discarded(tr) != 0 {
 		t.Errorf("got %+v with %d discarded blocks, want a retryable error and the text that came", failed, discarded(tr))
 	}
 	start(t, works)
@@ -107,7 +107,7 @@ func aUserDecides(t *testing.T, l lab) {
 	if got := again.results()["echo"]; got.Status != event.ToolSuccess || answerText(l.finished(t, again)) != "done" {
 		t.Errorf("got %s: %s", got.Status, again.shape())
 	}
-	page, status := answer[query.MessagePage](t, l.URL+"/v1/threads/"+tr.ThreadID+"/messages")
+	page, status := answer[historyapi.MessagePage](t, l.URL+"/v1/threads/"+tr.ThreadID+"/messages")
 	if status != http.StatusOK || len(page.Messages) == 0 || !strings.Contains(page.Messages[0].Input.Text(), "/tool echo") {
 		t.Errorf("the thread's messages are %+v, with %d", page, status)
 	}

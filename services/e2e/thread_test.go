@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // say is a request on a thread.
@@ -54,7 +54,7 @@ func TestABusyThreadRefusesASecondRequest(t *testing.T) {
 	if got := response.Header.Get("X-Request-Id"); got != tr.RequestID {
 		t.Errorf("the refusal names request %q, want the running %q", got, tr.RequestID)
 	}
-	if e := wantFault(t, response, http.StatusConflict, fault.ThreadBusy); !e.Retryable {
+	if e := wantFault(t, response, http.StatusConflict, apierr.ThreadBusy); !e.Retryable {
 		t.Error("a busy thread is worth a retry")
 	}
 	call(t.Context(), t, http.MethodPost, path("/v1/requests/%s/abort", tr.RequestID), "")
@@ -69,7 +69,7 @@ func TestAThreadShowsWhatWasWrittenAtOnce(t *testing.T) {
 	first := post(t, "demo", prompt("/say one"))
 	for i, word := range []string{"two", "three", "four"} {
 		post(t, "demo", say(first.ThreadID, "/say "+word))
-		messages := get[query.MessagePage](t, path("/v1/threads/%s/messages", first.ThreadID)).Messages
+		messages := get[historyapi.MessagePage](t, path("/v1/threads/%s/messages", first.ThreadID)).Messages
 		if len(messages) != 2*(i+2) {
 			t.Fatalf("got %d messages, want %d", len(messages), 2*(i+2))
 		}
@@ -78,12 +78,12 @@ func TestAThreadShowsWhatWasWrittenAtOnce(t *testing.T) {
 			t.Errorf("got %+v, want the answer %q", last, word)
 		}
 	}
-	thread := get[query.Thread](t, path("/v1/threads/%s", first.ThreadID))
+	thread := get[historyapi.Thread](t, path("/v1/threads/%s", first.ThreadID))
 	if thread.Requests != 4 || thread.AgentID != "demo" || !strings.HasPrefix(thread.Title, "/say one") {
 		t.Errorf("got %+v, want a thread of four requests", thread)
 	}
 	found := false
-	for _, listed := range get[query.ThreadPage](t, "/v1/threads?limit=200").Threads {
+	for _, listed := range get[historyapi.ThreadPage](t, "/v1/threads?limit=200").Threads {
 		found = found || listed.ThreadID == first.ThreadID
 	}
 	if !found {
@@ -97,7 +97,7 @@ func TestThreadEventsAreFilteredAndPaged(t *testing.T) {
 	var texts int
 	cursor := ""
 	for pages := 0; ; pages++ {
-		page := get[query.EventPage](t, path("/v1/threads/%s/events?type=text,done&limit=10&cursor=%s", tr.ThreadID, cursor))
+		page := get[historyapi.EventPage](t, path("/v1/threads/%s/events?type=text,done&limit=10&cursor=%s", tr.ThreadID, cursor))
 		for _, raw := range page.Events {
 			e, err := event.Decode(raw)
 			if err != nil {
@@ -118,7 +118,7 @@ func TestThreadEventsAreFilteredAndPaged(t *testing.T) {
 	if want := len(find[event.Text](tr)) + 1; texts != want {
 		t.Errorf("got %d events, want %d", texts, want)
 	}
-	wantFault(t, call(t.Context(), t, http.MethodGet, path("/v1/threads/%s/events?since=yesterday", tr.ThreadID), ""), 400, fault.InvalidMessageFormat)
+	wantFault(t, call(t.Context(), t, http.MethodGet, path("/v1/threads/%s/events?since=yesterday", tr.ThreadID), ""), 400, apierr.InvalidMessageFormat)
 }
 
 func TestADeletedThreadIsGone(t *testing.T) {
@@ -130,9 +130,9 @@ func TestADeletedThreadIsGone(t *testing.T) {
 		t.Fatalf("got %s: %s", response.Status, readAll(t, response))
 	}
 	for _, gone := range []string{target, target + "/messages", target + "/events"} {
-		wantFault(t, call(t.Context(), t, http.MethodGet, gone, ""), http.StatusNotFound, fault.ThreadNotFound)
+		wantFault(t, call(t.Context(), t, http.MethodGet, gone, ""), http.StatusNotFound, apierr.ThreadNotFound)
 	}
-	wantFault(t, call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", say(tr.ThreadID, "/say x")), 404, fault.ThreadNotFound)
+	wantFault(t, call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", say(tr.ThreadID, "/say x")), 404, apierr.ThreadNotFound)
 	if response := call(t.Context(), t, http.MethodGet, path("/v1/requests/%s/stream", tr.RequestID), ""); response.StatusCode != http.StatusNotFound {
 		t.Errorf("the request of a deleted thread answers %s", response.Status)
 	}

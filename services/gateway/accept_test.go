@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func TestASecondRequestOnABusyThreadIsToldWhoRuns(t *testing.T) {
@@ -27,7 +27,7 @@ func TestASecondRequestOnABusyThreadIsToldWhoRuns(t *testing.T) {
 		if a.status != http.StatusConflict || a.header.Get("X-Request-Id") != requestID {
 			t.Fatalf("%s: got %d %s %v", when, a.status, a.body, a.header)
 		}
-		if f := a.failure(t); f.Code != fault.ThreadBusy || !f.Retryable || f.RunningRequestID != requestID {
+		if f := a.failure(t); f.Code != apierr.ThreadBusy || !f.Retryable || f.RunningRequestID != requestID {
 			t.Errorf("%s: got %s", when, a.body)
 		}
 		if when == "queued" {
@@ -46,25 +46,25 @@ func TestALostPointerIsSentAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	// What a gateway leaves that dies between the thread's record and the pointer.
-	a := command.Accepted{
+	a := record.Accepted{
 		Tenant: "default", RequestID: id.New(id.Request), ThreadID: id.New(id.Thread), AgentID: "demo", Owner: "dev",
 		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText("hi")}}, At: time.Now(),
 	}
 	if _, _, err := b.bus.Accept(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	next := command.Thread{ThreadID: a.ThreadID, Owner: "dev", AgentID: "demo", RequestID: a.RequestID, At: time.Now()}
+	next := record.Thread{ThreadID: a.ThreadID, Owner: "dev", AgentID: "demo", RequestID: a.RequestID, At: time.Now()}
 	if _, err := b.bus.AdvanceThread(t.Context(), "default", next, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.post("/v1/agents/demo/requests", onThread(a.ThreadID)); got.status != http.StatusConflict {
 		t.Fatalf("got %d %s", got.status, got.body)
 	}
-	pointers := make(chan command.Start, 1)
+	pointers := make(chan record.Start, 1)
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 1, func(_ context.Context, s command.Start) error { pointers <- s; return nil })
+		return b.bus.Starts(ctx, 1, func(_ context.Context, s record.Start) error { pointers <- s; return nil })
 	})
-	want := command.Start{Tenant: "default", AgentID: "demo", RequestID: a.RequestID, ThreadID: a.ThreadID}
+	want := record.Start{Tenant: "default", AgentID: "demo", RequestID: a.RequestID, ThreadID: a.ThreadID}
 	select {
 	case got := <-pointers:
 		if got.Accepted == nil || got.Accepted.RequestID != a.RequestID {
@@ -111,7 +111,7 @@ func TestIdempotencyKeys(t *testing.T) {
 			if test.replayed && (a.header.Get("X-Request-Id") != requestID || a.header.Get("Idempotency-Replayed") != "true") {
 				t.Errorf("%s: got %v, want request %s again", test.what, a.header, requestID)
 			}
-			if a.status == 422 && a.failure(t).Code != fault.IdempotencyMismatch {
+			if a.status == 422 && a.failure(t).Code != apierr.IdempotencyMismatch {
 				t.Errorf("%s: got %s", test.what, a.body)
 			}
 			if !test.replayed && a.header.Get("X-Request-Id") == requestID {
@@ -317,7 +317,7 @@ func TestActions(t *testing.T) {
 				if test.ok && a.status != http.StatusAccepted {
 					t.Errorf("%s: got %d %s, want 202", test.what, a.status, a.body)
 				}
-				if !test.ok && (a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidActionID) {
+				if !test.ok && (a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidActionID) {
 					t.Errorf("%s: got %d %s, want invalid_action_id", test.what, a.status, a.body)
 				}
 			}
@@ -349,7 +349,7 @@ func TestTwoClientsWhoResolveAnActionAtOnce(t *testing.T) {
 		both.Wait()
 		slices.SortFunc(answers[:], func(a, b answer) int { return a.status - b.status })
 		if answers[0].status != http.StatusAccepted || answers[1].status != http.StatusBadRequest ||
-			answers[1].failure(t).Code != fault.InvalidActionID {
+			answers[1].failure(t).Code != apierr.InvalidActionID {
 			t.Fatalf("round %d: got %d %s and %d %s", round, answers[0].status, answers[0].body, answers[1].status, answers[1].body)
 		}
 	}
@@ -374,7 +374,7 @@ func TestAbort(t *testing.T) {
 	}
 	b.run(requestID, event.Aborted{Reason: "asked"})
 	a := b.post(path, "")
-	if a.status != http.StatusConflict || a.failure(t).Code != fault.RequestFinished {
+	if a.status != http.StatusConflict || a.failure(t).Code != apierr.RequestFinished {
 		t.Errorf("after the end: got %d %s", a.status, a.body)
 	}
 }

@@ -3,13 +3,13 @@ package gateway_test
 import (
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 func (a *archive) thread(question []byte) (any, error) {
-	q, err := decode[query.ThreadRef](question)
+	q, err := decode[historyapi.ThreadRef](question)
 	if err != nil {
 		return nil, err
 	}
@@ -18,11 +18,11 @@ func (a *archive) thread(question []byte) (any, error) {
 			return t, nil
 		}
 	}
-	return nil, fault.New(fault.ThreadNotFound, "no such thread")
+	return nil, apierr.New(apierr.ThreadNotFound, "no such thread")
 }
 
 func (a *archive) request(question []byte) (any, error) {
-	q, err := decode[query.RequestRef](question)
+	q, err := decode[historyapi.RequestRef](question)
 	if err != nil {
 		return nil, err
 	}
@@ -31,25 +31,25 @@ func (a *archive) request(question []byte) (any, error) {
 			return r, nil
 		}
 	}
-	return nil, fault.New(fault.RequestNotFound, "no such request")
+	return nil, apierr.New(apierr.RequestNotFound, "no such request")
 }
 
 func (a *archive) kept(question []byte) (any, error) {
-	q, err := decode[query.KeptQuery](question)
+	q, err := decode[historyapi.KeptQuery](question)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range a.requests {
 		if slices.Contains(q.RequestIDs, r.RequestID) && q.Tenant == "default" {
-			return query.Kept{Request: &r, BodyHash: a.hash}, nil
+			return historyapi.Kept{Request: &r, BodyHash: a.hash}, nil
 		}
 	}
-	return query.Kept{}, nil
+	return historyapi.Kept{}, nil
 }
 
 func (a *archive) open(question []byte) (any, error) {
-	q, err := decode[query.OpenQuery](question)
-	page := query.OpenPage{Requests: []query.OpenRequest{}}
+	q, err := decode[historyapi.OpenQuery](question)
+	page := historyapi.OpenPage{Requests: []historyapi.OpenRequest{}}
 	for _, r := range a.runs {
 		if r.Tenant == q.Tenant {
 			page.Requests = append(page.Requests, r)
@@ -60,19 +60,19 @@ func (a *archive) open(question []byte) (any, error) {
 
 // page gives one frame a page, so that paging is used.
 func (a *archive) page(question []byte) (any, error) {
-	q, err := decode[query.FramesQuery](question)
+	q, err := decode[historyapi.FramesQuery](question)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range a.frames[q.RequestID] {
 		if f.Next() > q.From {
 			f = f.From(q.From)
-			return query.FramePage{Frames: []query.Frame{{
+			return historyapi.FramePage{Frames: []historyapi.Frame{{
 				Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: string(f.Lines),
 			}}}, nil
 		}
 	}
-	return query.FramePage{}, nil
+	return historyapi.FramePage{}, nil
 }
 
 // keep puts req_old into the archive, a request that the bus does not have.
@@ -80,10 +80,10 @@ func (a *archive) keep(frames ...event.Frame) {
 	const requestID = "req_old"
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requests = append(a.requests, query.Request{
-		RequestID: requestID, ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Status: query.StatusDone,
+	a.requests = append(a.requests, historyapi.Request{
+		RequestID: requestID, ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Status: historyapi.StatusDone,
 	})
-	a.threads = append(a.threads, query.Thread{
+	a.threads = append(a.threads, historyapi.Thread{
 		ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Requests: 1, LastRequestID: requestID,
 	})
 	if a.frames == nil {

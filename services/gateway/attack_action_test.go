@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
@@ -50,24 +50,24 @@ func TestAttackApprovals(t *testing.T) {
 	tests := []struct {
 		what, key, body string
 		status          int
-		code            fault.Code
+		code            apierr.Code
 	}{
-		{"by another principal", bob, result(thread, open, ""), 403, fault.ThreadAccessDenied},
-		{"by another tenant's", carol, result(thread, open, ""), 404, fault.ThreadNotFound},
-		{"by another principal, on a thread of theirs", bob, result(bobsThread, open, ""), 400, fault.InvalidActionID},
-		{"of another thread of the same principal", alice, result(thread, elsewhere, ""), 400, fault.InvalidActionID},
-		{"of somebody else's thread", alice, result(thread, bobs, ""), 400, fault.InvalidActionID},
-		{"that expired", alice, result(oldThread, old, ""), 400, fault.InvalidActionID},
-		{"that nobody asked for", alice, result(thread, "act_unknown", ""), 400, fault.InvalidActionID},
-		{"on a new thread", alice, `{"messages":[],"context":{"actionResults":[{"actionId":"` + open + `","status":"success"}]}}`, 400, fault.InvalidMessageFormat},
-		{"with other arguments", alice, result(thread, open, `,"args":{"to":"mallory"}`), 400, fault.InvalidMessageFormat},
-		{"with another hash", alice, result(thread, open, `,"argsHash":"00"`), 400, fault.InvalidMessageFormat},
+		{"by another principal", bob, result(thread, open, ""), 403, apierr.ThreadAccessDenied},
+		{"by another tenant's", carol, result(thread, open, ""), 404, apierr.ThreadNotFound},
+		{"by another principal, on a thread of theirs", bob, result(bobsThread, open, ""), 400, apierr.InvalidActionID},
+		{"of another thread of the same principal", alice, result(thread, elsewhere, ""), 400, apierr.InvalidActionID},
+		{"of somebody else's thread", alice, result(thread, bobs, ""), 400, apierr.InvalidActionID},
+		{"that expired", alice, result(oldThread, old, ""), 400, apierr.InvalidActionID},
+		{"that nobody asked for", alice, result(thread, "act_unknown", ""), 400, apierr.InvalidActionID},
+		{"on a new thread", alice, `{"messages":[],"context":{"actionResults":[{"actionId":"` + open + `","status":"success"}]}}`, 400, apierr.InvalidMessageFormat},
+		{"with other arguments", alice, result(thread, open, `,"args":{"to":"mallory"}`), 400, apierr.InvalidMessageFormat},
+		{"with another hash", alice, result(thread, open, `,"argsHash":"00"`), 400, apierr.InvalidMessageFormat},
 		{"twice in one request", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
-			`","status":"denied"},{"actionId":"` + open + `","status":"success"}]}}`, 400, fault.InvalidMessageFormat},
+			`","status":"denied"},{"actionId":"` + open + `","status":"success"}]}}`, 400, apierr.InvalidMessageFormat},
 		{"beside one that is not open", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
-			`","status":"success"},{"actionId":"` + elsewhere + `","status":"success"}]}}`, 400, fault.InvalidActionID},
+			`","status":"success"},{"actionId":"` + elsewhere + `","status":"success"}]}}`, 400, apierr.InvalidActionID},
 		{"with a status in another case", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
-			`","status":"denied","Status":"success"}]}}`, 400, fault.InvalidMessageFormat},
+			`","status":"denied","Status":"success"}]}}`, 400, apierr.InvalidMessageFormat},
 	}
 	for _, redis := range []string{"remembers", "has forgotten"} {
 		for _, test := range tests {
@@ -84,7 +84,7 @@ func TestAttackApprovals(t *testing.T) {
 	}
 	for _, again := range []string{"", `,"result":1`} {
 		a := b.post("/v1/agents/demo/requests", result(thread, open, again), "Authorization", "Bearer "+alice)
-		if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidActionID {
+		if a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidActionID {
 			t.Errorf("the action again: got %d %s", a.status, a.body)
 		}
 	}
@@ -113,7 +113,7 @@ func TestApprovedAndDeniedAtOnce(t *testing.T) {
 			switch {
 			case a.status == http.StatusAccepted:
 				taken++
-			case a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidActionID:
+			case a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidActionID:
 				t.Errorf("got %d %s, want invalid_action_id", a.status, a.body)
 			}
 		}

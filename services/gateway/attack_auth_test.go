@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 func TestAttackKeys(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAttackKeys(t *testing.T) {
 				t.Errorf("%s with %s: got %d %.200s %v, want 401", r, what, a.status, a.body, a.err)
 				continue
 			}
-			if code := r.refusal(t, a); code != fault.AuthFailed && !r.ofTarko() {
+			if code := r.refusal(t, a); code != apierr.AuthFailed && !r.ofTarko() {
 				t.Errorf("%s with %s: got the code %s", r, what, code)
 			}
 			if strings.Contains(a.body, secret) {

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/service/servicetest"
 	"github.com/agentbus/agentbus/services/gateway"
 )
@@ -79,18 +79,18 @@ func TestAttackBodies(t *testing.T) {
 				}
 				continue
 			}
-			if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat {
+			if a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidMessageFormat {
 				t.Errorf("%s with %s: got %d %.200s %v, want 400", r, what, a.status, a.body, a.err)
 			}
 		}
 		for _, encoding := range []string{"gzip", "br", "deflate", "gzip, identity", "x"} {
 			a := b.do(b.request(r.method, r.at(to), zipped(t, 10<<20), "Content-Encoding", encoding))
-			if a.status != http.StatusUnsupportedMediaType || !r.ofTarko() && r.refusal(t, a) != fault.InvalidMessageFormat {
+			if a.status != http.StatusUnsupportedMediaType || !r.ofTarko() && r.refusal(t, a) != apierr.InvalidMessageFormat {
 				t.Errorf("%s with encoding %s: got %d %.200s, want 415", r, encoding, a.status, a.body)
 			}
 		}
 		large := b.request(r.method, r.at(to), strings.Repeat(" ", 512<<10)+hello)
-		if a := b.do(large); a.status != http.StatusRequestEntityTooLarge || !r.ofTarko() && r.refusal(t, a) != fault.MessageTooLarge {
+		if a := b.do(large); a.status != http.StatusRequestEntityTooLarge || !r.ofTarko() && r.refusal(t, a) != apierr.MessageTooLarge {
 			t.Errorf("%s with too much: got %d %.200s, want 413", r, a.status, a.body)
 		}
 	}
@@ -291,7 +291,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 	for range 3 { // each is closed behind its answer, so that the next finds its place
 		w, a := ask()
-		if a.status != http.StatusTooManyRequests || a.failure(t).Code != fault.RateLimitExceeded || a.header.Get("Retry-After") == "" {
+		if a.status != http.StatusTooManyRequests || a.failure(t).Code != apierr.RateLimitExceeded || a.header.Get("Retry-After") == "" {
 			t.Fatalf("a third connection: got %d %s, want 429", a.status, a.body)
 		}
 		if _, err := w.in.ReadByte(); !errors.Is(err, io.EOF) {
@@ -332,7 +332,7 @@ func TestStreamsOfOnePrincipal(t *testing.T) {
 	for _, key := range []string{alice, second} {
 		r, _ = stream(key)
 		a := b.do(r)
-		if a.status != http.StatusTooManyRequests || a.failure(t).Code != fault.RateLimitExceeded || a.header.Get("Retry-After") == "" {
+		if a.status != http.StatusTooManyRequests || a.failure(t).Code != apierr.RateLimitExceeded || a.header.Get("Retry-After") == "" {
 			t.Errorf("a third stream: got %d %s", a.status, a.body)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // attackIDs are identifiers that must not come near a subject.
@@ -70,7 +70,7 @@ func TestAttackIDsInABodyReachNoSubject(t *testing.T) {
 		for quoted, what := range ids {
 			for _, body := range bodies {
 				a := b.post(r.at(to), strings.Replace(body, "ID", quoted, 1))
-				if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat {
+				if a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidMessageFormat {
 					t.Errorf("%s: %s as %.60q: got %d %.200s, want 400", r, what, body, a.status, a.body)
 				}
 			}
@@ -139,7 +139,7 @@ func TestAttackCursors(t *testing.T) {
 		tap := b.nats.Tap(t)
 		for _, cursor := range cursors {
 			a := b.get(r.with(to, "after="+url.QueryEscape(cursor)))
-			if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"code":"`+string(fault.InvalidMessageFormat)+`"`) {
+			if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"code":"`+string(apierr.InvalidMessageFormat)+`"`) {
 				t.Errorf("%s after %.40q: got %d %.200s, want 400", r, cursor, a.status, a.body)
 			}
 			if strings.ContainsAny(cursor, "\r\n\x00") {
@@ -169,10 +169,12 @@ func TestAttackQueries(t *testing.T) {
 	t.Parallel()
 	b := startOn(t, bustest.NewServer(t), &archive{})
 	verbs := b.archive.verbs()
-	verbs[query.VerbSession] = func(context.Context, []byte) (any, error) { return nil, fault.New(fault.ThreadNotFound, "not stored") }
-	verbs[query.VerbSessions] = func(context.Context, []byte) (any, error) { return query.SessionPage{}, nil }
-	verbs[query.VerbThreadFrames] = func(context.Context, []byte) (any, error) { return query.ThreadFramePage{}, nil }
-	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, verbs) })
+	verbs[historyapi.VerbSession] = func(context.Context, []byte) (any, error) {
+		return nil, apierr.New(apierr.ThreadNotFound, "not stored")
+	}
+	verbs[historyapi.VerbSessions] = func(context.Context, []byte) (any, error) { return historyapi.SessionPage{}, nil }
+	verbs[historyapi.VerbThreadFrames] = func(context.Context, []byte) (any, error) { return historyapi.ThreadFramePage{}, nil }
+	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, historyapi.Service, verbs) })
 	to := b.running()
 	names := []string{"cursor", "limit", "offset", "since", "until", "type", "include", "from", "after", "path", "q", "protocol", "none"}
 	for _, r := range b.routes() {

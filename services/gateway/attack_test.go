@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -56,7 +56,7 @@ func (r route) keyless() bool {
 func (r route) ofTarko() bool { return strings.HasPrefix(r.path, "/api/v1/") || r.path == "/ws" }
 
 // refusal returns the code of an error in the form of the native protocol, and "" for a good one in the form of Tarko's.
-func (r route) refusal(t *testing.T, a answer) fault.Code {
+func (r route) refusal(t *testing.T, a answer) apierr.Code {
 	t.Helper()
 	if !r.ofTarko() {
 		return a.failure(t).Code

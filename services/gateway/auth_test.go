@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/coder/websocket"
 )
@@ -28,7 +28,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		method, path, _ := cutSpace(route)
 		for _, headers := range [][]string{nil, {"Authorization", "Bearer"}, {"Authorization", "Basic YTpi"}, {"Authorization", "Bearer ak_a_b"}} {
 			a := b.do(b.request(method, path, hello, headers...))
-			if a.status != http.StatusUnauthorized || a.failure(t).Code != fault.AuthFailed || a.header.Get("WWW-Authenticate") != "Bearer" {
+			if a.status != http.StatusUnauthorized || a.failure(t).Code != apierr.AuthFailed || a.header.Get("WWW-Authenticate") != "Bearer" {
 				t.Errorf("%s with %v: got %d %s", route, headers, a.status, a.body)
 			}
 		}
@@ -72,7 +72,7 @@ func TestOwnership(t *testing.T) {
 	}
 	for _, route := range routes {
 		a := b.do(b.request(route.method, route.path, route.body, "Authorization", "Bearer "+bob))
-		if a.status != http.StatusForbidden || a.failure(t).Code != fault.ThreadAccessDenied {
+		if a.status != http.StatusForbidden || a.failure(t).Code != apierr.ThreadAccessDenied {
 			t.Errorf("%s %s by another owner: got %d %s", route.method, route.path, a.status, a.body)
 		}
 		a = b.do(b.request(route.method, route.path, route.body, "Authorization", "Bearer "+carol))

@@ -17,9 +17,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/sse"
-	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/alicebob/miniredis/v2"
 	"github.com/go-json-experiment/json"
@@ -43,9 +43,9 @@ type bench struct {
 func start(t testing.TB, change ...func(*gateway.Deps)) *bench {
 	t.Helper()
 	b := startOn(t, bustest.NewServer(t), &archive{}, change...)
-	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, b.archive.verbs()) })
+	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, historyapi.Service, b.archive.verbs()) })
 	b.eventually("history answers", func() bool {
-		_, err := query.NewClient(b.bus).Threads(t.Context(), query.ThreadsQuery{})
+		_, err := historyapi.NewClient(b.bus).Threads(t.Context(), historyapi.ThreadsQuery{})
 		return err == nil
 	})
 	return b
@@ -56,13 +56,13 @@ func startOn(t testing.TB, nats bustest.Server, a *archive, change ...func(*gate
 	t.Helper()
 	b := &bench{t: t, nats: nats, redis: miniredis.RunT(t), archive: a}
 	b.bus = b.nats.Connect(t, "test")
-	store, err := state.Open("redis://" + b.redis.Addr())
+	store, err := rediscache.Open("redis://" + b.redis.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	deps := gateway.Deps{
-		Bus: b.bus, History: query.NewClient(b.bus), State: store, Pepper: []byte(pepper),
+		Bus: b.bus, History: historyapi.NewClient(b.bus), State: store, Pepper: []byte(pepper),
 		MeterProvider: noop.NewMeterProvider(), Log: slog.New(slog.DiscardHandler),
 		Config: config.Config{Agents: map[string]config.Agent{"demo": {Backend: "scripted", Tools: []string{"calculator"}}}},
 	}
@@ -285,10 +285,10 @@ func steps(events ...string) string { return strings.Join(events, " ") }
 type archive struct {
 	hash     string // of the bodies of its requests
 	mu       sync.Mutex
-	threads  []query.Thread
-	requests []query.Request
+	threads  []historyapi.Thread
+	requests []historyapi.Request
 	frames   map[string][]event.Frame // by requestId
-	runs     []query.OpenRequest
+	runs     []historyapi.OpenRequest
 	asked    []string // questions, as "verb question"
 }
 
@@ -297,8 +297,8 @@ var errUnknownVerb = errors.New("the archive of this test does not answer that")
 func (a *archive) verbs() map[string]bus.Handler {
 	all := map[string]bus.Handler{}
 	for _, verb := range []string{
-		query.VerbThread, query.VerbThreads, query.VerbMessages, query.VerbEvents, query.VerbRequest, query.VerbFrames,
-		query.VerbOpen, query.VerbKept,
+		historyapi.VerbThread, historyapi.VerbThreads, historyapi.VerbMessages, historyapi.VerbEvents, historyapi.VerbRequest, historyapi.VerbFrames,
+		historyapi.VerbOpen, historyapi.VerbKept,
 	} {
 		all[verb] = func(_ context.Context, question []byte) (any, error) { return a.answer(verb, question) }
 	}
@@ -310,21 +310,21 @@ func (a *archive) answer(verb string, question []byte) (any, error) {
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, verb+" "+string(question))
 	switch verb {
-	case query.VerbThread:
+	case historyapi.VerbThread:
 		return a.thread(question)
-	case query.VerbThreads:
-		return query.ThreadPage{Threads: a.threads}, nil
-	case query.VerbMessages:
-		return query.MessagePage{Messages: []query.Message{{RequestID: "r", Role: "user"}}}, nil
-	case query.VerbEvents:
-		return query.EventPage{}, nil
-	case query.VerbRequest:
+	case historyapi.VerbThreads:
+		return historyapi.ThreadPage{Threads: a.threads}, nil
+	case historyapi.VerbMessages:
+		return historyapi.MessagePage{Messages: []historyapi.Message{{RequestID: "r", Role: "user"}}}, nil
+	case historyapi.VerbEvents:
+		return historyapi.EventPage{}, nil
+	case historyapi.VerbRequest:
 		return a.request(question)
-	case query.VerbFrames:
+	case historyapi.VerbFrames:
 		return a.page(question)
-	case query.VerbKept:
+	case historyapi.VerbKept:
 		return a.kept(question)
-	case query.VerbOpen:
+	case historyapi.VerbOpen:
 		return a.open(question)
 	}
 	return nil, errUnknownVerb

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/go-json-experiment/json"
 )
@@ -52,7 +52,7 @@ func (b *bench) refused(what string, a answer, running string) {
 		b.t.Errorf("%s: got %d %s, want 409 with %s", what, a.status, a.body, running)
 		return
 	}
-	if f := a.failure(b.t); f.Code != fault.ThreadBusy || f.RunningRequestID != running {
+	if f := a.failure(b.t); f.Code != apierr.ThreadBusy || f.RunningRequestID != running {
 		b.t.Errorf("%s: got %s, want thread_busy with %s", what, a.body, running)
 	}
 }
@@ -62,7 +62,7 @@ func (b *bench) pointed() func() []string {
 	var mu sync.Mutex
 	var requests []string
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 1, func(_ context.Context, s command.Start) error {
+		return b.bus.Starts(ctx, 1, func(_ context.Context, s record.Start) error {
 			mu.Lock()
 			defer mu.Unlock()
 			requests = append(requests, s.RequestID)
@@ -122,9 +122,9 @@ func (b *bench) record(threadID string) bus.ThreadRecord {
 	return record
 }
 
-func (b *bench) status(requestID string) query.Status {
+func (b *bench) status(requestID string) historyapi.Status {
 	b.t.Helper()
-	var q query.Request
+	var q historyapi.Request
 	if err := json.Unmarshal([]byte(b.get("/v1/requests/"+requestID).body), &q); err != nil {
 		b.t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRequestsWaitTheirTurnOnAThread(t *testing.T) {
 	b.emit(w, metadata())
 	b.refused("the queue is full", b.send("queue", threadID), first)
 	for _, waiting := range []string{second, third} {
-		if s := b.status(waiting); s != query.StatusQueued {
+		if s := b.status(waiting); s != historyapi.StatusQueued {
 			t.Errorf("a waiting request is %s", s)
 		}
 	}
@@ -260,7 +260,7 @@ func TestARequestThatWaitedAndWasAborted(t *testing.T) {
 		t.Fatalf("got %d %s", a.status, a.body)
 	}
 	b.run(third, aborted()) // as the reaper does
-	if s := b.status(second); s != query.StatusQueued {
+	if s := b.status(second); s != historyapi.StatusQueued {
 		t.Errorf("the second request is %s", s)
 	}
 	b.run(second, aborted())
@@ -294,7 +294,7 @@ func TestAnInterruptEndsWhatRunsAndWhatWaits(t *testing.T) {
 	b.emit(w, metadata())
 	second := b.queued("queue", threadID)
 	for _, requestID := range []string{first, second} {
-		ended, err := b.bus.WatchAbort(t.Context(), b.log(requestID), func(a command.Abort) {
+		ended, err := b.bus.WatchAbort(t.Context(), b.log(requestID), func(a record.Abort) {
 			writer := w
 			if requestID == second {
 				writer = b.claim(second)
@@ -352,7 +352,7 @@ func TestActionResultsNeitherWaitNorInterrupt(t *testing.T) {
 	b.accepted(resolving(threadID, actionID))
 	b.queued("queue", threadID)
 	a := b.post("/v1/agents/queue/requests", resolving(threadID, actionID))
-	if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidActionID {
+	if a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidActionID {
 		t.Errorf("an action that a request resolves, with another one behind it: got %d %s", a.status, a.body)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/schemas"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/getkin/kin-openapi/openapi3"
@@ -32,7 +32,7 @@ func TestEveryDocumentedRouteIsServed(t *testing.T) {
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
 			a := b.do(b.request(method, ids.Replace(path), ""))
-			if strings.Contains(a.body, `"code":"`+string(fault.RouteNotFound)+`"`) {
+			if strings.Contains(a.body, `"code":"`+string(apierr.RouteNotFound)+`"`) {
 				t.Errorf("%s %s: got %d %s", method, path, a.status, a.body)
 			}
 		}
@@ -102,13 +102,13 @@ func TestWithoutABus(t *testing.T) {
 	if err := b.Provision(t.Context(), bus.Storage{Memory: true}); err != nil {
 		t.Fatal(err)
 	}
-	store, err := state.Open("redis://127.0.0.1:1")
+	store, err := rediscache.Open("redis://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	g, err := gateway.New(gateway.Deps{
-		Bus: b, History: query.NewClient(b), State: store,
+		Bus: b, History: historyapi.NewClient(b), State: store,
 		Config: config.Config{Agents: map[string]config.Agent{"demo": {Backend: "scripted"}}},
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func TestWithoutABus(t *testing.T) {
 		bench.get("/v1/requests/" + requestID), bench.get("/v1/requests/" + requestID + "/stream"),
 		bench.get("/v1/threads"), bench.post("/v1/requests/"+requestID+"/abort", ""),
 	} {
-		if a.status != http.StatusServiceUnavailable || a.failure(t).Code != fault.Unavailable || a.header.Get("Retry-After") == "" {
+		if a.status != http.StatusServiceUnavailable || a.failure(t).Code != apierr.Unavailable || a.header.Get("Retry-After") == "" {
 			t.Errorf("got %d %s %v", a.status, a.body, a.err)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package gateway is the HTTP edge: it decodes what clients send, accepts it as a request, and streams the request's log
 // back. It never writes a log, and keeps nothing that another gateway would need: a client may come back to any of them.
 //
-// Read ARCHITECTURE.md, "One request, step by step", then internal/accept (steps 2 to 5) and internal/stream (step 6).
+// Read ARCHITECTURE.md, "One request, step by step", then internal/admission (steps 2 to 5) and internal/stream (step 6).
 package gateway
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/service"
-	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/schemas"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
+	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
-	"github.com/agentbus/agentbus/services/gateway/internal/remote"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -42,8 +42,8 @@ func speakers() []api.Speaker {
 // Deps are what a gateway works with.
 type Deps struct {
 	Bus     *bus.Bus
-	History query.Client
-	State   *state.Store
+	History historyapi.Client
+	State   *rediscache.Store
 	Config  config.Config
 
 	// AuthRequired asks every caller for an API key, checked under Pepper. Without it everybody is auth.Dev: for
@@ -60,8 +60,8 @@ type Deps struct {
 type Gateway struct {
 	bus      *bus.Bus
 	keys     *auth.Keyring // nil = authentication is off
-	remotes  *remote.Agents
-	desk     *accept.Desk
+	remotes  *agentlist.Agents
+	desk     *admission.Desk
 	streamer *stream.Streamer
 	api      *api.API
 	limits   config.Crowd
@@ -84,23 +84,23 @@ func New(d Deps) (*Gateway, error) {
 		}
 		keys = auth.NewKeyring(issuer)
 	}
-	meter, err := measure.New(d.MeterProvider)
+	meter, err := metrics.New(d.MeterProvider)
 	if err != nil {
 		return nil, err
 	}
-	guard := access.NewGuard(d.Bus, d.History)
+	guard := authz.NewGuard(d.Bus, d.History)
 	limits := d.Config.Gateway
 	streamer := stream.NewStreamer(limits.Heartbeat.Or(15*time.Second), limits.StreamTimeout.Or(time.Hour), meter)
 	if keys != nil {
 		streamer.ExpireWith(keys.ExpiresAt, d.Bus.Now)
 	}
-	desk := accept.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
+	desk := admission.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
 	logs := stream.NewLogs(d.Bus, d.History, meter)
 	mounts, err := newSessions(d, guard, desk, logs)
 	if err != nil {
 		return nil, err
 	}
-	remotes := new(remote.Agents)
+	remotes := new(agentlist.Agents)
 	handler, err := api.New(api.Deps{
 		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
 		Desk: desk, Logs: logs, Streamer: streamer, Meter: meter, Config: d.Config, Remotes: remotes,

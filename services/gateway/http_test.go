@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -20,33 +20,33 @@ func TestWhatIsNotThere(t *testing.T) {
 	tests := []struct {
 		method, path string
 		status       int
-		code         fault.Code
+		code         apierr.Code
 	}{
-		{"GET", "/", 404, fault.RouteNotFound},
-		{"GET", "/v2/agents", 404, fault.RouteNotFound},
-		{"GET", "/v1/threads/", 404, fault.RouteNotFound},
-		{"GET", "/v1/agents/demo/stream", 405, fault.RouteNotFound},
-		{"PUT", "/v1/threads/t", 405, fault.RouteNotFound},
-		{"POST", "/v1/agents/nobody/stream", 404, fault.AgentNotFound},
-		{"GET", "/v1/requests/req_none", 404, fault.RequestNotFound},
-		{"GET", "/v1/requests/req_none/stream", 404, fault.RequestNotFound},
-		{"POST", "/v1/requests/req_none/abort", 404, fault.RequestNotFound},
-		{"GET", "/v1/threads/thr_none", 404, fault.ThreadNotFound},
-		{"DELETE", "/v1/threads/thr_none", 404, fault.ThreadNotFound},
-		{"GET", "/v1/threads/thr_none/messages", 404, fault.ThreadNotFound},
-		{"GET", "/v1/threads/thr_none/events", 404, fault.ThreadNotFound},
-		{"GET", "/v1/threads/thr_none/stream", 404, fault.ThreadNotFound},
-		{"GET", "/v1/threads/thr_none/objects/obj_none", 404, fault.ThreadNotFound},
-		{"GET", "/v1/threads/thr_none/objects/no.object", 404, fault.ObjectNotFound},
-		{"GET", "/v1/threads?limit=0", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads?limit=201", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads?limit=ten", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads/t/events?limit=1001", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads/t/events?since=yesterday", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads/t/events?until=5", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads/t/events?type=tool_output", 400, fault.InvalidMessageFormat},
-		{"GET", "/v1/threads/t/events?type=text,nonsense", 400, fault.InvalidMessageFormat},
-		{"POST", "/v1/agents/demo/stream?include=tool_output", 400, fault.InvalidMessageFormat},
+		{"GET", "/", 404, apierr.RouteNotFound},
+		{"GET", "/v2/agents", 404, apierr.RouteNotFound},
+		{"GET", "/v1/threads/", 404, apierr.RouteNotFound},
+		{"GET", "/v1/agents/demo/stream", 405, apierr.RouteNotFound},
+		{"PUT", "/v1/threads/t", 405, apierr.RouteNotFound},
+		{"POST", "/v1/agents/nobody/stream", 404, apierr.AgentNotFound},
+		{"GET", "/v1/requests/req_none", 404, apierr.RequestNotFound},
+		{"GET", "/v1/requests/req_none/stream", 404, apierr.RequestNotFound},
+		{"POST", "/v1/requests/req_none/abort", 404, apierr.RequestNotFound},
+		{"GET", "/v1/threads/thr_none", 404, apierr.ThreadNotFound},
+		{"DELETE", "/v1/threads/thr_none", 404, apierr.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/messages", 404, apierr.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/events", 404, apierr.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/stream", 404, apierr.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/objects/obj_none", 404, apierr.ThreadNotFound},
+		{"GET", "/v1/threads/thr_none/objects/no.object", 404, apierr.ObjectNotFound},
+		{"GET", "/v1/threads?limit=0", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads?limit=201", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads?limit=ten", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads/t/events?limit=1001", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads/t/events?since=yesterday", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads/t/events?until=5", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads/t/events?type=tool_output", 400, apierr.InvalidMessageFormat},
+		{"GET", "/v1/threads/t/events?type=text,nonsense", 400, apierr.InvalidMessageFormat},
+		{"POST", "/v1/agents/demo/stream?include=tool_output", 400, apierr.InvalidMessageFormat},
 	}
 	for _, test := range tests {
 		a := b.do(b.request(test.method, test.path, hello))
@@ -57,7 +57,7 @@ func TestWhatIsNotThere(t *testing.T) {
 			t.Errorf("%s %s: got no Allow header", test.method, test.path)
 		}
 	}
-	if a := b.post("/v1/agents/demo/requests", onThread("thr_none")); a.status != 404 || a.failure(t).Code != fault.ThreadNotFound {
+	if a := b.post("/v1/agents/demo/requests", onThread("thr_none")); a.status != 404 || a.failure(t).Code != apierr.ThreadNotFound {
 		t.Errorf("a request on no thread: got %d %s", a.status, a.body)
 	}
 }
@@ -72,15 +72,15 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	if a := b.post("/v1/agents/demo/requests", message(1000)); a.status != http.StatusAccepted {
 		t.Errorf("1000 bytes: got %d %s", a.status, a.body)
 	}
-	if a := b.post("/v1/agents/demo/requests", message(1001)); a.status != 413 || a.failure(t).Code != fault.MessageTooLarge {
+	if a := b.post("/v1/agents/demo/requests", message(1001)); a.status != 413 || a.failure(t).Code != apierr.MessageTooLarge {
 		t.Errorf("1001 bytes: got %d %s", a.status, a.body)
 	}
 	chunked := b.request(http.MethodPost, "/v1/agents/demo/requests", message(1001))
 	chunked.ContentLength = -1
-	if a := b.do(chunked); a.status != 413 || a.failure(t).Code != fault.MessageTooLarge {
+	if a := b.do(chunked); a.status != 413 || a.failure(t).Code != apierr.MessageTooLarge {
 		t.Errorf("1001 bytes in chunks: got %d %s", a.status, a.body)
 	}
-	if a := b.post("/v1/agents/demo/requests", hello, "Content-Encoding", "gzip"); a.status != 415 || a.failure(t).Code != fault.InvalidMessageFormat {
+	if a := b.post("/v1/agents/demo/requests", hello, "Content-Encoding", "gzip"); a.status != 415 || a.failure(t).Code != apierr.InvalidMessageFormat {
 		t.Errorf("gzip: got %d %s", a.status, a.body)
 	}
 }
@@ -197,7 +197,7 @@ func TestRateLimit(t *testing.T) {
 				}
 			}
 			a := b.get("/v1/agents")
-			if a.status != 429 || a.failure(t).Code != fault.RateLimitExceeded || !a.failure(t).Retryable || a.header.Get("Retry-After") == "" {
+			if a.status != 429 || a.failure(t).Code != apierr.RateLimitExceeded || !a.failure(t).Retryable || a.header.Get("Retry-After") == "" {
 				t.Errorf("got %d %s %v", a.status, a.body, a.header)
 			}
 			if a := b.get("/readyz"); a.status != 200 {

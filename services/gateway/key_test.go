@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 )
 
 // keptByHistory puts the request of a key into the archive alone: the stream has no record of it any more.
@@ -16,14 +16,14 @@ func (b *bench) keptByHistory(requestID, hash string) {
 	b.archive.mu.Lock()
 	defer b.archive.mu.Unlock()
 	b.archive.hash = hash
-	b.archive.requests = append(b.archive.requests, query.Request{
-		RequestID: requestID, ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Status: query.StatusDone, Index: 1,
+	b.archive.requests = append(b.archive.requests, historyapi.Request{
+		RequestID: requestID, ThreadID: "thr_old", AgentID: "demo", Owner: "dev", Status: historyapi.StatusDone, Index: 1,
 	})
 }
 
 func TestAKeyKeepsItsMeaningWhenTheStreamHasForgottenItsRequest(t *testing.T) {
 	t.Parallel()
-	hash := accept.Hash("demo", []byte(hello))
+	hash := admission.Hash("demo", []byte(hello))
 	byKey := id.Derive(id.Request, "default", "dev", "k1")
 	perRoute := id.Derive(id.Request, "default", "dev", "/v1/agents/:agentName/requests", "k1")
 	tests := []struct {
@@ -31,7 +31,7 @@ func TestAKeyKeepsItsMeaningWhenTheStreamHasForgottenItsRequest(t *testing.T) {
 		status                int
 	}{
 		{"the same body", byKey, hash, http.StatusAccepted},
-		{"another body", byKey, accept.Hash("demo", []byte("{}")), http.StatusUnprocessableEntity},
+		{"another body", byKey, admission.Hash("demo", []byte("{}")), http.StatusUnprocessableEntity},
 		{"a version that stored no hash", byKey, "", http.StatusAccepted},
 		{"a version in which keys counted per route", perRoute, "", http.StatusAccepted},
 	}
@@ -59,7 +59,7 @@ func TestAKeyOfUnknownAgeIsRefusedWhileHistoryDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := startOn(t, bustest.NewServer(t), &archive{}) // no history service runs
 	a := b.post("/v1/agents/demo/requests", hello, "Idempotency-Key", "invoice-1")
-	if a.status != http.StatusServiceUnavailable || a.failure(t).Code != fault.Unavailable || a.header.Get("Retry-After") == "" {
+	if a.status != http.StatusServiceUnavailable || a.failure(t).Code != apierr.Unavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("got %d %s, want 503 with Retry-After", a.status, a.body)
 	}
 	for _, key := range []string{id.New("idem"), id.New("k")} {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -32,9 +32,9 @@ func (h *endless) page(ctx context.Context, _ []byte) (any, error) {
 		ID: event.NewCursor("x", n), RequestID: "req_1", Time: time.Now(),
 		Body: event.Input{ThreadID: "t", AgentID: "demo", Messages: []event.InputMessage{event.UserText("hello")}},
 	})
-	frame := query.Frame{Incarnation: "x", First: n, Names: []event.Name{event.NameInput}, Lines: string(lines) + "\n"}
-	return query.ThreadFramePage{
-		Requests: []query.RequestFrames{{RequestID: "req_1", Frames: []query.Frame{frame}}}, NextCursor: "more",
+	frame := historyapi.Frame{Incarnation: "x", First: n, Names: []event.Name{event.NameInput}, Lines: string(lines) + "\n"}
+	return historyapi.ThreadFramePage{
+		Requests: []historyapi.RequestFrames{{RequestID: "req_1", Frames: []historyapi.Frame{frame}}}, NextCursor: "more",
 	}, err
 }
 
@@ -44,8 +44,8 @@ func startEndless(t *testing.T, lists int) (b *bench, h *endless, path string) {
 	t.Helper()
 	b, h = startOn(t, bustest.NewServer(t), &archive{}, func(d *gateway.Deps) { d.Config.Gateway.Limits.Lists = lists }), &endless{gate: make(chan struct{})}
 	verbs := b.archive.verbs()
-	verbs[query.VerbThreadFrames] = h.page
-	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, query.Service, verbs) })
+	verbs[historyapi.VerbThreadFrames] = h.page
+	b.background(func(ctx context.Context) error { return b.bus.Serve(ctx, historyapi.Service, verbs) })
 	made := b.post("/api/v1/sessions/create", `{}`)
 	_, rest, _ := strings.Cut(made.body, `"sessionId":"`)
 	id, _, ok := strings.Cut(rest, `"`)

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -170,15 +170,15 @@ func TestOnlyTheOwnerOfItsThreadReadsAnObject(t *testing.T) {
 	tests := []struct {
 		who, key, path string
 		status         int
-		code           fault.Code
+		code           apierr.Code
 	}{
 		{"its owner", alice, path, http.StatusOK, ""},
-		{"nobody", "", path, http.StatusUnauthorized, fault.AuthFailed},
-		{"another owner", bob, path, http.StatusForbidden, fault.ThreadAccessDenied},
-		{"another tenant", carol, path, http.StatusNotFound, fault.ThreadNotFound},
-		{"another owner, by a thread of his", bob, strings.Replace(path, threadID, other, 1), http.StatusNotFound, fault.ObjectNotFound},
-		{"another tenant, by a thread of hers", carol, strings.Replace(path, threadID, third, 1), http.StatusNotFound, fault.ObjectNotFound},
-		{"its owner, of what is not there", alice, "/v1/threads/" + threadID + "/objects/" + reference([]byte("x")), http.StatusNotFound, fault.ObjectNotFound},
+		{"nobody", "", path, http.StatusUnauthorized, apierr.AuthFailed},
+		{"another owner", bob, path, http.StatusForbidden, apierr.ThreadAccessDenied},
+		{"another tenant", carol, path, http.StatusNotFound, apierr.ThreadNotFound},
+		{"another owner, by a thread of his", bob, strings.Replace(path, threadID, other, 1), http.StatusNotFound, apierr.ObjectNotFound},
+		{"another tenant, by a thread of hers", carol, strings.Replace(path, threadID, third, 1), http.StatusNotFound, apierr.ObjectNotFound},
+		{"its owner, of what is not there", alice, "/v1/threads/" + threadID + "/objects/" + reference([]byte("x")), http.StatusNotFound, apierr.ObjectNotFound},
 	}
 	for _, test := range tests {
 		a := b.get(test.path, "Authorization", "Bearer "+test.key)

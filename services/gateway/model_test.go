@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -63,7 +63,7 @@ func TestAModelThatTheAgentDoesNotAllowIsRefused(t *testing.T) {
 				}
 				continue
 			}
-			if a.status != http.StatusBadRequest || a.failure(t).Code != fault.InvalidMessageFormat ||
+			if a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidMessageFormat ||
 				!strings.Contains(a.body, test.says) || len(a.body) > 1500 {
 				t.Errorf("%s of %s, %.40s: got %d %.600s, want 400 and %q", route, test.agent, test.model, a.status, a.body, test.says)
 				break // the stream would wait for a runner

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -18,7 +18,7 @@ const requests = "/v1/agents/demo/requests"
 // overQuota checks a refusal in the native shape.
 func (b *bench) overQuota(limit string, a answer) {
 	b.t.Helper()
-	if a.status != http.StatusTooManyRequests || a.failure(b.t).Code != fault.RateLimitExceeded ||
+	if a.status != http.StatusTooManyRequests || a.failure(b.t).Code != apierr.RateLimitExceeded ||
 		!strings.Contains(a.failure(b.t).Message, limit) || a.header.Get("Retry-After") == "" {
 		b.t.Fatalf("got %d %s %v, want a refusal that names %s", a.status, a.body, a.header, limit) // what follows may wait for a runner
 	}
@@ -46,7 +46,7 @@ func TestATenantHasSoManyRequestsOpen(t *testing.T) {
 	})
 	b.taken(b.post(requests, hello, "Authorization", "Bearer "+alice))
 	// A request that an agent makes is not refused, and counts.
-	child := command.Accepted{Tenant: "acme", AgentID: "demo", RequestID: "req_child", ThreadID: "thr_child", Owner: "alice"}
+	child := record.Accepted{Tenant: "acme", AgentID: "demo", RequestID: "req_child", ThreadID: "thr_child", Owner: "alice"}
 	if err := b.bus.Start(t.Context(), child, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestATenantHasSoManyRequestsOpen(t *testing.T) {
 		t.Errorf("WebSocket: got %s, %v", m, err)
 	}
 	b.background(func(ctx context.Context) error { // what ends counts no more
-		return b.bus.Starts(ctx, 1, func(_ context.Context, s command.Start) error {
+		return b.bus.Starts(ctx, 1, func(_ context.Context, s record.Start) error {
 			if s.RequestID == child.RequestID {
 				return nil
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -24,7 +24,7 @@ func TestARefusedRequestLeavesNoRecord(t *testing.T) {
 		for _, path := range []string{"/v1/agents/demo/requests", "/v1/agents/demo/stream"} {
 			for _, headers := range [][]string{nil, {"Idempotency-Key", "0123456789"}} {
 				a := b.post(path, body, headers...)
-				if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != fault.MessageTooLarge {
+				if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != apierr.MessageTooLarge {
 					t.Errorf("%s at %s: got %d %.200s, want 413", name, path, a.status, a.body)
 				}
 			}
@@ -59,7 +59,7 @@ func TestASteerThatItsLogCannotHoldIsRefused(t *testing.T) {
 	to, tap := b.running(), b.nats.Tap(t)
 	body := `{"messages":[{"role":"user","content":"` + strings.Repeat("\u2028", 165_000) + `"}]}`
 	a := b.post("/v1/requests/"+to.requestID+"/steer", body)
-	if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != fault.MessageTooLarge {
+	if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != apierr.MessageTooLarge {
 		t.Errorf("got %d %.200s, want 413", a.status, a.body)
 	}
 	if heard := tap.Heard(); slices.ContainsFunc(heard, func(s string) bool { return strings.HasPrefix(s, "agentbus.command.") }) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/sse"
 )
 
@@ -133,13 +133,13 @@ func TestCursorsThatAreOdd(t *testing.T) {
 			if a.status != test.status || (a.header.Get("X-Stream-Reset") == "true") != test.reset {
 				t.Errorf("got %d, reset %q, %v", a.status, a.header.Get("X-Stream-Reset"), a.err)
 			}
-			if test.status == 400 && a.failure(t).Code != fault.InvalidMessageFormat {
+			if test.status == 400 && a.failure(t).Code != apierr.InvalidMessageFormat {
 				t.Errorf("got %s", a.body)
 			}
 		})
 	}
 	a := b.get("/v1/requests/"+ended+"/stream?after="+inc+"-0", "Last-Event-ID", inc+"-1")
-	if a.status != 400 || a.failure(t).Code != fault.InvalidMessageFormat {
+	if a.status != 400 || a.failure(t).Code != apierr.InvalidMessageFormat {
 		t.Errorf("two different cursors: got %d %s", a.status, a.body)
 	}
 	a = b.get("/v1/requests/"+ended+"/stream", "Last-Event-ID", inc+"-0", "Last-Event-ID", inc+"-1")

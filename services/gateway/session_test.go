@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // noted creates a session of an owner as any dialect does.
 func (b *bench) noted(owner string) bus.SessionRecord {
 	b.t.Helper()
 	now := time.Now().UTC()
-	s, err := b.bus.SwapSession(b.t.Context(), "default", command.Session{
+	s, err := b.bus.SwapSession(b.t.Context(), "default", record.Session{
 		ThreadID: id.New(id.Thread), Owner: owner, AgentID: "demo", Name: "a name", CreatedAt: now, UpdatedAt: now,
 	}, bus.SessionRecord{})
 	if err != nil {
@@ -51,8 +51,8 @@ func TestASessionWithoutARequestHasNoActions(t *testing.T) {
 	b := start(t)
 	session := b.noted("dev")
 	a := b.post("/v1/agents/demo/requests", resolving(session.ThreadID, "act_1"))
-	if a.failure(t).Code != fault.InvalidActionID {
-		t.Errorf("got %d %s, want %s", a.status, a.body, fault.InvalidActionID)
+	if a.failure(t).Code != apierr.InvalidActionID {
+		t.Errorf("got %d %s, want %s", a.status, a.body, apierr.InvalidActionID)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestASessionOfSomebodyElseIsDenied(t *testing.T) {
 		b.get("/v1/threads/" + session.ThreadID + "/stream"),
 		b.do(b.request(http.MethodDelete, "/v1/threads/"+session.ThreadID, "")),
 	} {
-		if a.status != http.StatusForbidden || a.failure(t).Code != fault.ThreadAccessDenied {
+		if a.status != http.StatusForbidden || a.failure(t).Code != apierr.ThreadAccessDenied {
 			t.Errorf("got %d %s, want 403", a.status, a.body)
 		}
 	}
@@ -88,7 +88,7 @@ func TestADeletedThreadTakesWhatIsNotedOnItAlong(t *testing.T) {
 		if err != nil || !left.Deleted || left.Name != "" || !left.UpdatedAt.After(session.UpdatedAt) {
 			t.Errorf("with %d requests: what is noted is %+v (%v), want a tombstone", requests, left, err)
 		}
-		if a := b.post("/v1/agents/demo/requests", onThread(session.ThreadID)); a.failure(t).Code != fault.ThreadNotFound {
+		if a := b.post("/v1/agents/demo/requests", onThread(session.ThreadID)); a.failure(t).Code != apierr.ThreadNotFound {
 			t.Errorf("with %d requests: a request got %d %s, want no thread", requests, a.status, a.body)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/service"
 	words "github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/frontend"
 	"github.com/agentbus/agentbus/services/gateway/internal/sessions"
@@ -30,7 +30,7 @@ func speech() sessions.Speech {
 }
 
 // newSessions returns the routes of Tarko's server, and of the page in front of them.
-func newSessions(d Deps, guard *access.Guard, desk *accept.Desk, logs *stream.Logs) ([]api.Mount, error) {
+func newSessions(d Deps, guard *authz.Guard, desk *admission.Desk, logs *stream.Logs) ([]api.Mount, error) {
 	folders := map[string]*workspace.Workspace{}
 	for tenant, dir := range d.Config.Gateway.Sessions.Workspaces {
 		folder, err := workspace.Open(dir)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -219,7 +219,7 @@ func TestInExclusiveModeOneSessionOfATenantRuns(t *testing.T) {
 		{"the tenant runs something", "default", false},
 	} {
 		b.archive.mu.Lock()
-		b.archive.runs = []query.OpenRequest{{RequestRef: query.RequestRef{Tenant: test.tenant, RequestID: "req_x"}, ThreadID: "thr_busy"}}
+		b.archive.runs = []historyapi.OpenRequest{{RequestRef: historyapi.RequestRef{Tenant: test.tenant, RequestID: "req_x"}, ThreadID: "thr_busy"}}
 		b.archive.mu.Unlock()
 		for path, body := range begin {
 			a := b.post(path, body)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 func TestSocketTellsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
@@ -19,9 +19,9 @@ func TestSocketTellsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
 		t.Errorf("from the beginning: got %+v", m)
 	}
 	began := time.UnixMilli(1_700_000_000_000)
-	_, err := b.bus.AdvanceThread(t.Context(), "default", command.Thread{
+	_, err := b.bus.AdvanceThread(t.Context(), "default", record.Thread{
 		ThreadID: id, AgentID: "demo", Deleted: true, At: began,
-		Ended: &command.Ended{BeganAt: began, At: began.Add(time.Minute), Messages: 4},
+		Ended: &record.Ended{BeganAt: began, At: began.Add(time.Minute), Messages: 4},
 	}, 0)
 	if err != nil {
 		t.Fatal(err)

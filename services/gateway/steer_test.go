@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/go-json-experiment/json"
 )
@@ -60,7 +60,7 @@ func TestSteer(t *testing.T) {
 		}
 	}
 	b.run(requestID, done())
-	if a := b.post(path, steer("too late")); a.status != http.StatusConflict || a.failure(t).Code != fault.RequestFinished {
+	if a := b.post(path, steer("too late")); a.status != http.StatusConflict || a.failure(t).Code != apierr.RequestFinished {
 		t.Errorf("after the end: got %d %s", a.status, a.body)
 	}
 	if said := b.steers(requestID); len(said) != 2 {
@@ -80,7 +80,7 @@ func TestASteerThatWasNotReadIsReported(t *testing.T) {
 		t.Fatalf("recorded %v", said)
 	}
 	b.run(requestID, metadata(), event.Input{ThreadID: threadID, SteerID: said[0].SteerID, Messages: said[0].Messages}, done())
-	b.archive.requests = append(b.archive.requests, query.Request{RequestID: requestID, Status: query.StatusDone, Owner: "dev"})
+	b.archive.requests = append(b.archive.requests, historyapi.Request{RequestID: requestID, Status: historyapi.StatusDone, Owner: "dev"})
 	var got struct {
 		Unread []string `json:"unreadSteers"`
 	}
@@ -108,7 +108,7 @@ func TestASteerWithAKeyIsRecordedOnce(t *testing.T) {
 				t.Errorf("%s: got %d %s %v, want %s again", when, a.status, a.body, a.header, first.body)
 			}
 		}
-		if a := b.post(path, steer("other"), key...); a.status != 422 || a.failure(t).Code != fault.IdempotencyMismatch {
+		if a := b.post(path, steer("other"), key...); a.status != 422 || a.failure(t).Code != apierr.IdempotencyMismatch {
 			t.Errorf("%s, another body: got %d %s", when, a.status, a.body)
 		}
 	}
@@ -136,13 +136,13 @@ func TestARequestIsSteeredSoOftenAndNoMore(t *testing.T) {
 		t.Fatalf("got %d %s", a.status, a.body)
 	}
 	for i := range 99 {
-		s := command.Steer{RequestID: requestID, SteerID: fmt.Sprint("more_", i), By: "dev"}
+		s := record.Steer{RequestID: requestID, SteerID: fmt.Sprint("more_", i), By: "dev"}
 		if _, _, err := b.bus.Steer(t.Context(), b.log(requestID).Tenant, s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a := b.post(path, steer("once more"))
-	if f := a.failure(t); a.status != http.StatusTooManyRequests || f.Code != fault.RateLimitExceeded || f.Retryable {
+	if f := a.failure(t); a.status != http.StatusTooManyRequests || f.Code != apierr.RateLimitExceeded || f.Retryable {
 		t.Errorf("got %d %s, want to be told that it is enough", a.status, a.body)
 	}
 	if a := b.post(path, steer("hm"), "Idempotency-Key", "k"); a.status != http.StatusAccepted {
@@ -169,11 +169,11 @@ func TestWhatMayBeSaidToARequest(t *testing.T) {
 	for _, route := range []string{"/steer", "/follow-up"} {
 		for _, test := range tests {
 			a := b.post("/v1/requests/"+requestID+route, test.body)
-			if a.status != 400 || a.failure(t).Code != fault.InvalidMessageFormat || !strings.Contains(a.body, test.says) {
+			if a.status != 400 || a.failure(t).Code != apierr.InvalidMessageFormat || !strings.Contains(a.body, test.says) {
 				t.Errorf("%s, %s: got %d %s, want %q", route, test.what, a.status, a.body, test.says)
 			}
 		}
-		if a := b.post("/v1/requests/req_none"+route, hello); a.status != 404 || a.failure(t).Code != fault.RequestNotFound {
+		if a := b.post("/v1/requests/req_none"+route, hello); a.status != 404 || a.failure(t).Code != apierr.RequestNotFound {
 			t.Errorf("%s to nobody: got %d %s", route, a.status, a.body)
 		}
 		if a := b.post("/v1/requests/"+requestID+route, hello, "Idempotency-Key", ""); a.status != 400 {
@@ -209,12 +209,12 @@ func TestOnlyTheOwnerSpeaksToARequest(t *testing.T) {
 		who    string
 		header []string
 		status int
-		code   fault.Code
+		code   apierr.Code
 	}{
-		{"somebody without a key", nil, 401, fault.AuthFailed},
-		{"somebody who may only read", key("default", "eve", auth.ScopeRead), 401, fault.AuthFailed},
-		{"a colleague", key("default", "bob", auth.ScopeRun), 403, fault.ThreadAccessDenied},
-		{"another tenant", key("other", "ada", auth.ScopeRun), 404, fault.RequestNotFound},
+		{"somebody without a key", nil, 401, apierr.AuthFailed},
+		{"somebody who may only read", key("default", "eve", auth.ScopeRead), 401, apierr.AuthFailed},
+		{"a colleague", key("default", "bob", auth.ScopeRun), 403, apierr.ThreadAccessDenied},
+		{"another tenant", key("other", "ada", auth.ScopeRun), 404, apierr.RequestNotFound},
 	}
 	for _, route := range []string{"/steer", "/follow-up"} {
 		for _, test := range tests {
@@ -271,7 +271,7 @@ func TestAFollowUpOfAnAgentThatIsGone(t *testing.T) {
 	requestID, _ := b.accepted(hello)
 	delete(agents, "demo") // no call is under way
 	a := b.post("/v1/requests/"+requestID+"/follow-up", hello)
-	if a.status != http.StatusNotFound || a.failure(t).Code != fault.AgentNotFound {
+	if a.status != http.StatusNotFound || a.failure(t).Code != apierr.AgentNotFound {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
 	if a := b.post("/v1/requests/"+requestID+"/steer", hello); a.status != http.StatusAccepted {
@@ -283,7 +283,7 @@ func TestWhatIsSaidToARequestThatOnlyHistoryKnows(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.archive.keep(frame(t, 0, metadata(), done()))
-	if a := b.post("/v1/requests/req_old/steer", hello); a.status != http.StatusConflict || a.failure(t).Code != fault.RequestFinished {
+	if a := b.post("/v1/requests/req_old/steer", hello); a.status != http.StatusConflict || a.failure(t).Code != apierr.RequestFinished {
 		t.Errorf("a steer: got %d %s", a.status, a.body)
 	}
 	a := b.post("/v1/requests/req_old/follow-up", hello)

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway"
 )
@@ -20,7 +20,7 @@ import (
 // runs answers every pointer with these events, as runners do.
 func (b *bench) runs(bodies ...event.Body) {
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 4, func(ctx context.Context, s command.Start) error {
+		return b.bus.Starts(ctx, 4, func(ctx context.Context, s record.Start) error {
 			w, _, err := b.bus.Claim(ctx, b.log(s.RequestID), "bench", "test")
 			if err != nil {
 				return nil // a pointer that came twice
@@ -97,7 +97,7 @@ func TestAStreamThatIsTooLongIsCutAndOneThatNeverBeginsTimesOut(t *testing.T) {
 	if a.status != http.StatusGatewayTimeout {
 		t.Fatalf("got %d %s, want 504", a.status, a.body)
 	}
-	if f := a.failure(t); f.Code != fault.StreamTimeout || !f.Retryable || a.header.Get("X-Request-Id") == "" {
+	if f := a.failure(t); f.Code != apierr.StreamTimeout || !f.Retryable || a.header.Get("X-Request-Id") == "" {
 		t.Errorf("got %s with headers %v", a.body, a.header)
 	}
 	requestID, _ := b.accepted(hello)
@@ -169,7 +169,7 @@ func TestTheRequestOfAClientThatLeavesIsAbortedWhereTheAgentSaysSo(t *testing.T)
 	})
 	requests := make(chan string, 1)
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 1, func(ctx context.Context, s command.Start) error {
+		return b.bus.Starts(ctx, 1, func(ctx context.Context, s record.Start) error {
 			w, _, err := b.bus.Claim(ctx, b.log(s.RequestID), "bench", "test")
 			if err != nil {
 				return err

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/go-json-experiment/json"
 )
@@ -135,11 +135,11 @@ func TestThreadCursorsThatAreOdd(t *testing.T) {
 	b.run(first, input("hi"), metadata(), done())
 	path := "/v1/threads/" + threadID + "/stream"
 	for _, bad := range []string{"1", "x-1", "x-1.", "x-1.-1", "x-1.01", "x-99999999999.1", b.bus.Incarnation() + "-0", "a.b", ">"} {
-		if a := b.get(path, "Last-Event-ID", bad); a.status != 400 || a.failure(t).Code != fault.InvalidMessageFormat {
+		if a := b.get(path, "Last-Event-ID", bad); a.status != 400 || a.failure(t).Code != apierr.InvalidMessageFormat {
 			t.Errorf("%q: got %d %s", bad, a.status, a.body)
 		}
 	}
-	if a := b.get(path + "?from=stat"); a.status != 400 || a.failure(t).Code != fault.InvalidMessageFormat {
+	if a := b.get(path + "?from=stat"); a.status != 400 || a.failure(t).Code != apierr.InvalidMessageFormat {
 		t.Errorf("from=stat: got %d %s", a.status, a.body)
 	}
 	second, _ := b.accepted(onThread(threadID))
@@ -188,27 +188,27 @@ func TestGetRequestAtEachStage(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, threadID := b.accepted(hello)
-	read := func() query.Request {
+	read := func() historyapi.Request {
 		t.Helper()
 		a := b.get("/v1/requests/" + requestID)
-		var q query.Request
+		var q historyapi.Request
 		if err := json.Unmarshal([]byte(a.body), &q); err != nil || a.status != http.StatusOK {
 			t.Fatalf("got %d %s, %v", a.status, a.body, err)
 		}
 		return q
 	}
-	if q := read(); q.Status != query.StatusQueued || q.ThreadID != threadID || q.AgentID != "demo" || q.Owner != "dev" || q.CreatedAt.IsZero() {
+	if q := read(); q.Status != historyapi.StatusQueued || q.ThreadID != threadID || q.AgentID != "demo" || q.Owner != "dev" || q.CreatedAt.IsZero() {
 		t.Errorf("queued: got %+v", q)
 	}
 	w := b.claim(requestID)
-	if q := read(); q.Status != query.StatusRunning {
+	if q := read(); q.Status != historyapi.StatusRunning {
 		t.Errorf("running: got %+v", q)
 	}
 	b.emit(w, event.Done{MessageID: "m", ThreadID: threadID, Usage: event.Usage{InputTokens: 7}, FinishReason: event.FinishStop})
 	b.archive.mu.Lock()
-	b.archive.requests = append(b.archive.requests, query.Request{RequestID: requestID, Status: query.StatusDone, Owner: "dev", Index: 0})
+	b.archive.requests = append(b.archive.requests, historyapi.Request{RequestID: requestID, Status: historyapi.StatusDone, Owner: "dev", Index: 0})
 	b.archive.mu.Unlock()
-	if q := read(); q.Status != query.StatusDone {
+	if q := read(); q.Status != historyapi.StatusDone {
 		t.Errorf("done: got %+v", q)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history"
 )
 
@@ -73,21 +73,21 @@ func (c *conversation) requestID() string { return fmt.Sprintf("req_%s_%d", c.th
 func (c *conversation) begin(text string) string {
 	c.t.Helper()
 	now, requestID := time.Now(), c.requestID()
-	_, _, err := c.bus.Accept(c.t.Context(), command.Accepted{
+	_, _, err := c.bus.Accept(c.t.Context(), record.Accepted{
 		Tenant: tenant, RequestID: requestID, ThreadID: c.thread, AgentID: "demo", Owner: "ada", At: now,
 		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(text)}, ThreadID: c.thread},
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.advance(command.Thread{
+	c.advance(record.Thread{
 		ThreadID: c.thread, Owner: "ada", AgentID: "demo", RequestID: requestID, Index: c.index, At: now,
 	})
 	c.index++
 	return requestID
 }
 
-func (c *conversation) advance(next command.Thread) {
+func (c *conversation) advance(next record.Thread) {
 	c.t.Helper()
 	record, err := c.bus.AdvanceThread(c.t.Context(), tenant, next, c.sequence)
 	if err != nil {
@@ -143,15 +143,17 @@ func done(thread, text string) event.Body {
 	}
 }
 
-func ref(thread string) query.ThreadRef { return query.ThreadRef{Tenant: tenant, ThreadID: thread} }
-
-func requestRef(requestID string) query.RequestRef {
-	return query.RequestRef{Tenant: tenant, RequestID: requestID}
+func ref(thread string) historyapi.ThreadRef {
+	return historyapi.ThreadRef{Tenant: tenant, ThreadID: thread}
 }
 
-func wantCode(t *testing.T, err error, want fault.Code) {
+func requestRef(requestID string) historyapi.RequestRef {
+	return historyapi.RequestRef{Tenant: tenant, RequestID: requestID}
+}
+
+func wantCode(t *testing.T, err error, want apierr.Code) {
 	t.Helper()
-	if got := fault.CodeOf(err); got != want {
+	if got := apierr.CodeOf(err); got != want {
 		t.Errorf("got %q (%v), want %q", got, err, want)
 	}
 }

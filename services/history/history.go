@@ -1,7 +1,7 @@
-// Package history is the service that remembers: it projects every log into a SQL database and answers what pkg/query
+// Package history is the service that remembers: it projects every log into a SQL database and answers what pkg/historyapi
 // asks. Any number of its processes share the work where the database is PostgreSQL.
 //
-// internal/record is the way in, internal/answer the way out, internal/store the door to the databases between them.
+// internal/projector is the way in, internal/responder the way out, internal/store the door to the databases between them.
 package history
 
 import (
@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/history/internal/answer"
-	"github.com/agentbus/agentbus/services/history/internal/record"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/services/history/internal/projector"
+	"github.com/agentbus/agentbus/services/history/internal/responder"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/agentbus/agentbus/services/history/internal/store/postgres"
 	"github.com/agentbus/agentbus/services/history/internal/store/sqlite"
@@ -23,10 +23,10 @@ import (
 
 // Bus is what history uses of a *bus.Bus.
 type Bus interface {
-	answer.Bus
-	record.Log
-	record.Stream
-	record.Source
+	responder.Bus
+	projector.Log
+	projector.Stream
+	projector.Source
 	Project(ctx context.Context, hurry <-chan struct{}, apply bus.Apply) error
 	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
 	Ready(ctx context.Context) error
@@ -43,10 +43,10 @@ type Deps struct {
 type History struct {
 	bus        Bus
 	store      store.Store
-	recorder   *record.Recorder
-	reconciler *record.Reconciler
-	closer     *record.Closer
-	answerer   *answer.Answerer
+	recorder   *projector.Recorder
+	reconciler *projector.Reconciler
+	closer     *projector.Closer
+	answerer   *responder.Answerer
 }
 
 // New opens the database and brings its tables up to date. The caller runs Run, which closes it.
@@ -58,14 +58,14 @@ func New(ctx context.Context, d Deps) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder, err := record.New(s, d.Bus, d.Log)
+	recorder, err := projector.New(s, d.Bus, d.Log)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	reconciler := record.NewReconciler(s, d.Bus, recorder, d.Log)
+	reconciler := projector.NewReconciler(s, d.Bus, recorder, d.Log)
 	return &History{
-		bus: d.Bus, store: s, recorder: recorder, reconciler: reconciler, closer: record.NewCloser(s, d.Bus, recorder, d.Log),
-		answerer: answer.New(s, d.Bus, recorder, reconciler),
+		bus: d.Bus, store: s, recorder: recorder, reconciler: reconciler, closer: projector.NewCloser(s, d.Bus, recorder, d.Log),
+		answerer: responder.New(s, d.Bus, recorder, reconciler),
 	}, nil
 }
 
@@ -95,7 +95,7 @@ func (h *History) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Hurried(), h.recorder.Apply) })
-	group.Go(func() error { return h.bus.Serve(ctx, query.Service, h.answerer.Verbs()) })
+	group.Go(func() error { return h.bus.Serve(ctx, historyapi.Service, h.answerer.Verbs()) })
 	return errors.Join(group.Wait(), h.store.Close())
 }
 

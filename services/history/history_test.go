@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/pgtest"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history"
 )
 
@@ -21,7 +21,7 @@ func TestAnswersSeeWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
 		start(t, b, d.url)
-		ask := query.NewClient(b)
+		ask := historyapi.NewClient(b)
 		c := conversation{t: t, bus: b, thread: "thr_1"}
 		for i := range 20 { // each answer must see the request before it, however far the projection is
 			requestID := c.say(fmt.Sprintf("word %d", i))
@@ -32,7 +32,7 @@ func TestAnswersSeeWhatWasWritten(t *testing.T) {
 			if thread.Requests != i+1 || thread.LastRequestID != requestID || thread.Title != "word 0" || thread.Owner != "ada" {
 				t.Fatalf("after request %d: got %+v", i, thread)
 			}
-			transcript, err := ask.Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: i + 1})
+			transcript, err := ask.Transcript(t.Context(), historyapi.TranscriptQuery{ThreadRef: ref("thr_1"), Before: i + 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,11 +43,11 @@ func TestAnswersSeeWhatWasWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Status != query.StatusDone || r.Index != i || r.Usage == nil || r.Usage.OutputTokens != 3 || len(r.Terminal) == 0 {
+			if r.Status != historyapi.StatusDone || r.Index != i || r.Usage == nil || r.Usage.OutputTokens != 3 || len(r.Terminal) == 0 {
 				t.Fatalf("request %d: got %+v", i, r)
 			}
 		}
-		page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
+		page, err := ask.Threads(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada"})
 		if err != nil || len(page.Threads) != 1 || page.Threads[0].ThreadID != "thr_1" {
 			t.Errorf("got threads %+v, %v", page, err)
 		}
@@ -63,18 +63,18 @@ func TestAnswersWaitForTheProjection(t *testing.T) {
 	running := c.begin("two")
 	c.run(running, c.talk("two")...)
 	start(t, server.Connect(t, "history"), url(t)) // everything has yet to be projected
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 
 	thread, err := ask.Thread(t.Context(), ref("thr_1"))
 	for deadline := time.Now().Add(20 * time.Second); err != nil; thread, err = ask.Thread(t.Context(), ref("thr_1")) {
-		if fault.CodeOf(err) != fault.Unavailable || time.Now().After(deadline) { // before the service listens
+		if apierr.CodeOf(err) != apierr.Unavailable || time.Now().After(deadline) { // before the service listens
 			t.Fatal(err)
 		}
 	}
 	if thread.Requests != 2 || thread.LastRequestID != running {
 		t.Errorf("got %+v", thread)
 	}
-	frames, err := ask.Frames(t.Context(), query.FramesQuery{RequestRef: requestRef(running)})
+	frames, err := ask.Frames(t.Context(), historyapi.FramesQuery{RequestRef: requestRef(running)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestFramesAreTheLog(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	c := conversation{t: t, bus: b, thread: "thr_1"}
 	requestID := c.say("hello")
 	var want strings.Builder
@@ -99,7 +99,7 @@ func TestFramesAreTheLog(t *testing.T) {
 	}
 	var got strings.Builder
 	for from := uint64(0); ; {
-		page, err := ask.Frames(t.Context(), query.FramesQuery{RequestRef: requestRef(requestID), From: from, Limit: 2})
+		page, err := ask.Frames(t.Context(), historyapi.FramesQuery{RequestRef: requestRef(requestID), From: from, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestTranscriptHoldsWhatAModelMustKnow(t *testing.T) {
 	c.run(c.begin("one"), append(c.talk("one"),
 		event.UsageSoFar{Turns: 1}, event.Summary{Text: "short"}, done(c.thread, "you said one"))...)
 	second := c.begin("two")
-	transcript, err := query.NewClient(b).Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
+	transcript, err := historyapi.NewClient(b).Transcript(t.Context(), historyapi.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,13 +151,13 @@ func TestMessagesTellWhatWasSaid(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	c := conversation{t: t, bus: b, thread: "thr_1"}
 	c.say("one")
 	failed := c.begin("two")
 	c.run(failed, append(c.talk("two"),
 		event.Text{Block: event.Block{BlockID: "b1", Stage: event.Stop, Discarded: true}, Text: "gone"},
-		event.Error{Code: fault.AgentError, Message: "broken"})...)
+		event.Error{Code: apierr.AgentError, Message: "broken"})...)
 	aborted := c.begin("three")
 	c.run(aborted, append(c.talk("three"), event.Aborted{Content: []event.Content{{Type: event.ContentText, Text: "half"}}})...)
 	c.begin("four")
@@ -168,7 +168,7 @@ func TestMessagesTellWhatWasSaid(t *testing.T) {
 	}
 	for limit := 1; limit <= 5; limit++ {
 		var got []string
-		for q := (query.MessagesQuery{ThreadRef: ref("thr_1"), Limit: limit}); ; {
+		for q := (historyapi.MessagesQuery{ThreadRef: ref("thr_1"), Limit: limit}); ; {
 			page, err := ask.Messages(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
@@ -186,7 +186,7 @@ func TestMessagesTellWhatWasSaid(t *testing.T) {
 	}
 }
 
-func line(m query.Message) string {
+func line(m historyapi.Message) string {
 	if m.Role == event.RoleUser {
 		return "user: " + m.Input.Text()
 	}
@@ -197,7 +197,7 @@ func TestEventsComeInPagesWithoutInternalOnes(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	c := conversation{t: t, bus: b, thread: "thr_1"}
 	c.say("one")
 	c.say("two")
@@ -205,7 +205,7 @@ func TestEventsComeInPagesWithoutInternalOnes(t *testing.T) {
 	for _, limit := range []int{1, 7, 8, 16, 17} {
 		var got strings.Builder
 		pages := 0
-		for q := (query.EventsQuery{ThreadRef: ref("thr_1"), Limit: limit}); ; pages++ {
+		for q := (historyapi.EventsQuery{ThreadRef: ref("thr_1"), Limit: limit}); ; pages++ {
 			page, err := ask.Events(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
@@ -225,7 +225,7 @@ func TestEventsComeInPagesWithoutInternalOnes(t *testing.T) {
 			t.Errorf("limit %d: got %d pages of %q, want %d of %q", limit, pages+1, got.String(), (16-1)/limit+1, want)
 		}
 	}
-	page, err := ask.Events(t.Context(), query.EventsQuery{
+	page, err := ask.Events(t.Context(), historyapi.EventsQuery{
 		ThreadRef: ref("thr_1"), Types: []event.Name{event.NameDone, event.NameToolOutput},
 	})
 	if err != nil || len(page.Events) != 2 {
@@ -237,55 +237,55 @@ func TestADeletedThreadIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	c := conversation{t: t, bus: b, thread: "thr_1"}
 	requestID := c.say("one")
 	if _, err := ask.Thread(t.Context(), ref("thr_1")); err != nil {
 		t.Fatal(err)
 	}
-	c.advance(command.Thread{ThreadID: "thr_1", Owner: "ada", RequestID: requestID, Index: 0, Deleted: true, At: time.Now()})
+	c.advance(record.Thread{ThreadID: "thr_1", Owner: "ada", RequestID: requestID, Index: 0, Deleted: true, At: time.Now()})
 	_, err := ask.Thread(t.Context(), ref("thr_1"))
-	wantCode(t, err, fault.ThreadNotFound)
-	_, err = ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref("thr_1")})
-	wantCode(t, err, fault.ThreadNotFound)
-	_, err = ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_1")})
-	wantCode(t, err, fault.ThreadNotFound)
-	_, err = ask.Transcript(t.Context(), query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
-	wantCode(t, err, fault.ThreadNotFound)
+	wantCode(t, err, apierr.ThreadNotFound)
+	_, err = ask.Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: ref("thr_1")})
+	wantCode(t, err, apierr.ThreadNotFound)
+	_, err = ask.Events(t.Context(), historyapi.EventsQuery{ThreadRef: ref("thr_1")})
+	wantCode(t, err, apierr.ThreadNotFound)
+	_, err = ask.Transcript(t.Context(), historyapi.TranscriptQuery{ThreadRef: ref("thr_1"), Before: 1})
+	wantCode(t, err, apierr.ThreadNotFound)
 	_, err = ask.Request(t.Context(), requestRef(requestID))
-	wantCode(t, err, fault.RequestNotFound)
-	_, err = ask.Frames(t.Context(), query.FramesQuery{RequestRef: requestRef(requestID)})
-	wantCode(t, err, fault.RequestNotFound)
+	wantCode(t, err, apierr.RequestNotFound)
+	_, err = ask.Frames(t.Context(), historyapi.FramesQuery{RequestRef: requestRef(requestID)})
+	wantCode(t, err, apierr.RequestNotFound)
 }
 
 func TestNobodySeesAnotherTenantsThings(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	c := conversation{t: t, bus: b, thread: "thr_1"}
 	requestID := c.say("one")
-	_, err := ask.Thread(t.Context(), query.ThreadRef{Tenant: "other", ThreadID: "thr_1"})
-	wantCode(t, err, fault.ThreadNotFound)
-	_, err = ask.Request(t.Context(), query.RequestRef{Tenant: "other", RequestID: requestID})
-	wantCode(t, err, fault.RequestNotFound)
+	_, err := ask.Thread(t.Context(), historyapi.ThreadRef{Tenant: "other", ThreadID: "thr_1"})
+	wantCode(t, err, apierr.ThreadNotFound)
+	_, err = ask.Request(t.Context(), historyapi.RequestRef{Tenant: "other", RequestID: requestID})
+	wantCode(t, err, apierr.RequestNotFound)
 	_, err = ask.Thread(t.Context(), ref("thr_unknown"))
-	wantCode(t, err, fault.ThreadNotFound)
+	wantCode(t, err, apierr.ThreadNotFound)
 }
 
 func TestACursorGivesNoAccessToAnotherThread(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	mine, theirs := conversation{t: t, bus: b, thread: "thr_1"}, conversation{t: t, bus: b, thread: "thr_2"}
 	mine.say("mine")
 	theirs.say("theirs")
-	page, err := ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_2"), Limit: 1})
+	page, err := ask.Events(t.Context(), historyapi.EventsQuery{ThreadRef: ref("thr_2"), Limit: 1})
 	if err != nil || page.NextCursor == "" {
 		t.Fatalf("got %v, %v, want a cursor", page, err)
 	}
-	stolen, err := ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_1"), Cursor: page.NextCursor})
+	stolen, err := ask.Events(t.Context(), historyapi.EventsQuery{ThreadRef: ref("thr_1"), Cursor: page.NextCursor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,26 +306,26 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 		name, verb string
 		question   any
 	}{
-		{"a cursor of nobody's", query.VerbThreads, query.ThreadsQuery{Tenant: tenant, Cursor: "garbage"}},
-		{"a cursor of another list", query.VerbMessages, query.MessagesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
-		{"a limit below one", query.VerbEvents, query.EventsQuery{ThreadRef: ref("thr_1"), Limit: -1}},
-		{"a limit too high", query.VerbEvents, query.EventsQuery{ThreadRef: ref("thr_1"), Limit: 1001}},
-		{"too many threads", query.VerbThreads, query.ThreadsQuery{Tenant: tenant, Limit: 201}},
-		{"too many frames", query.VerbFrames, query.FramesQuery{RequestRef: requestRef("req"), Limit: 2001}},
-		{"too many frames of a thread", query.VerbThreadFrames, query.ThreadFramesQuery{ThreadRef: ref("thr_1"), Limit: 2001}},
-		{"a cursor of events for frames", query.VerbThreadFrames, query.ThreadFramesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
-		{"a session that is no token", query.VerbSession, ref("a.b")},
-		{"too many sessions", query.VerbSessions, query.ThreadsQuery{Tenant: tenant, Limit: 201}},
-		{"a transcript before the start", query.VerbTranscript, query.TranscriptQuery{ThreadRef: ref("thr_1"), Before: -1}},
-		{"a thread that is no token", query.VerbThread, ref("a.b")},
-		{"a request that is no token", query.VerbRequest, requestRef("*")},
-		{"something else", query.VerbThread, []int{1}},
+		{"a cursor of nobody's", historyapi.VerbThreads, historyapi.ThreadsQuery{Tenant: tenant, Cursor: "garbage"}},
+		{"a cursor of another list", historyapi.VerbMessages, historyapi.MessagesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
+		{"a limit below one", historyapi.VerbEvents, historyapi.EventsQuery{ThreadRef: ref("thr_1"), Limit: -1}},
+		{"a limit too high", historyapi.VerbEvents, historyapi.EventsQuery{ThreadRef: ref("thr_1"), Limit: 1001}},
+		{"too many threads", historyapi.VerbThreads, historyapi.ThreadsQuery{Tenant: tenant, Limit: 201}},
+		{"too many frames", historyapi.VerbFrames, historyapi.FramesQuery{RequestRef: requestRef("req"), Limit: 2001}},
+		{"too many frames of a thread", historyapi.VerbThreadFrames, historyapi.ThreadFramesQuery{ThreadRef: ref("thr_1"), Limit: 2001}},
+		{"a cursor of events for frames", historyapi.VerbThreadFrames, historyapi.ThreadFramesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
+		{"a session that is no token", historyapi.VerbSession, ref("a.b")},
+		{"too many sessions", historyapi.VerbSessions, historyapi.ThreadsQuery{Tenant: tenant, Limit: 201}},
+		{"a transcript before the start", historyapi.VerbTranscript, historyapi.TranscriptQuery{ThreadRef: ref("thr_1"), Before: -1}},
+		{"a thread that is no token", historyapi.VerbThread, ref("a.b")},
+		{"a request that is no token", historyapi.VerbRequest, requestRef("*")},
+		{"something else", historyapi.VerbThread, []int{1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var answer any
-			wantCode(t, b.Ask(t.Context(), query.Service, test.verb, test.question, &answer), fault.InvalidMessageFormat)
+			wantCode(t, b.Ask(t.Context(), historyapi.Service, test.verb, test.question, &answer), apierr.InvalidMessageFormat)
 		})
 	}
 }
@@ -347,11 +347,11 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 	database := pgtest.New(t)
 	start(t, server.Connect(t, "history-1"), database)
 	start(t, server.Connect(t, "history-2"), database)
-	ask := query.NewClient(writer)
+	ask := historyapi.NewClient(writer)
 	c := conversation{t: t, bus: writer, thread: "thr_1"}
 	for i := range 30 {
 		c.say(fmt.Sprintf("word %d", i))
-		page, err := ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref("thr_1")})
+		page, err := ask.Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: ref("thr_1")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/pgtest"
-	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/history"
 	_ "github.com/jackc/pgx/v5/stdlib" // database/sql calls it pgx
 	_ "modernc.org/sqlite"             // and this one sqlite
@@ -100,20 +100,20 @@ func filled(t *testing.T, d database, b *bus.Bus, count int) (h *history.History
 	t.Helper()
 	h, stop = run(t, b, d.url)
 	talks(t, b, 0, count)
-	wantThreads(t, query.NewClient(b), count)
+	wantThreads(t, historyapi.NewClient(b), count)
 	return h, stop
 }
 
 // listed returns the first list of threads that is not refused because history is not complete.
-func listed(t *testing.T, ask query.Client) []query.Thread {
+func listed(t *testing.T, ask historyapi.Client) []historyapi.Thread {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 200})
+		page, err := ask.Threads(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 200})
 		if err == nil {
 			return page.Threads
 		}
-		if fault.CodeOf(err) != fault.Unavailable || time.Now().After(deadline) {
+		if apierr.CodeOf(err) != apierr.Unavailable || time.Now().After(deadline) {
 			t.Fatal(err)
 		}
 	}
@@ -127,13 +127,13 @@ func awaitLook(t *testing.T, h *history.History) {
 }
 
 // wantThreads expects that lists and messages say that they are not complete until they are.
-func wantThreads(t *testing.T, ask query.Client, count int) {
+func wantThreads(t *testing.T, ask historyapi.Client, count int) {
 	t.Helper()
 	if got := listed(t, ask); len(got) != count {
 		t.Errorf("the first list that was answered has %d threads, want %d", len(got), count)
 	}
 	for i := range count {
-		messages, err := ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref(fmt.Sprintf("thr_%d", i))})
+		messages, err := ask.Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: ref(fmt.Sprintf("thr_%d", i))})
 		if err != nil || len(messages.Messages) != 10 {
 			t.Errorf("thread %d: got %d messages, %v; want 10", i, len(messages.Messages), err)
 		}
@@ -158,7 +158,7 @@ func TestADatabaseThatWasDroppedComesBackFromTheStream(t *testing.T) {
 		d.dropAll(t)
 		_, stop = run(t, b, d.url)
 		defer stop()
-		wantThreads(t, query.NewClient(b), 5)
+		wantThreads(t, historyapi.NewClient(b), 5)
 	})
 }
 
@@ -176,9 +176,9 @@ func TestADatabaseThatIsEmptiedWhileHistoryRunsComesBack(t *testing.T) {
 				defer stop()
 				awaitLook(t, h)
 				lose(t, d)
-				wantThreads(t, query.NewClient(b), 5)
+				wantThreads(t, historyapi.NewClient(b), 5)
 				talks(t, b, 5, 2)
-				wantThreads(t, query.NewClient(b), 7)
+				wantThreads(t, historyapi.NewClient(b), 7)
 				wantStored(t, d, b)
 			})
 		})
@@ -197,7 +197,7 @@ func TestAnOlderCopyOfTheDatabaseCatchesUp(t *testing.T) {
 				_, stop := filled(t, d, b, 3)
 				d.do(t, save...)
 				talks(t, b, 3, 3)
-				wantThreads(t, query.NewClient(b), 6)
+				wantThreads(t, historyapi.NewClient(b), 6)
 				if !running {
 					stop()
 				}
@@ -206,7 +206,7 @@ func TestAnOlderCopyOfTheDatabaseCatchesUp(t *testing.T) {
 					_, stop = run(t, b, d.url)
 				}
 				defer stop()
-				wantThreads(t, query.NewClient(b), 6)
+				wantThreads(t, historyapi.NewClient(b), 6)
 			})
 		})
 	}
@@ -224,14 +224,14 @@ func TestAnOlderFileCatchesUp(t *testing.T) {
 	}
 	_, stop = run(t, b, d.url)
 	talks(t, b, 3, 3)
-	wantThreads(t, query.NewClient(b), 6)
+	wantThreads(t, historyapi.NewClient(b), 6)
 	stop()
 	if err := os.WriteFile(path, older, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, stop = run(t, b, d.url)
 	defer stop()
-	wantThreads(t, query.NewClient(b), 6)
+	wantThreads(t, historyapi.NewClient(b), 6)
 }
 
 func TestSeveralProcessesFillAnEmptyDatabaseTogether(t *testing.T) {
@@ -245,11 +245,11 @@ func TestSeveralProcessesFillAnEmptyDatabaseTogether(t *testing.T) {
 		ready = append(ready, h)
 	}
 	talks(t, b, 0, 10)
-	wantThreads(t, query.NewClient(b), 10)
+	wantThreads(t, historyapi.NewClient(b), 10)
 	d.do(t, each("DELETE FROM %s")...)
-	wantThreads(t, query.NewClient(b), 10)
+	wantThreads(t, historyapi.NewClient(b), 10)
 	talks(t, b, 10, 2)
-	wantThreads(t, query.NewClient(b), 12)
+	wantThreads(t, historyapi.NewClient(b), 12)
 	for _, h := range ready {
 		awaitReady(t, h)
 	}
@@ -267,15 +267,15 @@ func TestADatabaseWithoutAPositionIsKeptAndCompleted(t *testing.T) {
 				"created_at, updated_at, deleted, session FROM threads WHERE thread_id = 'thr_0'")...)
 		_, stop = run(t, b, d.url)
 		defer stop()
-		wantThreadsAnd(t, query.NewClient(b), 4, "thr_9")
+		wantThreadsAnd(t, historyapi.NewClient(b), 4, "thr_9")
 	})
 }
 
 // wantThreadsAnd is wantThreads with another thread, which the stream does not hold.
-func wantThreadsAnd(t *testing.T, ask query.Client, count int, other string) {
+func wantThreadsAnd(t *testing.T, ask historyapi.Client, count int, other string) {
 	t.Helper()
 	got := listed(t, ask)
-	if len(got) != count+1 || !slices.ContainsFunc(got, func(s query.Thread) bool { return s.ThreadID == other }) {
+	if len(got) != count+1 || !slices.ContainsFunc(got, func(s historyapi.Thread) bool { return s.ThreadID == other }) {
 		t.Errorf("got %d threads, want %d with %s", len(got), count+1, other)
 	}
 }
@@ -297,7 +297,7 @@ func TestAnswersSayThatHistoryIsBeingRebuilt(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d database, real *bus.Bus) {
 		b := &blocked{Bus: real}
-		ask := query.NewClient(real)
+		ask := historyapi.NewClient(real)
 		h, stop := run(t, b, d.url)
 		defer stop()
 		talks(t, real, 0, 2)
@@ -305,7 +305,7 @@ func TestAnswersSayThatHistoryIsBeingRebuilt(t *testing.T) {
 		awaitLook(t, h)
 		d.do(t, each("DELETE FROM %s")...)
 
-		_, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
+		_, err := ask.Threads(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada"})
 		wantRebuild(t, "the list of threads", err)
 		_, err = ask.Thread(t.Context(), ref("thr_1"))
 		wantRebuild(t, "a thread", err)
@@ -322,8 +322,8 @@ func TestAnswersSayThatHistoryIsBeingRebuilt(t *testing.T) {
 
 func wantRebuild(t *testing.T, what string, err error) {
 	t.Helper()
-	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || f.Code != fault.Unavailable || f.RetryAfter == 0 || !strings.Contains(f.Message, "history") {
+	f, ok := errors.AsType[*apierr.Error](err)
+	if !ok || f.Code != apierr.Unavailable || f.RetryAfter == 0 || !strings.Contains(f.Message, "history") {
 		t.Errorf("%s: got %v, want that history is being rebuilt, and when to try again", what, err)
 	}
 }
@@ -341,6 +341,6 @@ func TestARebuildBringsBackWhatWasDeleted(t *testing.T) {
 		if !last.Done() {
 			t.Errorf("it ended at %+v", last)
 		}
-		wantThreads(t, query.NewClient(b), 3)
+		wantThreads(t, historyapi.NewClient(b), 3)
 	})
 }

@@ -7,20 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/pgtest"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // note writes a record of a session as a gateway does.
 func note(t *testing.T, b *bus.Bus, after bus.SessionRecord, threadID, name string) bus.SessionRecord {
 	t.Helper()
 	now := time.Now()
-	s, err := b.SwapSession(t.Context(), tenant, command.Session{
+	s, err := b.SwapSession(t.Context(), tenant, record.Session{
 		ThreadID: threadID, Owner: "ada", AgentID: "demo", Name: name, CreatedAt: now, UpdatedAt: now,
 	}, after)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestSessionsSeeWhatWasWritten(t *testing.T) {
 			t.Parallel()
 			b := bustest.New(t)
 			start(t, b, database(t))
-			ask := query.NewClient(b)
+			ask := historyapi.NewClient(b)
 			for i := range 20 { // each answer must see the record before it, however far the projection is
 				threadID := fmt.Sprintf("thr_%d", i)
 				record := note(t, b, bus.SessionRecord{}, threadID, "first")
@@ -70,27 +70,27 @@ func TestListsSeeWhatWasWritten(t *testing.T) {
 	database := pgtest.New(t)
 	start(t, server.Connect(t, "history-1"), database) // either may answer, and either may store
 	start(t, server.Connect(t, "history-2"), database)
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	for i := range 30 {
 		begun, noted := fmt.Sprintf("thr_%d_begun", i), fmt.Sprintf("thr_%d_noted", i)
 		c := conversation{t: t, bus: b, thread: begun}
 		c.begin("hello")
-		threads, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 1})
+		threads, err := ask.Threads(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 1})
 		if err != nil || len(threads.Threads) != 1 || threads.Threads[0].ThreadID != begun || threads.Threads[0].Title != "hello" {
 			t.Fatalf("the newest thread is %+v (%v), want %s", threads.Threads, err, begun)
 		}
 		note(t, b, bus.SessionRecord{}, noted, "a name")
-		sessions, err := ask.Sessions(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 1})
+		sessions, err := ask.Sessions(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 1})
 		if err != nil || len(sessions.Sessions) != 1 || sessions.Sessions[0].ThreadID != noted || sessions.Sessions[0].Record.Name != "a name" {
 			t.Fatalf("the newest session is %+v (%v), want %s", sessions.Sessions, err, noted)
 		}
 		// What nobody projects holds up no answer.
-		if _, err := b.Abort(t.Context(), tenant, command.Abort{RequestID: c.requestID()}); err != nil {
+		if _, err := b.Abort(t.Context(), tenant, record.Abort{RequestID: c.requestID()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var all []string
-	for q := (query.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 7}); ; {
+	for q := (historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada", Limit: 7}); ; {
 		page, err := ask.Sessions(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestADeletedSessionIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	record := note(t, b, bus.SessionRecord{}, "thr_1", "a name")
 	if _, err := ask.Session(t.Context(), ref("thr_1")); err != nil {
 		t.Fatal(err)
@@ -122,33 +122,33 @@ func TestADeletedSessionIsGoneAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ask.Session(t.Context(), ref("thr_1"))
-	wantCode(t, err, fault.ThreadNotFound)
+	wantCode(t, err, apierr.ThreadNotFound)
 	_, err = ask.Thread(t.Context(), ref("thr_1"))
-	wantCode(t, err, fault.ThreadNotFound)
-	page, err := ask.Sessions(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
+	wantCode(t, err, apierr.ThreadNotFound)
+	page, err := ask.Sessions(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada"})
 	if err != nil || len(page.Sessions) > 0 {
 		t.Errorf("got sessions %+v, %v, want none", page.Sessions, err)
 	}
 	note(t, b, bus.SessionRecord{}, "thr_2", "a name")
-	_, err = ask.Session(t.Context(), query.ThreadRef{Tenant: "other", ThreadID: "thr_2"})
-	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.Session(t.Context(), historyapi.ThreadRef{Tenant: "other", ThreadID: "thr_2"})
+	wantCode(t, err, apierr.ThreadNotFound)
 }
 
 func TestAnEmptySessionHasEmptyLists(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	note(t, b, bus.SessionRecord{}, "thr_1", "a name")
-	events, err := ask.Events(t.Context(), query.EventsQuery{ThreadRef: ref("thr_1")})
+	events, err := ask.Events(t.Context(), historyapi.EventsQuery{ThreadRef: ref("thr_1")})
 	if err != nil || len(events.Events) > 0 {
 		t.Errorf("got events %v, %v, want none", events.Events, err)
 	}
-	messages, err := ask.Messages(t.Context(), query.MessagesQuery{ThreadRef: ref("thr_1")})
+	messages, err := ask.Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: ref("thr_1")})
 	if err != nil || len(messages.Messages) > 0 {
 		t.Errorf("got messages %v, %v, want none", messages.Messages, err)
 	}
-	for r, err := range ask.AllThreadFrames(t.Context(), query.ThreadFramesQuery{ThreadRef: ref("thr_1")}) {
+	for r, err := range ask.AllThreadFrames(t.Context(), historyapi.ThreadFramesQuery{ThreadRef: ref("thr_1")}) {
 		t.Errorf("got frames %v, %v, want none", r, err)
 	}
 }
@@ -157,7 +157,7 @@ func TestThreadFramesLeaveTheDeltasOut(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	c := conversation{t: t, bus: b, thread: "thr_1"}
 	first := c.say("one")
 	second := c.begin("two")
@@ -167,7 +167,7 @@ func TestThreadFramesLeaveTheDeltasOut(t *testing.T) {
 	for _, limit := range []int{1, 2, 3, 7, 8, 12, 13, 14, 0} {
 		var got strings.Builder
 		last := ""
-		for r, err := range ask.AllThreadFrames(t.Context(), query.ThreadFramesQuery{ThreadRef: ref("thr_1"), Limit: limit}) {
+		for r, err := range ask.AllThreadFrames(t.Context(), historyapi.ThreadFramesQuery{ThreadRef: ref("thr_1"), Limit: limit}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,14 +190,14 @@ func TestThreadFramesLeaveTheDeltasOut(t *testing.T) {
 			t.Errorf("pages of %d:\n got %s\nwant %s", limit, got.String(), want)
 		}
 	}
-	page, err := ask.ThreadFrames(t.Context(), query.ThreadFramesQuery{
+	page, err := ask.ThreadFrames(t.Context(), historyapi.ThreadFramesQuery{
 		ThreadRef: ref("thr_1"), Without: []event.Name{event.NameClaim, event.NameToolOutput, event.NameInput},
 	})
 	if err != nil || len(page.Requests) != 2 || page.Requests[0].Frames[0].First != 2 || page.NextCursor != "" {
 		t.Errorf("without some: got %+v, %v", page, err)
 	}
-	_, err = ask.ThreadFrames(t.Context(), query.ThreadFramesQuery{ThreadRef: ref("thr_unknown")})
-	wantCode(t, err, fault.ThreadNotFound)
+	_, err = ask.ThreadFrames(t.Context(), historyapi.ThreadFramesQuery{ThreadRef: ref("thr_unknown")})
+	wantCode(t, err, apierr.ThreadNotFound)
 }
 
 func TestASessionThatTheStreamHasForgottenCanBeChanged(t *testing.T) {
@@ -209,14 +209,14 @@ func TestASessionThatTheStreamHasForgottenCanBeChanged(t *testing.T) {
 		note(t, b, bus.SessionRecord{}, "thr_1", "old")
 		c := conversation{t: t, bus: b, thread: "thr_1"}
 		c.say("hello")
-		if s, err := query.NewClient(b).Session(t.Context(), ref("thr_1")); err != nil || s.Title != "old" {
+		if s, err := historyapi.NewClient(b).Session(t.Context(), ref("thr_1")); err != nil || s.Title != "old" {
 			t.Fatalf("got %+v, %v", s, err)
 		}
 	})
 	t.Run("when another stream has taken its place", func(t *testing.T) {
 		b := bustest.New(t)
 		start(t, b, database)
-		ask := query.NewClient(b)
+		ask := historyapi.NewClient(b)
 		old, err := ask.Session(t.Context(), ref("thr_1"))
 		if err != nil || old.Title != "old" || old.Record == nil {
 			t.Fatalf("got %+v, %v, want what is stored", old, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history"
 )
 
@@ -44,12 +44,12 @@ func (d database) bytes(t *testing.T) (sum int64) {
 // wantStored waits until the count is what the rows have, and returns it.
 func wantStored(t *testing.T, d database, b *bus.Bus) int64 {
 	t.Helper()
-	ask := query.NewClient(b)
+	ask := historyapi.NewClient(b)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		all, err := ask.Stored(t.Context(), query.StoredQuery{Tenant: tenant})
+		all, err := ask.Stored(t.Context(), historyapi.StoredQuery{Tenant: tenant})
 		if err == nil {
-			var own query.Stored
-			if own, err = ask.Stored(t.Context(), query.StoredQuery{Tenant: tenant, Owner: "ada"}); err == nil && own != all {
+			var own historyapi.Stored
+			if own, err = ask.Stored(t.Context(), historyapi.StoredQuery{Tenant: tenant, Owner: "ada"}); err == nil && own != all {
 				err = fmt.Errorf("the only owner has %d bytes of %d", own.Bytes, all.Bytes)
 			}
 		}
@@ -69,7 +69,7 @@ func TestStoredBytesSurviveRedeliveryAndRebuild(t *testing.T) {
 		_, stop := run(t, b, d.url)
 		defer func() { stop() }()
 		talks(t, b, 0, 4)
-		wantThreads(t, query.NewClient(b), 4)
+		wantThreads(t, historyapi.NewClient(b), 4)
 		before := wantStored(t, d, b)
 		if before == 0 {
 			t.Fatal("nothing is stored")
@@ -92,7 +92,7 @@ func TestStoredBytesSurviveRedeliveryAndRebuild(t *testing.T) {
 		d.do(t, "DELETE FROM frames WHERE request_id LIKE 'req_thr_1%'", "DELETE FROM requests WHERE thread_id = 'thr_1'",
 			"DELETE FROM threads WHERE thread_id = 'thr_1'", "UPDATE stored_bytes SET bytes = 1")
 		rebuild()
-		wantThreads(t, query.NewClient(b), 4)
+		wantThreads(t, historyapi.NewClient(b), 4)
 		if after := wantStored(t, d, b); after <= before/2 {
 			t.Errorf("%d bytes were stored before rows were removed, and %d after a rebuild", before, after)
 		}
@@ -100,11 +100,11 @@ func TestStoredBytesSurviveRedeliveryAndRebuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone := command.Thread{ThreadID: "thr_0", Owner: "ada", AgentID: "demo", RequestID: newest.RequestID, Index: newest.Index, Deleted: true}
+		gone := record.Thread{ThreadID: "thr_0", Owner: "ada", AgentID: "demo", RequestID: newest.RequestID, Index: newest.Index, Deleted: true}
 		if _, err := b.AdvanceThread(t.Context(), tenant, gone, newest.Sequence); err != nil {
 			t.Fatal(err)
 		}
-		wantThreadsFrom(t, query.NewClient(b), 3)
+		wantThreadsFrom(t, historyapi.NewClient(b), 3)
 		if after := wantStored(t, d, b); after == 0 || after >= before {
 			t.Errorf("%d bytes were stored before a thread was deleted, and %d after it", before, after)
 		}
@@ -112,10 +112,10 @@ func TestStoredBytesSurviveRedeliveryAndRebuild(t *testing.T) {
 }
 
 // wantThreadsFrom waits until a list has so many threads.
-func wantThreadsFrom(t *testing.T, ask query.Client, count int) {
+func wantThreadsFrom(t *testing.T, ask historyapi.Client, count int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		page, err := ask.Threads(t.Context(), query.ThreadsQuery{Tenant: tenant, Owner: "ada"})
+		page, err := ask.Threads(t.Context(), historyapi.ThreadsQuery{Tenant: tenant, Owner: "ada"})
 		if err == nil && len(page.Threads) == count {
 			return
 		}
@@ -131,7 +131,7 @@ func TestStoredBytesOfAnEarlierVersionAreCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
 		_, stop := run(t, b, d.url)
 		talks(t, b, 0, 3)
-		wantThreads(t, query.NewClient(b), 3)
+		wantThreads(t, historyapi.NewClient(b), 3)
 		before := wantStored(t, d, b)
 		stop()
 		d.do(t, "DROP TABLE stored_bytes", "DELETE FROM goose_db_version WHERE version_id >= 6")
@@ -141,7 +141,7 @@ func TestStoredBytesOfAnEarlierVersionAreCounted(t *testing.T) {
 			t.Errorf("%d bytes were counted before the upgrade, and %d after it", before, after)
 		}
 		talks(t, b, 3, 1)
-		wantThreads(t, query.NewClient(b), 4)
+		wantThreads(t, historyapi.NewClient(b), 4)
 		wantStored(t, d, b)
 	})
 }

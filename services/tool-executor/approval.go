@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
 // Evidence is where the approval of a call must be found.
 type Evidence interface {
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
-	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
+	Accepted(ctx context.Context, log bus.LogID) (record.Accepted, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
 }
 
@@ -49,7 +49,7 @@ func (e *Executor) begun(ctx context.Context, j job) (bool, error) {
 	if _, ok := config.AgentOfTool(j.Tool); !ok {
 		return false, nil
 	}
-	_, err := e.deps.Bus.Thread(ctx, j.Tenant, command.ChildThread(j.ThreadID, j.ToolCallID))
+	_, err := e.deps.Bus.Thread(ctx, j.Tenant, record.ChildThread(j.ThreadID, j.ToolCallID))
 	if errors.Is(err, bus.ErrNotFound) {
 		return false, nil
 	}
@@ -98,7 +98,7 @@ func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
 func (e *Executor) announcedBefore(ctx context.Context, j job, asked, allowed string) ([]event.Continuation, error) {
 	r := records{e.deps.Bus, e.deps.History}
 	if asked == "" {
-		return r.archivedBefore(ctx, query.ThreadRef{Tenant: j.Tenant, ThreadID: j.ThreadID}, allowed)
+		return r.archivedBefore(ctx, historyapi.ThreadRef{Tenant: j.Tenant, ThreadID: j.ThreadID}, allowed)
 	}
 	return r.announcedIn(ctx, bus.LogID{Tenant: j.Tenant, RequestID: asked})
 }
@@ -118,7 +118,7 @@ func (e *Executor) resolution(ctx context.Context, j job) (asked, allowed string
 	return asked, allowed, nil
 }
 
-func allows(a command.Accepted, actionID string) bool {
+func allows(a record.Accepted, actionID string) bool {
 	return slices.ContainsFunc(a.Request.Context.ActionResults, func(r event.ActionResult) bool {
 		return r.ActionID == actionID && r.Status == event.ActionSuccess
 	})

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
@@ -30,7 +30,7 @@ type story struct {
 }
 
 // storyOf is the story that makes call an approved one.
-func storyOf(call *command.ToolCall) *story {
+func storyOf(call *record.ToolCall) *story {
 	call.Approved = id.New(id.Action)
 	return &story{
 		tenant: call.Tenant, threadID: call.ThreadID, asked: id.New(id.Request), allowed: call.RequestID,
@@ -52,10 +52,10 @@ func (s *story) write(t *testing.T, b *bus.Bus) {
 	}
 	sequence := uint64(0)
 	for index, requestID := range []string{s.asked, s.allowed} {
-		accepted := command.Accepted{
+		accepted := record.Accepted{
 			Tenant: s.tenant, RequestID: requestID, ThreadID: s.threadID, AgentID: "demo", Owner: "ann", At: time.Now(),
 		}
-		next := command.Thread{ThreadID: s.threadID, Owner: "ann", AgentID: "demo", RequestID: requestID, Index: index, At: time.Now()}
+		next := record.Thread{ThreadID: s.threadID, Owner: "ann", AgentID: "demo", RequestID: requestID, Index: index, At: time.Now()}
 		if requestID == s.allowed {
 			accepted.Request.Context.ActionResults, next.Resolves = s.results, s.resolves
 		}
@@ -98,38 +98,38 @@ func TestAnApprovalIsEvidenceForOneCall(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		change  func(*story, *command.ToolCall)
+		change  func(*story, *record.ToolCall)
 		status  event.ToolStatus
 		content string
 	}{
-		{"that a person allowed it runs", func(*story, *command.ToolCall) {}, event.ToolSuccess, "ran"},
-		{"that is spaced otherwise runs", func(_ *story, c *command.ToolCall) { c.Args = []byte(`{ "to" : "eve" }`) }, event.ToolSuccess, "ran"},
-		{"whose arguments have changed does not", func(_ *story, c *command.ToolCall) {
+		{"that a person allowed it runs", func(*story, *record.ToolCall) {}, event.ToolSuccess, "ran"},
+		{"that is spaced otherwise runs", func(_ *story, c *record.ToolCall) { c.Args = []byte(`{ "to" : "eve" }`) }, event.ToolSuccess, "ran"},
+		{"whose arguments have changed does not", func(_ *story, c *record.ToolCall) {
 			c.Args = []byte(`{"to":"mallory"}`)
 		}, event.ToolFailed, "not the ones"},
-		{"whose arguments and hash have changed does not", func(_ *story, c *command.ToolCall) {
+		{"whose arguments and hash have changed does not", func(_ *story, c *record.ToolCall) {
 			c.Args = []byte(`{"to":"mallory"}`)
-			c.ArgsHash, _ = command.HashArgs(c.Args)
+			c.ArgsHash, _ = record.HashArgs(c.Args)
 		}, event.ToolDenied, "another call"},
-		{"that is another one of the same arguments does not", func(_ *story, c *command.ToolCall) {
+		{"that is another one of the same arguments does not", func(_ *story, c *record.ToolCall) {
 			c.ToolCallID = id.New(id.Call)
 		}, event.ToolDenied, "another call"},
-		{"of another tool does not", func(s *story, _ *command.ToolCall) { s.announced.Payload.Tool = "echo" }, event.ToolDenied, "another call"},
-		{"for which a client tool was announced does not", func(s *story, _ *command.ToolCall) {
+		{"of another tool does not", func(s *story, _ *record.ToolCall) { s.announced.Payload.Tool = "echo" }, event.ToolDenied, "another call"},
+		{"for which a client tool was announced does not", func(s *story, _ *record.ToolCall) {
 			s.announced.Kind = event.ContinueTool
 		}, event.ToolDenied, "another call"},
-		{"that the user denied does not", func(s *story, _ *command.ToolCall) {
+		{"that the user denied does not", func(s *story, _ *record.ToolCall) {
 			s.results[0].Status = event.ActionDenied
 		}, event.ToolDenied, "not given"},
-		{"of which the user said nothing does not", func(s *story, _ *command.ToolCall) { s.results = nil }, event.ToolDenied, "not given"},
-		{"that was announced and never resolved does not", func(s *story, _ *command.ToolCall) { s.resolves = nil }, event.ToolDenied, "acted"},
-		{"of another action does not", func(_ *story, c *command.ToolCall) { c.Approved = "act_other" }, event.ToolDenied, "acted"},
-		{"of an action that nobody announced does not", func(s *story, _ *command.ToolCall) {
+		{"of which the user said nothing does not", func(s *story, _ *record.ToolCall) { s.results = nil }, event.ToolDenied, "not given"},
+		{"that was announced and never resolved does not", func(s *story, _ *record.ToolCall) { s.resolves = nil }, event.ToolDenied, "acted"},
+		{"of another action does not", func(_ *story, c *record.ToolCall) { c.Approved = "act_other" }, event.ToolDenied, "acted"},
+		{"of an action that nobody announced does not", func(s *story, _ *record.ToolCall) {
 			s.announced.ActionID = "act_else"
 		}, event.ToolDenied, "nobody was asked"},
-		{"that only the runner's own log announces does not", func(s *story, _ *command.ToolCall) { s.inOwnLog = true }, event.ToolDenied, "nobody was asked"},
-		{"of another thread does not", func(_ *story, c *command.ToolCall) { c.ThreadID = id.New(id.Thread) }, event.ToolDenied, "acted"},
-		{"of another tenant does not", func(s *story, _ *command.ToolCall) { s.tenant = "u" }, event.ToolDenied, "acted"},
+		{"that only the runner's own log announces does not", func(s *story, _ *record.ToolCall) { s.inOwnLog = true }, event.ToolDenied, "nobody was asked"},
+		{"of another thread does not", func(_ *story, c *record.ToolCall) { c.ThreadID = id.New(id.Thread) }, event.ToolDenied, "acted"},
+		{"of another tenant does not", func(s *story, _ *record.ToolCall) { s.tenant = "u" }, event.ToolDenied, "acted"},
 	}
 	b := bustest.New(t)
 	p := newProbe(tool.EffectUnsafe, says("ran"))
@@ -177,7 +177,7 @@ func TestAnApprovalWithoutItsThread(t *testing.T) {
 	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
 	c := newCall(t, "probe", `{}`)
 	c.Approved = id.New(id.Action)
-	next := command.Thread{ThreadID: c.ThreadID, Owner: "ann", RequestID: c.RequestID, Index: 7, Resolves: []string{c.Approved}, At: time.Now()}
+	next := record.Thread{ThreadID: c.ThreadID, Owner: "ann", RequestID: c.RequestID, Index: 7, Resolves: []string{c.Approved}, At: time.Now()}
 	if _, err := b.AdvanceThread(t.Context(), c.Tenant, next, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -188,20 +188,20 @@ func TestAnApprovalWithoutItsThread(t *testing.T) {
 }
 
 // past is what history has of a thread; nil = history does not know the thread.
-type past []query.RequestFrames
+type past []historyapi.RequestFrames
 
-func (p past) Thread(context.Context, query.ThreadRef) (query.Thread, error) {
-	return query.Thread{}, fault.New(fault.ThreadNotFound, "no such thread")
+func (p past) Thread(context.Context, historyapi.ThreadRef) (historyapi.Thread, error) {
+	return historyapi.Thread{}, apierr.New(apierr.ThreadNotFound, "no such thread")
 }
 
-func (p past) Frames(context.Context, query.FramesQuery) (query.FramePage, error) {
-	return query.FramePage{}, fault.New(fault.RequestNotFound, "no such request")
+func (p past) Frames(context.Context, historyapi.FramesQuery) (historyapi.FramePage, error) {
+	return historyapi.FramePage{}, apierr.New(apierr.RequestNotFound, "no such request")
 }
 
-func (p past) AllThreadFrames(context.Context, query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error] {
-	return func(yield func(query.RequestFrames, error) bool) {
+func (p past) AllThreadFrames(context.Context, historyapi.ThreadFramesQuery) iter.Seq2[historyapi.RequestFrames, error] {
+	return func(yield func(historyapi.RequestFrames, error) bool) {
 		if p == nil {
-			yield(query.RequestFrames{}, fault.New(fault.ThreadNotFound, "no such thread"))
+			yield(historyapi.RequestFrames{}, apierr.New(apierr.ThreadNotFound, "no such thread"))
 		}
 		for _, r := range p {
 			if !yield(r, nil) {
@@ -212,16 +212,16 @@ func (p past) AllThreadFrames(context.Context, query.ThreadFramesQuery) iter.Seq
 }
 
 // announcing returns what history has of a request that announces c.
-func announcing(t *testing.T, b *bus.Bus, requestID string, c event.Continuation) query.RequestFrames {
+func announcing(t *testing.T, b *bus.Bus, requestID string, c event.Continuation) historyapi.RequestFrames {
 	t.Helper()
 	log := bus.LogID{Tenant: "elsewhere", RequestID: id.New(id.Request)}
 	announce(t, b, log, c)
-	r := query.RequestFrames{RequestID: requestID}
+	r := historyapi.RequestFrames{RequestID: requestID}
 	for f, err := range b.Read(t.Context(), log, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Frames = append(r.Frames, query.Frame{Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: string(f.Lines)})
+		r.Frames = append(r.Frames, historyapi.Frame{Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: string(f.Lines)})
 		if f.Terminal() {
 			break
 		}
@@ -235,36 +235,36 @@ func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
 	b := bustest.New(t)
 	for name, test := range map[string]struct {
 		change  func(*event.Continuation)
-		history func(asked, other, allowed query.RequestFrames) past
+		history func(asked, other, allowed historyapi.RequestFrames) past
 		status  event.ToolStatus
 		content string
 	}{
 		"announced before": {
-			history: func(asked, other, allowed query.RequestFrames) past { return past{other, asked, allowed} },
+			history: func(asked, other, allowed historyapi.RequestFrames) past { return past{other, asked, allowed} },
 			status:  event.ToolSuccess, content: "ran",
 		},
 		"announced before, and the approval is not in history yet": {
-			history: func(asked, other, _ query.RequestFrames) past { return past{other, asked} },
+			history: func(asked, other, _ historyapi.RequestFrames) past { return past{other, asked} },
 			status:  event.ToolSuccess, content: "ran",
 		},
 		"announced for other arguments": {
 			change:  func(c *event.Continuation) { c.Payload.ArgsHash = "other" },
-			history: func(asked, other, allowed query.RequestFrames) past { return past{other, asked, allowed} },
+			history: func(asked, other, allowed historyapi.RequestFrames) past { return past{other, asked, allowed} },
 			status:  event.ToolDenied, content: "another call",
 		},
 		"announced by an earlier request": {
-			history: func(asked, other, allowed query.RequestFrames) past { return past{asked, other, allowed} },
+			history: func(asked, other, allowed historyapi.RequestFrames) past { return past{asked, other, allowed} },
 			status:  event.ToolDenied, content: "nobody was asked",
 		},
 		"announced by the request that allows": {
-			history: func(asked, other, allowed query.RequestFrames) past {
+			history: func(asked, other, allowed historyapi.RequestFrames) past {
 				allowed.Frames = asked.Frames
 				return past{other, allowed}
 			},
 			status: event.ToolDenied, content: "nobody was asked",
 		},
 		"a thread that history does not know": {
-			history: func(_, _, _ query.RequestFrames) past { return nil },
+			history: func(_, _, _ historyapi.RequestFrames) past { return nil },
 			status:  event.ToolDenied, content: "no longer kept",
 		},
 	} {
@@ -276,7 +276,7 @@ func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
 			}
 			asked := announcing(t, b, s.asked, s.announced)
 			other := announcing(t, b, id.New(id.Request), event.Continuation{ActionID: id.New(id.Action), Kind: event.ContinueInput})
-			allowed := query.RequestFrames{RequestID: s.allowed}
+			allowed := historyapi.RequestFrames{RequestID: s.allowed}
 			p := newProbe(tool.EffectUnsafe, says("ran"))
 			p.spec.Approval = tool.ApprovalAlways
 			defer start(t, toolexecutor.Deps{Bus: b, History: test.history(asked, other, allowed), Tools: []tool.Tool{p}})()
@@ -293,14 +293,14 @@ func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
 // writeAllowed puts only the last request of the story on the bus, on a thread that had seven others.
 func (s *story) writeAllowed(t *testing.T, b *bus.Bus) {
 	t.Helper()
-	accepted := command.Accepted{
+	accepted := record.Accepted{
 		Tenant: s.tenant, RequestID: s.allowed, ThreadID: s.threadID, AgentID: "demo", Owner: "ann", At: time.Now(),
 		Request: event.AgentRequest{Context: event.Context{ActionResults: s.results}},
 	}
 	if _, _, err := b.Accept(t.Context(), accepted); err != nil {
 		t.Fatal(err)
 	}
-	next := command.Thread{
+	next := record.Thread{
 		ThreadID: s.threadID, Owner: "ann", AgentID: "demo", RequestID: s.allowed, Index: 7, Resolves: s.resolves, At: time.Now(),
 	}
 	if _, err := b.AdvanceThread(t.Context(), s.tenant, next, 0); err != nil {
@@ -333,7 +333,7 @@ func TestAnAgentSaysWhichOfItsToolsAskFirst(t *testing.T) {
 			defer start(t, toolexecutor.Deps{Bus: b, Config: cfg, Tools: []tool.Tool{p}})()
 			c := newCall(t, "probe", `{}`)
 			if test.recorded != "" {
-				a := command.Accepted{Tenant: c.Tenant, RequestID: c.RequestID, ThreadID: c.ThreadID, AgentID: test.recorded, At: time.Now()}
+				a := record.Accepted{Tenant: c.Tenant, RequestID: c.RequestID, ThreadID: c.ThreadID, AgentID: test.recorded, At: time.Now()}
 				if _, _, err := b.Accept(t.Context(), a); err != nil {
 					t.Fatal(err)
 				}

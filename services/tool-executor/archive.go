@@ -7,41 +7,41 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// Archive has what the stream no longer keeps. A query.Client is one.
+// Archive has what the stream no longer keeps. A historyapi.Client is one.
 type Archive interface {
-	Thread(ctx context.Context, q query.ThreadRef) (query.Thread, error)
-	Frames(ctx context.Context, q query.FramesQuery) (query.FramePage, error)
-	AllThreadFrames(ctx context.Context, q query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error]
+	Thread(ctx context.Context, q historyapi.ThreadRef) (historyapi.Thread, error)
+	Frames(ctx context.Context, q historyapi.FramesQuery) (historyapi.FramePage, error)
+	AllThreadFrames(ctx context.Context, q historyapi.ThreadFramesQuery) iter.Seq2[historyapi.RequestFrames, error]
 }
 
 // noArchive is the archive of an executor without history.
 type noArchive struct{}
 
-func (noArchive) Thread(context.Context, query.ThreadRef) (query.Thread, error) {
-	return query.Thread{}, fault.New(fault.ThreadNotFound, "there is no history")
+func (noArchive) Thread(context.Context, historyapi.ThreadRef) (historyapi.Thread, error) {
+	return historyapi.Thread{}, apierr.New(apierr.ThreadNotFound, "there is no history")
 }
 
-func (noArchive) Frames(context.Context, query.FramesQuery) (query.FramePage, error) {
-	return query.FramePage{}, fault.New(fault.RequestNotFound, "there is no history")
+func (noArchive) Frames(context.Context, historyapi.FramesQuery) (historyapi.FramePage, error) {
+	return historyapi.FramePage{}, apierr.New(apierr.RequestNotFound, "there is no history")
 }
 
-func (noArchive) AllThreadFrames(context.Context, query.ThreadFramesQuery) iter.Seq2[query.RequestFrames, error] {
-	return func(yield func(query.RequestFrames, error) bool) {
-		yield(query.RequestFrames{}, fault.New(fault.ThreadNotFound, "there is no history"))
+func (noArchive) AllThreadFrames(context.Context, historyapi.ThreadFramesQuery) iter.Seq2[historyapi.RequestFrames, error] {
+	return func(yield func(historyapi.RequestFrames, error) bool) {
+		yield(historyapi.RequestFrames{}, apierr.New(apierr.ThreadNotFound, "there is no history"))
 	}
 }
 
 // notFound reports whether history does not know what it was asked for.
 func notFound(err error) bool {
-	f, ok := errors.AsType[*fault.Error](err)
-	return ok && (f.Code == fault.ThreadNotFound || f.Code == fault.RequestNotFound)
+	f, ok := errors.AsType[*apierr.Error](err)
+	return ok && (f.Code == apierr.ThreadNotFound || f.Code == apierr.RequestNotFound)
 }
 
 // records finds what requests and threads were, on the bus and, where that has expired, in history.
@@ -51,7 +51,7 @@ type records struct {
 }
 
 // thread returns the newest record of a thread, or bus.ErrNotFound. A record of history has sequence 0.
-func (r records) thread(ctx context.Context, ref query.ThreadRef) (bus.ThreadRecord, error) {
+func (r records) thread(ctx context.Context, ref historyapi.ThreadRef) (bus.ThreadRecord, error) {
 	t, err := r.history.Thread(ctx, ref)
 	if notFound(err) {
 		return bus.ThreadRecord{}, bus.ErrNotFound
@@ -59,7 +59,7 @@ func (r records) thread(ctx context.Context, ref query.ThreadRef) (bus.ThreadRec
 	if err != nil {
 		return bus.ThreadRecord{}, fmt.Errorf("ask history: %w", err)
 	}
-	return bus.ThreadRecord{Thread: command.Thread{
+	return bus.ThreadRecord{Thread: record.Thread{
 		ThreadID: t.ThreadID, Owner: t.Owner, AgentID: t.AgentID, RequestID: t.LastRequestID, Index: t.Requests - 1, At: t.UpdatedAt,
 	}}, nil
 }
@@ -87,7 +87,7 @@ func (r records) announcedIn(ctx context.Context, log bus.LogID) (actions []even
 
 // archivedIn is announcedIn for a log that has expired from the stream.
 func (r records) archivedIn(ctx context.Context, log bus.LogID) (actions []event.Continuation, err error) {
-	q := query.FramesQuery{RequestRef: query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}}
+	q := historyapi.FramesQuery{RequestRef: historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}}
 	for {
 		page, err := r.history.Frames(ctx, q)
 		if notFound(err) {
@@ -110,9 +110,9 @@ func (r records) archivedIn(ctx context.Context, log bus.LogID) (actions []event
 
 // archivedBefore lists the actions that the last request of a thread before another one announces, for one whose record has
 // expired from the stream. It fails with bus.ErrNotFound when history does not know the thread.
-func (r records) archivedBefore(ctx context.Context, ref query.ThreadRef, requestID string) (actions []event.Continuation, err error) {
+func (r records) archivedBefore(ctx context.Context, ref historyapi.ThreadRef, requestID string) (actions []event.Continuation, err error) {
 	before := ""
-	for part, err := range r.history.AllThreadFrames(ctx, query.ThreadFramesQuery{ThreadRef: ref}) {
+	for part, err := range r.history.AllThreadFrames(ctx, historyapi.ThreadFramesQuery{ThreadRef: ref}) {
 		if notFound(err) {
 			return nil, bus.ErrNotFound
 		}

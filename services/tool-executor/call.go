@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/agentbus/agentbus/pkg/weaken"
@@ -22,7 +22,7 @@ var errAborted = errors.New("the request was aborted")
 
 // job is a call, and the tool that it is for.
 type job struct {
-	command.ToolCall
+	record.ToolCall
 	log  bus.LogID
 	tool tool.Tool // nil when there is none of that name
 	spec tool.Spec
@@ -33,7 +33,7 @@ type job struct {
 func (j job) unsafe() bool { return j.spec.Effect == tool.EffectUnsafe || j.lack != nil }
 
 // handle sees to it that a call has its result. An error has the call delivered again.
-func (e *Executor) handle(ctx context.Context, call command.ToolCall) error {
+func (e *Executor) handle(ctx context.Context, call record.ToolCall) error {
 	place := strings.Join([]string{call.Tenant, call.RequestID, call.ToolCallID}, " ")
 	if _, twice := e.open.LoadOrStore(place, struct{}{}); twice {
 		return bus.ErrLeave // the broker was away for long: the first delivery still runs here, and settles the call
@@ -105,9 +105,9 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 // refuse says why a call must not run. The model that made it reads the reason, so it says what to do instead.
 func (e *Executor) refuse(j job) (verdict, bool) {
 	if j.lack != nil {
-		return failed("%s", fault.From(j.lack).Message), true
+		return failed("%s", apierr.From(j.lack).Message), true
 	}
-	hash, err := command.HashArgs(j.Args)
+	hash, err := record.HashArgs(j.Args)
 	if err != nil {
 		return failed("the arguments are not valid JSON"), true
 	}
@@ -127,7 +127,7 @@ func (e *Executor) refuse(j job) (verdict, bool) {
 func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	call, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop, err := e.deps.Bus.WatchAbort(call, j.log, func(command.Abort) { cancel(errAborted) })
+	stop, err := e.deps.Bus.WatchAbort(call, j.log, func(record.Abort) { cancel(errAborted) })
 	if err != nil {
 		return verdict{}, err
 	}
@@ -150,7 +150,7 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	}
 	progress := output.NewStream(func(delta string) {
 		// Whoever misses a piece of output still gets the result.
-		_ = e.deps.Bus.Progress(call, j.log, command.ToolProgress{ToolCallID: j.ToolCallID, Delta: delta})
+		_ = e.deps.Bus.Progress(call, j.log, record.ToolProgress{ToolCallID: j.ToolCallID, Delta: delta})
 	})
 	result, err := e.limiter.Call(call, j.tool, tool.Call{
 		ID: j.ToolCallID, Args: j.Args, Progress: progress.Write,

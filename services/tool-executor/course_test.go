@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,7 +23,7 @@ func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
 	b := bustest.New(t)
 	p := newProbe(tool.EffectNone, says("again"))
 	c := newCall(t, "probe", `{}`)
-	earlier := command.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "before"}
+	earlier := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "before"}
 	if _, _, err := b.PutToolResult(t.Context(), logOf(c), earlier); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestWhatAToolEmitsBeforeItFailsIsKept(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) {
-		return tool.Result{Events: []event.Custom{{Type: "metric", Data: jsontext.Value(`{"n":1}`)}}}, fault.New(fault.ToolError, "the disk is full")
+		return tool.Result{Events: []event.Custom{{Type: "metric", Data: jsontext.Value(`{"n":1}`)}}}, apierr.New(apierr.ToolError, "the disk is full")
 	})
 	c := newCall(t, "probe", `{}`)
 	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
@@ -110,7 +110,7 @@ func TestALateSecondResultIsDropped(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	c := newCall(t, "probe", `{}`)
-	first := command.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolUnknown, Content: "first"}
+	first := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolUnknown, Content: "first"}
 	p := newProbe(tool.EffectNone, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 		_, _, err := b.PutToolResult(ctx, logOf(c), first)
 		return tool.Result{Content: "second"}, err
@@ -159,17 +159,17 @@ func TestAnEarlierDelivery(t *testing.T) {
 }
 
 // dies takes the call from the queue as an executor would that breaks down.
-func dies(t *testing.T, b *bus.Bus, c command.ToolCall, started bool) {
+func dies(t *testing.T, b *bus.Bus, c record.ToolCall, started bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	err := b.ToolCalls(ctx, 1, func(ctx context.Context, got command.ToolCall) error {
+	err := b.ToolCalls(ctx, 1, func(ctx context.Context, got record.ToolCall) error {
 		defer cancel()
 		if got.ToolCallID != c.ToolCallID {
 			t.Errorf("got call %s, want %s", got.ToolCallID, c.ToolCallID)
 		}
 		if started {
-			s := command.ToolStarted{ToolCallID: c.ToolCallID, Executor: "dead", At: time.Now()}
+			s := record.ToolStarted{ToolCallID: c.ToolCallID, Executor: "dead", At: time.Now()}
 			if _, _, err := b.PutToolStarted(ctx, logOf(c), s); err != nil {
 				t.Error(err)
 			}
@@ -187,11 +187,11 @@ func TestAnUnsafeCallThatMayHaveRunIsNeverCalledRefused(t *testing.T) {
 	p := newProbe(tool.EffectUnsafe, says("ran"))
 	c := newCall(t, "probe", `{}`)
 	c.Deadline = time.Now().Add(-time.Second) // passed since it had started
-	s := command.ToolStarted{ToolCallID: c.ToolCallID, Executor: "dead", At: time.Now()}
+	s := record.ToolStarted{ToolCallID: c.ToolCallID, Executor: "dead", At: time.Now()}
 	if _, _, err := b.PutToolStarted(t.Context(), logOf(c), s); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Abort(t.Context(), c.Tenant, command.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
+	if _, err := b.Abort(t.Context(), c.Tenant, record.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
@@ -248,7 +248,7 @@ func TestAbort(t *testing.T) {
 			})
 			start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
 			abort := func() {
-				if _, err := b.Abort(t.Context(), c.Tenant, command.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
+				if _, err := b.Abort(t.Context(), c.Tenant, record.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
@@ -21,7 +21,7 @@ import (
 
 // Requests is what the executor needs to make a request of another agent.
 type Requests interface {
-	Accept(ctx context.Context, a command.Accepted) (stored command.Accepted, first bool, err error)
+	Accept(ctx context.Context, a record.Accepted) (stored record.Accepted, first bool, err error)
 	threadqueue.Log
 }
 
@@ -65,7 +65,7 @@ type task struct {
 func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Result, error) {
 	caller, err := d.bus.Accepted(ctx, bus.LogID{Tenant: call.For.Tenant, RequestID: call.For.RequestID})
 	if errors.Is(err, bus.ErrNotFound) {
-		return tool.Result{}, fault.New(fault.ToolError, "the record of the request that calls is no longer kept; send a new message")
+		return tool.Result{}, apierr.New(apierr.ToolError, "the record of the request that calls is no longer kept; send a new message")
 	}
 	if err != nil {
 		return tool.Result{}, err
@@ -74,11 +74,11 @@ func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Resul
 	if err != nil {
 		return tool.Result{}, err
 	}
-	child := command.Accepted{
+	child := record.Accepted{
 		Tenant: caller.Tenant, Owner: caller.Owner, AgentID: d.agent, At: d.bus.Now().UTC(),
-		RequestID: command.ChildRequest(caller.RequestID, call.ID), ThreadID: command.ChildThread(caller.ThreadID, call.ID),
+		RequestID: record.ChildRequest(caller.RequestID, call.ID), ThreadID: record.ChildThread(caller.ThreadID, call.ID),
 		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(in.Task)}},
-		Caller:  &command.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
+		Caller:  &record.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
 	}
 	for range placings {
 		requestID, err := d.place(ctx, caller, child)
@@ -90,9 +90,9 @@ func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Resul
 }
 
 // above lists the agents that would wait for this one, and refuses circles and depths.
-func (d delegate) above(caller command.Accepted) ([]string, error) {
+func (d delegate) above(caller record.Accepted) ([]string, error) {
 	if !slices.Contains(d.config.Agents[caller.AgentID].Agents, d.agent) {
-		return nil, fault.New(fault.ToolError, "agent %s may not call agent %s", caller.AgentID, d.agent)
+		return nil, apierr.New(apierr.ToolError, "agent %s may not call agent %s", caller.AgentID, d.agent)
 	}
 	var above []string
 	if caller.Caller != nil {
@@ -100,12 +100,12 @@ func (d delegate) above(caller command.Accepted) ([]string, error) {
 	}
 	above = append(above, caller.AgentID)
 	if slices.Contains(above, d.agent) {
-		return nil, fault.New(fault.ToolError, "agent %s waits for this answer itself (%s); do the task yourself",
+		return nil, apierr.New(apierr.ToolError, "agent %s waits for this answer itself (%s); do the task yourself",
 			d.agent, strings.Join(above, " called "))
 	}
 	limit := cmp.Or(d.config.Agents[above[0]].Limits.Depth, defaultDepth)
 	if len(above) > limit {
-		return nil, fault.New(fault.ToolError, "agents may call one another %d levels deep here (%s); do the task yourself",
+		return nil, apierr.New(apierr.ToolError, "agents may call one another %d levels deep here (%s); do the task yourself",
 			limit, strings.Join(above, " called "))
 	}
 	return above, nil
@@ -113,7 +113,7 @@ func (d delegate) above(caller command.Accepted) ([]string, error) {
 
 // place sees to it that the agent works on the task, or goes on where it has asked for something, and returns the request
 // in which it does.
-func (d delegate) place(ctx context.Context, caller, child command.Accepted) (requestID string, err error) {
+func (d delegate) place(ctx context.Context, caller, child record.Accepted) (requestID string, err error) {
 	thread, err := d.thread(ctx, caller, child)
 	if errors.Is(err, bus.ErrNotFound) {
 		return d.begin(ctx, child, bus.ThreadRecord{})
@@ -135,10 +135,10 @@ func (d delegate) place(ctx context.Context, caller, child command.Accepted) (re
 
 // thread returns the newest record of the child's thread. It may have expired where an action is resolved: then history has
 // it, and the agent must not do its task a second time.
-func (d delegate) thread(ctx context.Context, caller, child command.Accepted) (bus.ThreadRecord, error) {
+func (d delegate) thread(ctx context.Context, caller, child record.Accepted) (bus.ThreadRecord, error) {
 	t, err := d.bus.Thread(ctx, child.Tenant, child.ThreadID)
 	if errors.Is(err, bus.ErrNotFound) && len(caller.Request.Context.ActionResults) > 0 {
-		return d.records().thread(ctx, query.ThreadRef{Tenant: child.Tenant, ThreadID: child.ThreadID})
+		return d.records().thread(ctx, historyapi.ThreadRef{Tenant: child.Tenant, ThreadID: child.ThreadID})
 	}
 	return t, err
 }
@@ -148,10 +148,10 @@ func (d delegate) queue() *threadqueue.Queue { return threadqueue.New(d.bus, d.b
 func (d delegate) records() records { return records{d.bus, d.history} }
 
 // begin writes the record of a request, and makes it the next one of its thread.
-func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.ThreadRecord) (requestID string, err error) {
+func (d delegate) begin(ctx context.Context, child record.Accepted, thread bus.ThreadRecord) (requestID string, err error) {
 	child, _, err = d.bus.Accept(ctx, child)
 	if errors.Is(err, bus.ErrTooLarge) {
-		return "", fault.Wrap(err, fault.ToolError, "the task is too large for agent %s; shorten it", d.agent)
+		return "", apierr.Wrap(err, apierr.ToolError, "the task is too large for agent %s; shorten it", d.agent)
 	}
 	if err != nil {
 		return "", err
@@ -161,7 +161,7 @@ func (d delegate) begin(ctx context.Context, child command.Accepted, thread bus.
 
 // answers are the results that the caller's request has brought for the actions that asked announces: on the caller's
 // thread they have other ids.
-func (d delegate) answers(ctx context.Context, caller, child command.Accepted, asked string) ([]event.ActionResult, error) {
+func (d delegate) answers(ctx context.Context, caller, child record.Accepted, asked string) ([]event.ActionResult, error) {
 	given := caller.Request.Context.ActionResults
 	if len(given) == 0 {
 		return nil, nil
@@ -176,13 +176,13 @@ func (d delegate) answers(ctx context.Context, caller, child command.Accepted, a
 	}
 	var answers []event.ActionResult
 	for _, action := range actions {
-		outer := command.ChildAction(child.Caller.ToolCallID, action.ActionID)
+		outer := record.ChildAction(child.Caller.ToolCallID, action.ActionID)
 		i := slices.IndexFunc(given, func(r event.ActionResult) bool { return r.ActionID == outer })
 		if i < 0 {
 			continue
 		}
 		if !sameAction(shown, outer, action) {
-			return nil, fault.New(fault.ToolError, "what agent %s asks for is not what the user was shown; it was not passed on", d.agent)
+			return nil, apierr.New(apierr.ToolError, "what agent %s asks for is not what the user was shown; it was not passed on", d.agent)
 		}
 		answer := given[i]
 		answer.ActionID = action.ActionID
@@ -192,7 +192,7 @@ func (d delegate) answers(ctx context.Context, caller, child command.Accepted, a
 }
 
 // shown lists the actions that the request before caller has announced on its thread: those that its user saw.
-func (d delegate) shown(ctx context.Context, caller command.Accepted) ([]event.Continuation, error) {
+func (d delegate) shown(ctx context.Context, caller record.Accepted) ([]event.Continuation, error) {
 	before := ""
 	for r, err := range d.bus.ThreadRecords(ctx, caller.Tenant, caller.ThreadID, 0) {
 		if err != nil {
@@ -204,7 +204,7 @@ func (d delegate) shown(ctx context.Context, caller command.Accepted) ([]event.C
 		before = r.RequestID
 	}
 	if before == "" {
-		return d.records().archivedBefore(ctx, query.ThreadRef{Tenant: caller.Tenant, ThreadID: caller.ThreadID}, caller.RequestID)
+		return d.records().archivedBefore(ctx, historyapi.ThreadRef{Tenant: caller.Tenant, ThreadID: caller.ThreadID}, caller.RequestID)
 	}
 	return d.records().announcedIn(ctx, bus.LogID{Tenant: caller.Tenant, RequestID: before})
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/record"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
 
@@ -24,16 +24,16 @@ func team() config.Config {
 }
 
 // asks accepts a request of an agent that calls helper, as the gateway does, with what a user has answered.
-func asks(t *testing.T, b *bus.Bus, c command.ToolCall, caller *command.Caller, results ...event.ActionResult) {
+func asks(t *testing.T, b *bus.Bus, c record.ToolCall, caller *record.Caller, results ...event.ActionResult) {
 	t.Helper()
-	a := command.Accepted{
+	a := record.Accepted{
 		Tenant: c.Tenant, RequestID: c.RequestID, ThreadID: c.ThreadID, AgentID: c.AgentID, Owner: "ann", Caller: caller, At: time.Now(),
 		Request: event.AgentRequest{Context: event.Context{ActionResults: results}},
 	}
 	if _, _, err := b.Accept(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	next := command.Thread{ThreadID: c.ThreadID, Owner: "ann", AgentID: c.AgentID, RequestID: c.RequestID, At: time.Now()}
+	next := record.Thread{ThreadID: c.ThreadID, Owner: "ann", AgentID: c.AgentID, RequestID: c.RequestID, At: time.Now()}
 	newest, err := b.Thread(t.Context(), c.Tenant, c.ThreadID)
 	if err == nil {
 		next.Index = newest.Index + 1
@@ -43,7 +43,7 @@ func asks(t *testing.T, b *bus.Bus, c command.ToolCall, caller *command.Caller, 
 	}
 }
 
-func callOfHelper(t *testing.T) command.ToolCall {
+func callOfHelper(t *testing.T) record.ToolCall {
 	t.Helper()
 	c := newCall(t, "agent__helper", `{"task":"help me"}`)
 	c.AgentID = "lead"
@@ -58,7 +58,7 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	start(t, toolexecutor.Deps{Bus: b, Config: team()})
 	send(t, b, c)
 	result := await(t, b, c)
-	child := command.ChildRequest(c.RequestID, c.ToolCallID)
+	child := record.ChildRequest(c.RequestID, c.ToolCallID)
 	if result.Status != event.ToolSuccess || result.Content != child {
 		t.Fatalf("got %s %q, want the request %s", result.Status, result.Content, child)
 	}
@@ -85,16 +85,16 @@ func TestACallOfAnAgentThatWasCutOff(t *testing.T) {
 			b := bustest.New(t)
 			c := callOfHelper(t)
 			asks(t, b, c, nil)
-			child := command.Accepted{
-				Tenant: c.Tenant, RequestID: command.ChildRequest(c.RequestID, c.ToolCallID),
-				ThreadID: command.ChildThread(c.ThreadID, c.ToolCallID), AgentID: "helper", Owner: "ann", At: time.Now().UTC(),
+			child := record.Accepted{
+				Tenant: c.Tenant, RequestID: record.ChildRequest(c.RequestID, c.ToolCallID),
+				ThreadID: record.ChildThread(c.ThreadID, c.ToolCallID), AgentID: "helper", Owner: "ann", At: time.Now().UTC(),
 				Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText("help me")}},
-				Caller:  &command.Caller{RequestID: c.RequestID, ThreadID: c.ThreadID, ToolCallID: c.ToolCallID, Agents: []string{"lead"}},
+				Caller:  &record.Caller{RequestID: c.RequestID, ThreadID: c.ThreadID, ToolCallID: c.ToolCallID, Agents: []string{"lead"}},
 			}
 			for _, step := range []func() error{
 				func() error { _, _, err := b.Accept(t.Context(), child); return err },
 				func() error {
-					_, err := b.AdvanceThread(t.Context(), c.Tenant, command.Thread{
+					_, err := b.AdvanceThread(t.Context(), c.Tenant, record.Thread{
 						ThreadID: child.ThreadID, Owner: "ann", AgentID: "helper", RequestID: child.RequestID, At: time.Now(),
 					}, 0)
 					return err
@@ -148,9 +148,9 @@ func TestACallOfAnAgentThatIsRefused(t *testing.T) {
 			if test.agent != "" {
 				accepted := c
 				accepted.AgentID = test.agent
-				var caller *command.Caller
+				var caller *record.Caller
 				if test.above != nil {
-					caller = &command.Caller{RequestID: "req_x", ThreadID: "thr_x", ToolCallID: "call_x", Agents: test.above}
+					caller = &record.Caller{RequestID: "req_x", ThreadID: "thr_x", ToolCallID: "call_x", Agents: test.above}
 				}
 				asks(t, b, accepted, caller)
 			}
@@ -164,7 +164,7 @@ func TestACallOfAnAgentThatIsRefused(t *testing.T) {
 }
 
 // asked places a request of helper that has announced an action and ended, and announces it to the user of lead as shown.
-func asked(t *testing.T, b *bus.Bus, c command.ToolCall, action, shown event.Continuation) {
+func asked(t *testing.T, b *bus.Bus, c record.ToolCall, action, shown event.Continuation) {
 	t.Helper()
 	asks(t, b, c, nil)
 	send(t, b, c)
@@ -197,16 +197,16 @@ func TestWhatTheUserWasNotShownIsNotPassedOn(t *testing.T) {
 				Payload: event.ContinuationAction{ToolCallID: id.New(id.Call), Tool: "write_file", ArgsHash: "hash"},
 			}
 			shown := action
-			shown.ActionID = command.ChildAction(c.ToolCallID, action.ActionID)
+			shown.ActionID = record.ChildAction(c.ToolCallID, action.ActionID)
 			test.change(&shown)
 			asked(t, b, c, action, shown)
 
-			answer := event.ActionResult{ActionID: command.ChildAction(c.ToolCallID, action.ActionID), Status: event.ActionSuccess}
+			answer := event.ActionResult{ActionID: record.ChildAction(c.ToolCallID, action.ActionID), Status: event.ActionSuccess}
 			c.RequestID = id.New(id.Request)
 			asks(t, b, c, nil, answer)
 			send(t, b, c)
 			result := await(t, b, c)
-			next, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: command.ChildRequest(c.RequestID, c.ToolCallID)})
+			next, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: record.ChildRequest(c.RequestID, c.ToolCallID)})
 			if passed := err == nil; passed != test.passed {
 				t.Fatalf("got %s %q, passed on: %t, want %t", result.Status, result.Content, passed, test.passed)
 			}
@@ -227,17 +227,19 @@ func TestWhatTheUserWasNotShownIsNotPassedOn(t *testing.T) {
 // expired is history for a thread and the thread of an agent called on it, both of which have expired from the stream.
 type expired struct {
 	past  // the caller's thread
-	child query.Thread
-	log   query.RequestFrames // of the child's last request
+	child historyapi.Thread
+	log   historyapi.RequestFrames // of the child's last request
 }
 
-func (e expired) Thread(context.Context, query.ThreadRef) (query.Thread, error) { return e.child, nil }
+func (e expired) Thread(context.Context, historyapi.ThreadRef) (historyapi.Thread, error) {
+	return e.child, nil
+}
 
-func (e expired) Frames(_ context.Context, q query.FramesQuery) (query.FramePage, error) {
+func (e expired) Frames(_ context.Context, q historyapi.FramesQuery) (historyapi.FramePage, error) {
 	if q.RequestID != e.log.RequestID || q.From > 0 {
-		return query.FramePage{}, nil
+		return historyapi.FramePage{}, nil
 	}
-	return query.FramePage{Frames: e.log.Frames}, nil
+	return historyapi.FramePage{Frames: e.log.Frames}, nil
 }
 
 // TestAnAgentGoesOnWhenItsThreadHasExpired approves what an agent asked for that another one has called. The agent must not
@@ -251,11 +253,11 @@ func TestAnAgentGoesOnWhenItsThreadHasExpired(t *testing.T) {
 		Payload: event.ContinuationAction{ToolCallID: id.New(id.Call), Tool: "write_file", ArgsHash: "hash"},
 	}
 	shown := action
-	shown.ActionID = command.ChildAction(c.ToolCallID, action.ActionID)
-	caller, child := id.New(id.Request), command.ChildRequest(id.New(id.Request), c.ToolCallID)
+	shown.ActionID = record.ChildAction(c.ToolCallID, action.ActionID)
+	caller, child := id.New(id.Request), record.ChildRequest(id.New(id.Request), c.ToolCallID)
 	start(t, toolexecutor.Deps{Bus: b, Config: team(), History: expired{
 		past:  past{announcing(t, b, caller, shown)},
-		child: query.Thread{ThreadID: command.ChildThread(c.ThreadID, c.ToolCallID), LastRequestID: child, Requests: 1},
+		child: historyapi.Thread{ThreadID: record.ChildThread(c.ThreadID, c.ToolCallID), LastRequestID: child, Requests: 1},
 		log:   announcing(t, b, child, action),
 	}})
 	asks(t, b, c, nil, event.ActionResult{ActionID: shown.ActionID, Status: event.ActionSuccess})
@@ -263,7 +265,7 @@ func TestAnAgentGoesOnWhenItsThreadHasExpired(t *testing.T) {
 	if result := await(t, b, c); result.Status != event.ToolSuccess {
 		t.Fatalf("got %s %q", result.Status, result.Content)
 	}
-	next, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: command.ChildRequest(c.RequestID, c.ToolCallID)})
+	next, err := b.Accepted(t.Context(), bus.LogID{Tenant: c.Tenant, RequestID: record.ChildRequest(c.RequestID, c.ToolCallID)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
@@ -136,7 +136,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	server := bustest.NewServer(t)
 	b := server.Connect(t, "test")
 	marks := t.TempDir()
-	calls := map[tool.Effect]command.ToolCall{}
+	calls := map[tool.Effect]record.ToolCall{}
 	for _, effect := range []tool.Effect{tool.EffectNone, tool.EffectIdempotent, tool.EffectUnsafe} {
 		calls[effect] = newCall(t, "mark_"+string(effect), `{}`)
 		send(t, b, calls[effect])

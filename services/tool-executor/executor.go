@@ -17,35 +17,35 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
-	"github.com/agentbus/agentbus/services/tool-executor/internal/measure"
+	"github.com/agentbus/agentbus/services/tool-executor/internal/metrics"
 )
 
 // Queue gives out calls.
 type Queue interface {
-	ToolCalls(ctx context.Context, slots int, handle bus.Handle[command.ToolCall]) error
+	ToolCalls(ctx context.Context, slots int, handle bus.Handle[record.ToolCall]) error
 }
 
 // Records decide what has happened to a call: first write wins.
 type Records interface {
-	ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (command.ToolStarted, error)
-	PutToolStarted(ctx context.Context, log bus.LogID, s command.ToolStarted) (command.ToolStarted, bool, error)
-	ToolResult(ctx context.Context, log bus.LogID, toolCallID string) (command.ToolResult, error)
-	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (command.ToolResult, error)
-	PutToolResult(ctx context.Context, log bus.LogID, r command.ToolResult) (command.ToolResult, bool, error)
+	ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolStarted, error)
+	PutToolStarted(ctx context.Context, log bus.LogID, s record.ToolStarted) (record.ToolStarted, bool, error)
+	ToolResult(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolResult, error)
+	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (record.ToolResult, error)
+	PutToolResult(ctx context.Context, log bus.LogID, r record.ToolResult) (record.ToolResult, bool, error)
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 }
 
 // Listeners hear from running calls, and are heard.
 type Listeners interface {
-	Progress(ctx context.Context, log bus.LogID, p command.ToolProgress) error
-	Aborted(ctx context.Context, log bus.LogID) (command.Abort, error)
-	WatchAbort(ctx context.Context, log bus.LogID, found func(command.Abort)) (stop func(), err error)
+	Progress(ctx context.Context, log bus.LogID, p record.ToolProgress) error
+	Aborted(ctx context.Context, log bus.LogID) (record.Abort, error)
+	WatchAbort(ctx context.Context, log bus.LogID, found func(record.Abort)) (stop func(), err error)
 }
 
 // Bus is the part of a *bus.Bus that an executor uses.
@@ -90,7 +90,7 @@ type Executor struct {
 	tools   map[string]tool.Tool
 	sources sources
 	limiter *limit.Limiter
-	measure *measure.Instruments
+	measure *metrics.Instruments
 	open    sync.Map     // the calls that are being handled, by tenant, request and id
 	kept    atomic.Int64 // bytes of results that wait to be stored
 }
@@ -112,7 +112,7 @@ func New(deps Deps) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	instruments, err := measure.New()
+	instruments, err := metrics.New()
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the tool-executor: %w", err)
 	}
@@ -181,7 +181,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		case <-work.Done():
 		}
 	})
-	err := e.deps.Bus.ToolCalls(ctx, e.deps.Slots, func(ctx context.Context, call command.ToolCall) error {
+	err := e.deps.Bus.ToolCalls(ctx, e.deps.Slots, func(ctx context.Context, call record.ToolCall) error {
 		ctx, cancel := context.WithCancelCause(ctx) // carries the trace, and outlives the queue's
 		defer cancel(nil)
 		defer context.AfterFunc(work, func() { cancel(context.Cause(work)) })()

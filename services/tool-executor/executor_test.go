@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
@@ -81,28 +81,28 @@ func start(t *testing.T, deps toolexecutor.Deps) (stop func()) {
 	return stop
 }
 
-func newCall(t *testing.T, name, args string) command.ToolCall {
+func newCall(t *testing.T, name, args string) record.ToolCall {
 	t.Helper()
-	hash, err := command.HashArgs(jsontext.Value(args))
+	hash, err := record.HashArgs(jsontext.Value(args))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return command.ToolCall{
+	return record.ToolCall{
 		Tenant: "t", RequestID: id.New(id.Request), ThreadID: id.New(id.Thread), AgentID: "demo", ToolCallID: id.New(id.Call),
 		Tool: name, Args: jsontext.Value(args), ArgsHash: hash,
 	}
 }
 
-func logOf(c command.ToolCall) bus.LogID { return bus.LogID{Tenant: c.Tenant, RequestID: c.RequestID} }
+func logOf(c record.ToolCall) bus.LogID { return bus.LogID{Tenant: c.Tenant, RequestID: c.RequestID} }
 
-func send(t *testing.T, b *bus.Bus, c command.ToolCall) {
+func send(t *testing.T, b *bus.Bus, c record.ToolCall) {
 	t.Helper()
 	if err := b.CallTool(t.Context(), builtin.Toolset, c); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func await(t *testing.T, b *bus.Bus, c command.ToolCall) command.ToolResult {
+func await(t *testing.T, b *bus.Bus, c record.ToolCall) record.ToolResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -122,7 +122,7 @@ func TestACallHasItsResult(t *testing.T) {
 		probe   *probe // nil = a built-in tool
 		tool    string
 		args    string
-		change  func(*command.ToolCall)
+		change  func(*record.ToolCall)
 		status  event.ToolStatus
 		content string // a part
 		runs    int32
@@ -134,26 +134,26 @@ func TestACallHasItsResult(t *testing.T) {
 			`no tool "calc"; the tools are: calculator, clock, echo, http_get, probe10, `, 0},
 		{"of a name that is no name", nil, "../x; rm -rf /", `{}`, nil, event.ToolFailed, "the tools are", 0},
 		{"of arguments that changed", newProbe("", says("ran")), "probe", `{"to":"eve"}`,
-			func(c *command.ToolCall) { c.Args = jsontext.Value(`{"to":"mallory"}`) }, event.ToolFailed, "not the ones", 0},
+			func(c *record.ToolCall) { c.Args = jsontext.Value(`{"to":"mallory"}`) }, event.ToolFailed, "not the ones", 0},
 		{"of arguments that are spaced and ordered otherwise", newProbe("", says("ran")), "probe", `{"a":1,"b":2}`,
-			func(c *command.ToolCall) { c.Args = jsontext.Value(`{ "b": 2.0, "a": 1 }`) }, event.ToolSuccess, "ran", 1},
+			func(c *record.ToolCall) { c.Args = jsontext.Value(`{ "b": 2.0, "a": 1 }`) }, event.ToolSuccess, "ran", 1},
 		{"of a call without a hash", newProbe("", says("ran")), "probe", `{}`,
-			func(c *command.ToolCall) { c.ArgsHash = "" }, event.ToolFailed, "not the ones", 0},
+			func(c *record.ToolCall) { c.ArgsHash = "" }, event.ToolFailed, "not the ones", 0},
 		{"of a deadline that has passed", newProbe("", says("ran")), "probe", `{}`,
-			func(c *command.ToolCall) { c.Deadline = time.Now().Add(-time.Second) }, event.ToolFailed, "deadline", 0},
+			func(c *record.ToolCall) { c.Deadline = time.Now().Add(-time.Second) }, event.ToolFailed, "deadline", 0},
 		{"of a deadline that passes", newProbe("", waits), "probe", `{}`,
-			func(c *command.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolFailed, "took too long", 1},
+			func(c *record.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolFailed, "took too long", 1},
 		{"of a missing approval", &probe{spec: approval, do: says("ran")}, "probe", `{}`, nil, event.ToolDenied, "approval", 0},
 		{"of an approval that is only claimed", &probe{spec: approval, do: says("ran")}, "probe", `{}`,
-			func(c *command.ToolCall) { c.Approved = "act_1" }, event.ToolDenied, "nobody has acted on it", 0},
+			func(c *record.ToolCall) { c.Approved = "act_1" }, event.ToolDenied, "nobody has acted on it", 0},
 		{"of an unsafe tool", newProbe(tool.EffectUnsafe, says("ran")), "probe", `{}`, nil, event.ToolSuccess, "ran", 1},
 		{"of an unsafe tool that takes too long, which nobody knows", newProbe(tool.EffectUnsafe, waits), "probe", `{}`,
-			func(c *command.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolUnknown, "may or may not", 1},
+			func(c *record.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolUnknown, "may or may not", 1},
 		{"of a tool that says why it failed", newProbe("", func(context.Context, tool.Call) (tool.Result, error) {
-			return tool.Result{}, fault.New(fault.ToolError, "no such city")
+			return tool.Result{}, apierr.New(apierr.ToolError, "no such city")
 		}), "probe", `{}`, nil, event.ToolFailed, "no such city", 1},
 		{"of an unsafe tool that says why it failed", newProbe(tool.EffectUnsafe, func(context.Context, tool.Call) (tool.Result, error) {
-			return tool.Result{}, fault.New(fault.ToolError, "no such city")
+			return tool.Result{}, apierr.New(apierr.ToolError, "no such city")
 		}), "probe", `{}`, nil, event.ToolFailed, "no such city", 1},
 		{"of a tool that fails otherwise, without the text", newProbe("", func(context.Context, tool.Call) (tool.Result, error) {
 			return tool.Result{}, errors.New("password hunter2")
@@ -259,7 +259,7 @@ func TestManyCallsEachHaveTheirOwnResult(t *testing.T) {
 	for range 2 { // two executors on one queue
 		start(t, toolexecutor.Deps{Bus: b, Slots: 8})
 	}
-	calls := make([]command.ToolCall, 60)
+	calls := make([]record.ToolCall, 60)
 	for i := range calls {
 		calls[i] = newCall(t, "echo", `{"text":"`+strings.Repeat("x", i+1)+`"}`)
 		send(t, b, calls[i])

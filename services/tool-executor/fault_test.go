@@ -9,8 +9,8 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
@@ -20,12 +20,12 @@ var errLost = errors.New("the answer was lost")
 // late is a bus on which another executor starts the call between our look and our record.
 type late struct{ *bus.Bus }
 
-func (b late) ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (command.ToolStarted, error) {
-	s := command.ToolStarted{ToolCallID: toolCallID, Executor: "other", At: time.Now()}
+func (b late) ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolStarted, error) {
+	s := record.ToolStarted{ToolCallID: toolCallID, Executor: "other", At: time.Now()}
 	if _, _, err := b.PutToolStarted(ctx, log, s); err != nil {
-		return command.ToolStarted{}, err
+		return record.ToolStarted{}, err
 	}
-	return command.ToolStarted{}, bus.ErrNotFound
+	return record.ToolStarted{}, bus.ErrNotFound
 }
 
 // lossy is a real bus that stores the first record of each kind and then says that it failed.
@@ -34,18 +34,18 @@ type lossy struct {
 	started, results, objects *atomic.Int32
 }
 
-func (b lossy) PutToolStarted(ctx context.Context, log bus.LogID, s command.ToolStarted) (command.ToolStarted, bool, error) {
+func (b lossy) PutToolStarted(ctx context.Context, log bus.LogID, s record.ToolStarted) (record.ToolStarted, bool, error) {
 	stored, first, err := b.Bus.PutToolStarted(ctx, log, s)
 	if b.started.Add(1) == 1 {
-		return command.ToolStarted{}, false, errLost
+		return record.ToolStarted{}, false, errLost
 	}
 	return stored, first, err
 }
 
-func (b lossy) PutToolResult(ctx context.Context, log bus.LogID, r command.ToolResult) (command.ToolResult, bool, error) {
+func (b lossy) PutToolResult(ctx context.Context, log bus.LogID, r record.ToolResult) (record.ToolResult, bool, error) {
 	stored, first, err := b.Bus.PutToolResult(ctx, log, r)
 	if b.results.Add(1) == 1 {
-		return command.ToolResult{}, false, errLost
+		return record.ToolResult{}, false, errLost
 	}
 	return stored, first, err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -31,7 +31,7 @@ const (
 
 // putStarted records that the call is about to take effect, and reports whether it is for us to run it.
 func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error) {
-	started := command.ToolStarted{ToolCallID: j.ToolCallID, Executor: e.deps.Name, At: e.deps.Bus.Now().UTC()}
+	started := record.ToolStarted{ToolCallID: j.ToolCallID, Executor: e.deps.Name, At: e.deps.Bus.Now().UTC()}
 	err = retry(ctx, func(ctx context.Context) error {
 		stored, won, err := e.deps.Bus.PutToolStarted(ctx, j.log, started)
 		// A try before whose answer was lost may have won: the record then has our name and our time.
@@ -46,7 +46,7 @@ func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error
 
 // put stores a verdict as the result of the call, and reports whether it is the one that counts.
 func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Duration) (first bool, err error) {
-	result := command.ToolResult{
+	result := record.ToolResult{
 		ToolCallID: j.ToolCallID, Status: v.status, Content: output.Cut(v.content, j.maxOutput()),
 		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Media: v.media, Events: v.events,
 	}
@@ -70,7 +70,7 @@ func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Durat
 	return first, nil
 }
 
-func same(a, b command.ToolResult) bool {
+func same(a, b record.ToolResult) bool {
 	if (a.Ref == nil) != (b.Ref == nil) || a.Ref != nil && *a.Ref != *b.Ref {
 		return false
 	}
@@ -79,7 +79,7 @@ func same(a, b command.ToolResult) bool {
 }
 
 // moveOut puts content that is too large for a record, and all images and files, into the object store.
-func (e *Executor) moveOut(ctx context.Context, j job, r *command.ToolResult) error {
+func (e *Executor) moveOut(ctx context.Context, j job, r *record.ToolResult) error {
 	for i := range r.Media {
 		part := &r.Media[i]
 		if len(part.Data) == 0 {
@@ -123,7 +123,7 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 // keep calls do, which stores a result, until it succeeds: a result that exists must not be lost, and meanwhile its call
 // stays in progress. It gives up when the process is about to end and ctx is done, when the result can never be stored,
 // and after writePatience when too much is kept already.
-func (e *Executor) keep(ctx context.Context, r command.ToolResult, do func(context.Context) error) error {
+func (e *Executor) keep(ctx context.Context, r record.ToolResult, do func(context.Context) error) error {
 	err := retry(ctx, do)
 	size := resultSize(r)
 	if err == nil || hopeless(err) || ctx.Err() != nil {
@@ -140,7 +140,7 @@ func (e *Executor) keep(ctx context.Context, r command.ToolResult, do func(conte
 	return repeat(patient, do)
 }
 
-func resultSize(r command.ToolResult) int64 {
+func resultSize(r record.ToolResult) int64 {
 	size := len(r.Content)
 	for _, part := range r.Media {
 		size += len(part.Data)

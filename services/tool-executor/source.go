@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/egress"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
@@ -112,7 +112,7 @@ func (e *Executor) find(ctx context.Context, name string) (tool.Tool, error) {
 	server, _, ok := e.deps.Config.MCPTool(name)
 	if !ok {
 		names := strings.Join(slices.Sorted(maps.Keys(e.tools)), ", ")
-		return nil, fault.New(fault.ToolError, "there is no tool %.64q; the tools are: %s", name, names)
+		return nil, apierr.New(apierr.ToolError, "there is no tool %.64q; the tools are: %s", name, names)
 	}
 	t, err := e.sources[server].Tool(ctx, name)
 	if err != nil {

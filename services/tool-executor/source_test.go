@@ -11,9 +11,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp/mcptest"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
@@ -106,7 +106,7 @@ func TestACallOfAServerThatIsAwayDidNotRun(t *testing.T) {
 	b := bustest.New(t)
 	start(t, toolexecutor.Deps{Bus: b, Config: connected(config.MCPServer{URL: "http://127.0.0.1:1/mcp"})})
 	fresh, begun := newCall(t, "site__add", `{}`), newCall(t, "site__add", `{}`)
-	_, _, err := b.PutToolStarted(t.Context(), logOf(begun), command.ToolStarted{ToolCallID: begun.ToolCallID, Executor: "another"})
+	_, _, err := b.PutToolStarted(t.Context(), logOf(begun), record.ToolStarted{ToolCallID: begun.ToolCallID, Executor: "another"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
@@ -67,7 +67,7 @@ func (e *Executor) condemn(ctx context.Context, j job, err error) (verdict, erro
 		e.log(ctx, j, "a tool panicked", err, slog.String("stack", string(p.Stack)))
 		return j.cutOff("the tool broke down; the operator can see why in the log"), nil
 	}
-	f, told := errors.AsType[*fault.Error](err)
+	f, told := errors.AsType[*apierr.Error](err)
 	switch {
 	case errors.Is(err, errAborted):
 		return j.aborted(err), nil

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
-	"github.com/agentbus/agentbus/pkg/fault"
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/go-json-experiment/json"
 )
@@ -26,7 +26,7 @@ func (r *reader) end(api upstream.API, res *http.Response, err error) error {
 
 // refused reads an error in place of an answer, or within it; the latter has the status of success and says by its type
 // what it is.
-func refused(api upstream.API, e *sdk.Error) *fault.Error {
+func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	var body struct {
 		Error struct {
 			Type    sdk.ErrorType `json:"type"`
@@ -42,7 +42,7 @@ func refused(api upstream.API, e *sdk.Error) *fault.Error {
 	}
 	f := api.Refused(status, e.Response.Header, body.Error.Message, e.RequestID)
 	if body.Error.Type == sdk.ErrorTypeBillingError {
-		return fault.Wrap(f, fault.AgentError, "%s does not serve the account behind %s; check its billing", api.Name, api.KeyEnv)
+		return apierr.Wrap(f, apierr.AgentError, "%s does not serve the account behind %s; check its billing", api.Name, api.KeyEnv)
 	}
 	return f
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/anthropics/anthropic-sdk-go"
@@ -105,7 +105,7 @@ func say(messages []sdk.MessageParam, role backend.Role, blocks []sdk.ContentBlo
 
 func blocks(m backend.Message) ([]sdk.ContentBlockParamUnion, error) {
 	if m.Role != backend.User && m.Role != backend.Assistant && m.Role != backend.Tool {
-		return nil, fault.New(fault.AgentError, "the conversation has a message of the unknown role %q", m.Role)
+		return nil, apierr.New(apierr.AgentError, "the conversation has a message of the unknown role %q", m.Role)
 	}
 	var all []sdk.ContentBlockParamUnion
 	for _, part := range m.Parts {
@@ -189,7 +189,7 @@ func toolParam(spec tool.Spec) (sdk.ToolParam, error) {
 	schema := map[string]any{}
 	if len(spec.Schema) > 0 {
 		if err := json.Unmarshal(spec.Schema, &schema); err != nil {
-			return t, fault.Wrap(err, fault.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
+			return t, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
 		}
 	}
 	delete(schema, "type") // the SDK writes "object" by itself

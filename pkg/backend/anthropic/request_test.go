@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/tools/txtar"
@@ -133,9 +133,9 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 			t.Parallel()
 			turn := backend.Turn{Model: "m", Messages: []backend.Message{tt.said}, Tools: tt.tools}
 			_, err := backendtest.Ask(t.Context(), open(t, provider), turn)
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError || f.Retryable || !strings.Contains(f.Message, tt.want) {
-				t.Errorf("got %v, want a final %s with %q", err, fault.AgentError, tt.want)
+			f, ok := errors.AsType[*apierr.Error](err)
+			if !ok || f.Code != apierr.AgentError || f.Retryable || !strings.Contains(f.Message, tt.want) {
+				t.Errorf("got %v, want a final %s with %q", err, apierr.AgentError, tt.want)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"golang.org/x/tools/txtar"
 )
 
@@ -43,7 +43,7 @@ func Status(status int, header, body string) http.HandlerFunc {
 	}
 }
 
-// Faults checks that each fault becomes a fault.AgentError as it says. The key never shows in one.
+// Faults checks that each fault becomes a apierr.AgentError as it says. The key never shows in one.
 func Faults(t *testing.T, open Opener, turn backend.Turn, key string, faults []Fault) {
 	t.Helper()
 	for _, want := range faults {
@@ -52,9 +52,9 @@ func Faults(t *testing.T, open Opener, turn backend.Turn, key string, faults []F
 			server := httptest.NewServer(want.Answer)
 			t.Cleanup(server.Close)
 			_, err := Ask(t.Context(), open(server.URL, -1), turn)
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError {
-				t.Fatalf("got %v, want %s", err, fault.AgentError)
+			f, ok := errors.AsType[*apierr.Error](err)
+			if !ok || f.Code != apierr.AgentError {
+				t.Fatalf("got %v, want %s", err, apierr.AgentError)
 			}
 			if f.Retryable != want.Retryable || f.RetryAfter != want.After {
 				t.Errorf("got retryable %t after %s, want %t after %s", f.Retryable, f.RetryAfter, want.Retryable, want.After)
@@ -75,7 +75,7 @@ func NobodyThere(t *testing.T, open Opener, turn backend.Turn, message string) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	_, err := Ask(t.Context(), open(server.URL, -1), turn)
-	f, ok := errors.AsType[*fault.Error](err)
+	f, ok := errors.AsType[*apierr.Error](err)
 	if !ok || !f.Retryable || !strings.Contains(f.Message, message) {
 		t.Errorf("got %v, want a retryable fault with %q", err, message)
 	}
@@ -108,13 +108,13 @@ func Retries(t *testing.T, open Opener, turn backend.Turn, retries []Retry) {
 	}
 }
 
-// Any checks that a stream, whatever it holds, becomes an answer or a fault.AgentError. It is for fuzz tests.
+// Any checks that a stream, whatever it holds, becomes an answer or a apierr.AgentError. It is for fuzz tests.
 func Any(t *testing.T, stream string, open func(*http.Client) backend.Model) {
 	t.Helper()
 	b := open(&http.Client{Transport: answering{strings.NewReader(stream)}})
 	_, err := b.Run(t.Context(), backend.Turn{Model: "m"}, func(backend.Chunk) error { return nil })
-	if err != nil && fault.CodeOf(err) != fault.AgentError {
-		t.Errorf("got %v, want %s", err, fault.AgentError)
+	if err != nil && apierr.CodeOf(err) != apierr.AgentError {
+		t.Errorf("got %v, want %s", err, apierr.AgentError)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/tools/txtar"
 )
@@ -124,9 +124,9 @@ func brokenOff(got, whole played) string {
 		}
 		return ""
 	}
-	f, ok := errors.AsType[*fault.Error](got.err)
-	if !ok || f.Code != fault.AgentError {
-		return "the error is no " + string(fault.AgentError)
+	f, ok := errors.AsType[*apierr.Error](got.err)
+	if !ok || f.Code != apierr.AgentError {
+		return "the error is no " + string(apierr.AgentError)
 	}
 	if whole.err == nil && !f.Retryable {
 		return "the error is final"

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // Subject is a backend under test, with the turns that make it do something. Each turn is a whole conversation.
@@ -222,12 +222,12 @@ func failsForGood(t *testing.T, s Subject) { fails(t, s.sessions(), s.Final, fal
 func fails(t *testing.T, b backend.Model, turn backend.Turn, retryable bool) {
 	t.Helper()
 	_, err := Ask(t.Context(), b, turn)
-	f, ok := errors.AsType[*fault.Error](err)
+	f, ok := errors.AsType[*apierr.Error](err)
 	if !ok {
 		t.Fatalf("got error %v, want a *fault.Error", err)
 	}
-	if f.Code != fault.AgentError || f.Retryable != retryable {
-		t.Errorf("got %s, retryable %t, want %s, retryable %t", f.Code, f.Retryable, fault.AgentError, retryable)
+	if f.Code != apierr.AgentError || f.Retryable != retryable {
+		t.Errorf("got %s, retryable %t, want %s, retryable %t", f.Code, f.Retryable, apierr.AgentError, retryable)
 	}
 	if len(f.Message) < 10 || strings.ContainsAny(f.Message, "\n\r") {
 		t.Errorf("got message %q, want one line that says what to do", f.Message)

@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
@@ -103,7 +103,7 @@ func (b *Backend) Available(context.Context) error {
 func (b *Backend) path() (string, error) {
 	path, err := exec.LookPath(b.options.Command)
 	if err != nil {
-		return "", fault.Wrap(err, fault.AgentError, "there is no program %q on this machine; %s", b.options.Command, b.program.cure)
+		return "", apierr.Wrap(err, apierr.AgentError, "there is no program %q on this machine; %s", b.options.Command, b.program.cure)
 	}
 	return filepath.Abs(path)
 }
@@ -135,16 +135,16 @@ func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session
 func (b *Backend) workspace(start backend.Start) (string, error) {
 	dir := cmp.Or(start.Workspace, strings.ReplaceAll(b.options.Workspace, "{thread}", start.ThreadID))
 	if dir == "" {
-		return "", fault.New(fault.AgentError, "%s has no folder to work in; give the agent a workspace", b.program.name)
+		return "", apierr.New(apierr.AgentError, "%s has no folder to work in; give the agent a workspace", b.program.name)
 	}
 	if start.Workspace == "" && strings.Contains(b.options.Workspace, "{thread}") {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return "", fault.Wrap(err, fault.AgentError, "the folder of the thread could not be made; look at the agent's workspace")
+			return "", apierr.Wrap(err, apierr.AgentError, "the folder of the thread could not be made; look at the agent's workspace")
 		}
 	}
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
-		return "", fault.Wrap(err, fault.AgentError, "the folder that %s works in is not there; make it, or change the agent's workspace",
+		return "", apierr.Wrap(err, apierr.AgentError, "the folder that %s works in is not there; make it, or change the agent's workspace",
 			b.program.name)
 	}
 	return filepath.Abs(dir)

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // bench is a folder in which the fake program runs.
@@ -276,7 +276,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 				options.Quiet *= 2
 				f = failed(t, tt.open, options, tt.prompt)
 			}
-			if f.Code != fault.AgentError || f.Retryable != tt.retryable || !strings.Contains(f.Message, tt.says) || strings.Contains(f.Message, "\n") {
+			if f.Code != apierr.AgentError || f.Retryable != tt.retryable || !strings.Contains(f.Message, tt.says) || strings.Contains(f.Message, "\n") {
 				t.Errorf("got %s, retryable %t: %q, want %q", f.Code, f.Retryable, f.Message, tt.says)
 			}
 		})
@@ -284,10 +284,10 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 }
 
 // failed runs a program and returns what its failure says.
-func failed(t *testing.T, open func(Options) *Backend, o Options, prompt string) *fault.Error {
+func failed(t *testing.T, open func(Options) *Backend, o Options, prompt string) *apierr.Error {
 	t.Helper()
 	a := send(t.Context(), open(newBench(t).options(o)), backend.State{}, say(prompt))
-	f, ok := errors.AsType[*fault.Error](a.err)
+	f, ok := errors.AsType[*apierr.Error](a.err)
 	if !ok {
 		t.Fatalf("got error %v, want a fault", a.err)
 	}
@@ -404,7 +404,7 @@ func TestWhereAProgramWorks(t *testing.T) {
 	}
 	for name, workspace := range map[string]string{"none": "", "one that is not there": filepath.Join(bench.dir, "no")} {
 		o.Workspace = workspace
-		if a := send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); fault.CodeOf(a.err) != fault.AgentError {
+		if a := send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); apierr.CodeOf(a.err) != apierr.AgentError {
 			t.Errorf("%s: got error %v", name, a.err)
 		}
 	}
@@ -414,7 +414,7 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	b := Codex(Options{Command: "no-such-program", Workspace: t.TempDir()})
 	err := backend.Available(t.Context(), b)
-	if err == nil || !strings.Contains(fault.From(err).Message, "npm install -g @openai/codex") {
+	if err == nil || !strings.Contains(apierr.From(err).Message, "npm install -g @openai/codex") {
 		t.Errorf("got %v", err)
 	}
 	if a := send(t.Context(), b, backend.State{}, say("hi")); a.err == nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
@@ -118,12 +118,12 @@ func (r *run) verdict(end ending, err error, report wire.Report) error {
 	stderr := end.says()
 	switch {
 	case errors.Is(err, errQuiet):
-		return retryable(fault.Wrap(end, fault.AgentError, "%s did not get on for %s and was stopped%s; try again",
+		return retryable(apierr.Wrap(end, apierr.AgentError, "%s did not get on for %s and was stopped%s; try again",
 			name, r.quiet, because(cmp.Or(report.Stalled, stderr))))
 	case errors.Is(err, procgroup.ErrLocked):
-		return retryable(fault.Wrap(err, fault.AgentError, "another run of %s works in the same session and folder; try again", name))
+		return retryable(apierr.Wrap(err, apierr.AgentError, "another run of %s works in the same session and folder; try again", name))
 	case err != nil:
-		return fault.Wrap(err, fault.AgentError, "%s could not be run or understood%s", name, because(err.Error()))
+		return apierr.Wrap(err, apierr.AgentError, "%s could not be run or understood%s", name, because(err.Error()))
 	case report.Failure != "":
 		r.gone = r.resumes && report.Missing
 		return failure(name, report.Failure, end)
@@ -131,7 +131,7 @@ func (r *run) verdict(end ending, err error, report wire.Report) error {
 		r.gone = r.resumes && !r.spoke && wire.SaysMissing(stderr)
 		return failure(name, cmp.Or(stderr, end.err.Error()), end)
 	case report.Finish == "":
-		return retryable(fault.Wrap(end, fault.AgentError, "%s ended without an answer%s; try again", name, because(stderr)))
+		return retryable(apierr.Wrap(end, apierr.AgentError, "%s ended without an answer%s; try again", name, because(stderr)))
 	default:
 		return nil
 	}
@@ -144,7 +144,7 @@ var passing = []string{
 }
 
 func failure(name, why string, cause error) error {
-	err := fault.Wrap(cause, fault.AgentError, "%s failed%s", name, because(why))
+	err := apierr.Wrap(cause, apierr.AgentError, "%s failed%s", name, because(why))
 	low := strings.ToLower(why)
 	for _, word := range passing {
 		err.Retryable = err.Retryable || strings.Contains(low, word)
@@ -152,7 +152,7 @@ func failure(name, why string, cause error) error {
 	return err
 }
 
-func retryable(e *fault.Error) error {
+func retryable(e *apierr.Error) error {
 	e.Retryable = true
 	return e
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/openai/openai-go/v3"
@@ -16,7 +16,7 @@ import (
 const outOfQuota = "insufficient_quota"
 
 // fault says what became of an answer without an end.
-func (r *reader) fault(api upstream.API, res *http.Response, err error) *fault.Error {
+func (r *reader) fault(api upstream.API, res *http.Response, err error) *apierr.Error {
 	if refusal, ok := errors.AsType[*sdk.Error](err); ok {
 		return refused(api, refusal)
 	}
@@ -26,7 +26,7 @@ func (r *reader) fault(api upstream.API, res *http.Response, err error) *fault.E
 	return api.Broken(res, r.chunks, err)
 }
 
-func refused(api upstream.API, e *sdk.Error) *fault.Error {
+func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	f := api.Refused(e.StatusCode, e.Response.Header, e.Message, e.Response.Header.Get("X-Request-Id"))
 	if e.Code == outOfQuota {
 		return spent(api, f)
@@ -34,13 +34,13 @@ func refused(api upstream.API, e *sdk.Error) *fault.Error {
 	return f
 }
 
-func spent(api upstream.API, cause error) *fault.Error {
-	return fault.Wrap(cause, fault.AgentError, "the account behind %s has used up its quota at %s; check its plan and billing",
+func spent(api upstream.API, cause error) *apierr.Error {
+	return apierr.Wrap(cause, apierr.AgentError, "the account behind %s has used up its quota at %s; check its plan and billing",
 		api.KeyEnv, api.Name)
 }
 
 // failed reads an error that came within the stream. Its code may be a word or, from some servers, an HTTP status.
-func failed(api upstream.API, data []byte) *fault.Error {
+func failed(api upstream.API, data []byte) *apierr.Error {
 	var event struct {
 		Error struct {
 			Message string         `json:"message"`

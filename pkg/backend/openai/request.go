@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
@@ -75,7 +75,7 @@ func messages(m backend.Message) ([]sdk.ChatCompletionMessageParamUnion, error) 
 	case backend.Tool:
 		return toolMessages(m.Parts), nil
 	default:
-		return nil, fault.New(fault.AgentError, "the conversation has a message of the unknown role %q", m.Role)
+		return nil, apierr.New(apierr.AgentError, "the conversation has a message of the unknown role %q", m.Role)
 	}
 }
 
@@ -191,7 +191,7 @@ func function(spec tool.Spec) (shared.FunctionDefinitionParam, error) {
 		return f, nil
 	}
 	if err := json.Unmarshal(spec.Schema, &f.Parameters); err != nil {
-		return f, fault.Wrap(err, fault.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
+		return f, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
 	}
 	return f, nil
 }

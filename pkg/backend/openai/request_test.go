@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/tools/txtar"
@@ -111,9 +111,9 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := backendtest.Ask(t.Context(), open(t, provider), tt.turn)
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError || f.Retryable || !strings.Contains(f.Message, tt.want) {
-				t.Errorf("got %v, want a final %s with %q", err, fault.AgentError, tt.want)
+			f, ok := errors.AsType[*apierr.Error](err)
+			if !ok || f.Code != apierr.AgentError || f.Retryable || !strings.Contains(f.Message, tt.want) {
+				t.Errorf("got %v, want a final %s with %q", err, apierr.AgentError, tt.want)
 			}
 		})
 	}

@@ -15,19 +15,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 // Hub is who knows the remote agents. A hub.Client is one.
 type Hub interface {
-	AssignTask(ctx context.Context, a hub.Assignment) (hub.Task, error)
-	CancelTask(ctx context.Context, r hub.TaskRef) (hub.Cancelled, error)
-	Connect(ctx context.Context, r hub.AgentRef) (hub.Connection, error)
+	AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task, error)
+	CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error)
+	Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connection, error)
 }
 
 // Options are what a backend works with. Every member is needed.
@@ -66,7 +66,7 @@ type session struct {
 	Options
 	start  backend.Start
 	place  place
-	client *spoke.Client // of the newest connection; nil = there was none
+	client *remoteagent.Client // of the newest connection; nil = there was none
 }
 
 // Stop implements [backend.Session]: nothing is held between two turns.
@@ -114,7 +114,7 @@ func (s *session) cancel(ctx context.Context) {
 	var both sync.WaitGroup
 	defer both.Wait()
 	both.Go(func() {
-		_, _ = s.Hub.CancelTask(ctx, hub.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
+		_, _ = s.Hub.CancelTask(ctx, hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
 	})
 	if s.client != nil {
 		both.Go(func() { _, _ = s.client.Cancel(ctx, s.place.task) })
@@ -128,7 +128,7 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 		known = 0
 	}
 	t, err := s.give(ctx, turn, turn.Messages[known:], emit)
-	if fault.CodeOf(err) == fault.RequestNotFound && s.place.session != "" {
+	if apierr.CodeOf(err) == apierr.RequestNotFound && s.place.session != "" {
 		s.place = place{request: s.start.RequestID}
 		t, err = s.give(ctx, turn, turn.Messages, emit)
 	}
@@ -141,9 +141,9 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 
 // give has the hub assign a task. The log says so before the hub is asked: a request that ends without the answer still
 // has the task cancelled, by its key.
-func (s *session) give(ctx context.Context, turn backend.Turn, messages []backend.Message, emit backend.Emit) (t hub.Task, err error) {
+func (s *session) give(ctx context.Context, turn backend.Turn, messages []backend.Message, emit backend.Emit) (t hubapi.Task, err error) {
 	task := prompt.Of(messages, maxPrompt)
-	a := hub.Assignment{
+	a := hubapi.Assignment{
 		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: task, SystemPrompt: turn.System, MaxTurns: turn.Limits.Turns,
 		MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session,
 		Key: id.Derive("turn", turn.RequestID, s.place.session, task),
@@ -168,7 +168,7 @@ func (s *session) give(ctx context.Context, turn backend.Turn, messages []backen
 func title(messages []backend.Message) string {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == backend.User {
-			return hub.Title(prompt.Of([]backend.Message{m}, maxPrompt))
+			return hubapi.Title(prompt.Of([]backend.Message{m}, maxPrompt))
 		}
 	}
 	return "its task"
@@ -177,7 +177,7 @@ func title(messages []backend.Message) string {
 // patiently asks again while the hub cannot answer, as long as the request may take: another runner would meet the same hub.
 func (*session) patiently(ctx context.Context, ask func() error) error {
 	for {
-		if err := ask(); !errors.Is(err, hub.ErrSilent) || !sleep(ctx, retryPause) {
+		if err := ask(); !errors.Is(err, hubapi.ErrSilent) || !sleep(ctx, retryPause) {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (s *session) follow(ctx context.Context, t *turn, task string) (backend.Out
 		}
 		if !online && !away {
 			away = true
-			if err := t.warn(hub.Offline(s.start.AgentID, task)); err != nil {
+			if err := t.warn(hubapi.Offline(s.start.AgentID, task)); err != nil {
 				return t.outcome, err
 			}
 		}
@@ -250,7 +250,7 @@ const (
 // the hub does not answer, the connection stays.
 func (s *session) watch(ctx context.Context, cut context.CancelCauseFunc) {
 	for sleep(ctx, watchEvery) {
-		c, err := s.Hub.Connect(ctx, hub.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
+		c, err := s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
 		if err == nil && !c.Online && !healthy(ctx, s.client) {
 			cut(errOffline)
 			return
@@ -261,21 +261,21 @@ func (s *session) watch(ctx context.Context, cut context.CancelCauseFunc) {
 // connect makes the client for a connection, and reports whether the agent is there. Of one that was away the hub may not
 // have noticed that yet, so the agent itself must answer.
 func (s *session) connect(ctx context.Context, away bool) (online bool, err error) {
-	var c hub.Connection
+	var c hubapi.Connection
 	err = s.patiently(ctx, func() (err error) {
-		c, err = s.Hub.Connect(ctx, hub.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
+		c, err = s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	client := spoke.NewClient(c.URL, c.Key)
+	client := remoteagent.NewClient(c.URL, c.Key)
 	client.HTTP, client.Attempts = s.HTTP, streamAttempts
 	s.client = client
 	return c.Online && !away || healthy(ctx, client), nil
 }
 
-func healthy(ctx context.Context, client *spoke.Client) bool {
+func healthy(ctx context.Context, client *remoteagent.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, healthWait)
 	defer cancel()
 	_, err := client.Health(ctx)

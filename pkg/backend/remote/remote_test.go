@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 // lab is an agent server that plays a recorded stream, and the hub that knows it.
@@ -31,18 +31,18 @@ type lab struct {
 	frozen atomic.Bool // the agent takes connections and says nothing, and the hub has noticed
 
 	mu        sync.Mutex
-	events    []spoke.Event
-	tasks     map[string]hub.Assignment // by key
-	refuse    map[string]error          // by session to resume
+	events    []remoteagent.Event
+	tasks     map[string]hubapi.Assignment // by key
+	refuse    map[string]error             // by session to resume
 	cancelled []string
 	atAgent   []string // paths of cancels that reached the agent itself
 }
 
-func newLab(t *testing.T, bodies ...spoke.Body) *lab {
+func newLab(t *testing.T, bodies ...remoteagent.Body) *lab {
 	t.Helper()
-	l := &lab{tasks: map[string]hub.Assignment{}}
+	l := &lab{tasks: map[string]hubapi.Assignment{}}
 	for i, b := range bodies {
-		l.events = append(l.events, spoke.Event{ID: uint64(i + 1), Body: b})
+		l.events = append(l.events, remoteagent.Event{ID: uint64(i + 1), Body: b})
 	}
 	l.server = httptest.NewServer(http.HandlerFunc(l.stream))
 	t.Cleanup(l.server.Close)
@@ -86,30 +86,30 @@ func (l *lab) stream(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	_ = http.NewResponseController(w).Flush()
-	if len(l.events) == 0 || !spoke.IsTerminal(l.events[len(l.events)-1].Body) {
+	if len(l.events) == 0 || !remoteagent.IsTerminal(l.events[len(l.events)-1].Body) {
 		<-r.Context().Done()
 	}
 }
 
-func (l *lab) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error) {
+func (l *lab) AssignTask(_ context.Context, a hubapi.Assignment) (hubapi.Task, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.refuse[a.ResumeSession]; err != nil {
-		return hub.Task{}, err
+		return hubapi.Task{}, err
 	}
 	l.tasks[a.Key] = a
-	return hub.Task{TaskID: fmt.Sprintf("task_%d", len(l.tasks)), Status: spoke.Running}, nil
+	return hubapi.Task{TaskID: fmt.Sprintf("task_%d", len(l.tasks)), Status: remoteagent.Running}, nil
 }
 
-func (l *lab) CancelTask(_ context.Context, r hub.TaskRef) (hub.Cancelled, error) {
+func (l *lab) CancelTask(_ context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cancelled = append(l.cancelled, r.TaskID)
-	return hub.Cancelled{TaskID: r.TaskID}, nil
+	return hubapi.Cancelled{TaskID: r.TaskID}, nil
 }
 
-func (l *lab) Connect(context.Context, hub.AgentRef) (hub.Connection, error) {
-	return hub.Connection{URL: l.server.URL, Key: "k", Online: !l.frozen.Load()}, nil
+func (l *lab) Connect(context.Context, hubapi.AgentRef) (hubapi.Connection, error) {
+	return hubapi.Connection{URL: l.server.URL, Key: "k", Online: !l.frozen.Load()}, nil
 }
 
 var errAbort = errors.New("aborted")
@@ -138,19 +138,19 @@ func turn(text string) backend.Turn {
 	}
 }
 
-func work() []spoke.Body {
-	return []spoke.Body{
-		spoke.Progress{},
-		spoke.TextDelta{Text: "I look. "},
-		spoke.ToolStart{Tool: "Edit", File: "a.go", ToolCallID: "c1"},
-		spoke.ToolOutput{Tool: "Edit", ToolCallID: "c1", Text: "…"},
-		spoke.ToolEnd{Tool: "Edit", File: "a.go", ToolCallID: "c1", Success: true, Summary: "edited"},
-		spoke.Progress{TurnsCompleted: 1, CostUSD: 0.25, Usage: &event.Usage{InputTokens: 10, OutputTokens: 5}},
-		spoke.ToolStart{Tool: "Bash"},
-		spoke.ToolEnd{Tool: "Bash"},
-		spoke.TextDelta{Text: "Done."},
-		spoke.Progress{TurnsCompleted: 2, CostUSD: 1.25, Usage: &event.Usage{InputTokens: 30, OutputTokens: 9}},
-		spoke.Result{Status: spoke.Completed, Result: "Done.", CostUSD: 1.25, TurnsCompleted: 2, SessionID: "s1", Usage: &event.Usage{InputTokens: 30, OutputTokens: 9}},
+func work() []remoteagent.Body {
+	return []remoteagent.Body{
+		remoteagent.Progress{},
+		remoteagent.TextDelta{Text: "I look. "},
+		remoteagent.ToolStart{Tool: "Edit", File: "a.go", ToolCallID: "c1"},
+		remoteagent.ToolOutput{Tool: "Edit", ToolCallID: "c1", Text: "…"},
+		remoteagent.ToolEnd{Tool: "Edit", File: "a.go", ToolCallID: "c1", Success: true, Summary: "edited"},
+		remoteagent.Progress{TurnsCompleted: 1, CostUSD: 0.25, Usage: &event.Usage{InputTokens: 10, OutputTokens: 5}},
+		remoteagent.ToolStart{Tool: "Bash"},
+		remoteagent.ToolEnd{Tool: "Bash"},
+		remoteagent.TextDelta{Text: "Done."},
+		remoteagent.Progress{TurnsCompleted: 2, CostUSD: 1.25, Usage: &event.Usage{InputTokens: 30, OutputTokens: 9}},
+		remoteagent.Result{Status: remoteagent.Completed, Result: "Done.", CostUSD: 1.25, TurnsCompleted: 2, SessionID: "s1", Usage: &event.Usage{InputTokens: 30, OutputTokens: 9}},
 	}
 }
 
@@ -256,7 +256,7 @@ func TestTakeoverBehindEveryPlace(t *testing.T) {
 // A request that ends before its task leaves a state within the task behind: the thread's next request must not follow it.
 func TestTheNextRequestLeavesTheTaskOfTheOneBefore(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, spoke.Result{Status: spoke.Completed, Result: "new", SessionID: "s1"})
+	l := newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "new", SessionID: "s1"})
 	state := backend.State{ID: "task_9@4+@req_0#s1", Used: event.Usage{CostUSD: 3}}
 	got, _, err := hear(t, l.session(t, state), "go on")
 	if err != nil || len(l.tasks) != 1 || !strings.Contains(got, "TextDelta new") {
@@ -296,24 +296,24 @@ func TestHowATaskEnds(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		end    spoke.Body
+		end    remoteagent.Body
 		finish event.FinishReason
-		code   fault.Code
+		code   apierr.Code
 		again  bool
 	}{
-		{"a task at its turn limit", spoke.Result{Status: spoke.MaxTurns}, event.FinishMaxTurns, "", false},
-		{"a task at its budget", spoke.Result{Status: spoke.MaxBudget}, event.FinishBudget, "", false},
-		{"a task that somebody cancelled", spoke.Result{Status: spoke.Cancelled}, "", fault.AgentError, false},
-		{"a task that failed for good", spoke.Failure{Message: "out of memory"}, "", fault.AgentError, false},
-		{"a task that may be tried again", spoke.Failure{Message: "overloaded", Recoverable: true}, "", fault.AgentError, true},
+		{"a task at its turn limit", remoteagent.Result{Status: remoteagent.MaxTurns}, event.FinishMaxTurns, "", false},
+		{"a task at its budget", remoteagent.Result{Status: remoteagent.MaxBudget}, event.FinishBudget, "", false},
+		{"a task that somebody cancelled", remoteagent.Result{Status: remoteagent.Cancelled}, "", apierr.AgentError, false},
+		{"a task that failed for good", remoteagent.Failure{Message: "out of memory"}, "", apierr.AgentError, false},
+		{"a task that may be tried again", remoteagent.Failure{Message: "overloaded", Recoverable: true}, "", apierr.AgentError, true},
 	}
 	for _, tt := range tests {
 		_, outcome, err := hear(t, newLab(t, tt.end).session(t, backend.State{}), "x")
-		if outcome.Finish != tt.finish || fault.CodeOf(err) != tt.code || err != nil && fault.From(err).Retryable != tt.again {
+		if outcome.Finish != tt.finish || apierr.CodeOf(err) != tt.code || err != nil && apierr.From(err).Retryable != tt.again {
 			t.Errorf("%s: got %q, %v", tt.name, outcome.Finish, err)
 		}
 	}
-	if got, _, err := hear(t, newLab(t, spoke.Result{Status: spoke.Completed, Result: "all"}).session(t, backend.State{}), "x"); err != nil || !strings.Contains(got, "TextDelta all") {
+	if got, _, err := hear(t, newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "all"}).session(t, backend.State{}), "x"); err != nil || !strings.Contains(got, "TextDelta all") {
 		t.Errorf("a result that was never streamed: got %q, %v", got, err)
 	}
 }
@@ -321,7 +321,7 @@ func TestHowATaskEnds(t *testing.T) {
 func TestAnAbortReachesTheAgentAndAHandOverDoesNot(t *testing.T) {
 	t.Parallel()
 	for cause, want := range map[error]int{errAbort: 1, errors.New("the process ends"): 0} {
-		l := newLab(t, spoke.TextDelta{Text: "working"})
+		l := newLab(t, remoteagent.TextDelta{Text: "working"})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_, err := l.session(t, backend.State{}).Send(ctx, turn("x"), func(c backend.Chunk) error {
 			if _, ok := c.(backend.TextDelta); ok {
@@ -338,7 +338,7 @@ func TestAnAbortReachesTheAgentAndAHandOverDoesNot(t *testing.T) {
 func TestASessionThatIsGoneIsBegunAnew(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, work()...)
-	l.refuse = map[string]error{"old": fault.New(fault.RequestNotFound, "no session")}
+	l.refuse = map[string]error{"old": apierr.New(apierr.RequestNotFound, "no session")}
 	s := l.session(t, backend.State{ID: "old"})
 	said := turn("first")
 	said.Messages = append(said.Messages,
@@ -359,7 +359,7 @@ func TestASessionThatIsGoneIsBegunAnew(t *testing.T) {
 // again when the agent is back, also where the task itself has nothing new.
 func TestAFrozenAgentIsReportedWhileItsTaskRuns(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, spoke.TextDelta{Text: "working"})
+	l := newLab(t, remoteagent.TextDelta{Text: "working"})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	notices := make(chan string, 8)
@@ -376,7 +376,7 @@ func TestAFrozenAgentIsReportedWhileItsTaskRuns(t *testing.T) {
 		})
 		sent <- err
 	}()
-	want := []string{hub.Offline("home-pc-01", "build the house"), "Agent [home-pc-01] is back."}
+	want := []string{hubapi.Offline("home-pc-01", "build the house"), "Agent [home-pc-01] is back."}
 	for _, text := range want {
 		select {
 		case got := <-notices:

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -26,8 +26,8 @@ type turn struct {
 	turns   int
 	said    bool
 	open    []backend.RunningTool
-	step    *spoke.Progress // the agent has ended a turn, and may go on
-	stepped uint64          // number of the event that said so
+	step    *remoteagent.Progress // the agent has ended a turn, and may go on
+	stepped uint64                // number of the event that said so
 	outcome backend.Outcome
 	refused bool // emit has failed: the request goes no further
 }
@@ -58,21 +58,21 @@ func (t *turn) survives(err error) bool {
 	if t.refused {
 		return false
 	}
-	refusal, ok := errors.AsType[*spoke.Refusal](err)
+	refusal, ok := errors.AsType[*remoteagent.Refusal](err)
 	return !ok || refusal.HTTP == http.StatusUnauthorized || refusal.HTTP == http.StatusForbidden ||
 		refusal.HTTP == http.StatusTooManyRequests || refusal.HTTP >= http.StatusInternalServerError
 }
 
 // take takes up one event, and reports whether it was the last.
-func (t *turn) take(e spoke.Event) (ended bool, err error) {
+func (t *turn) take(e remoteagent.Event) (ended bool, err error) {
 	switch body := e.Body.(type) {
-	case spoke.Result:
+	case remoteagent.Result:
 		return true, t.result(body)
-	case spoke.Failure:
+	case remoteagent.Failure:
 		return true, t.failure(body)
-	case spoke.Progress:
+	case remoteagent.Progress:
 		err = t.progress(body, e.ID)
-	case spoke.Unknown:
+	case remoteagent.Unknown:
 	default:
 		if err = t.goesOn(); err == nil {
 			err = t.content(e.ID, body)
@@ -84,24 +84,24 @@ func (t *turn) take(e spoke.Event) (ended bool, err error) {
 	return false, err
 }
 
-func (t *turn) content(number uint64, body spoke.Body) error {
+func (t *turn) content(number uint64, body remoteagent.Body) error {
 	switch e := body.(type) {
-	case spoke.TextDelta:
+	case remoteagent.TextDelta:
 		t.said = true
 		return t.say(backend.TextDelta(e.Text))
-	case spoke.ToolStart:
+	case remoteagent.ToolStart:
 		return t.start(number, e)
-	case spoke.ToolOutput:
+	case remoteagent.ToolOutput:
 		if tool, ok := t.running(e.ToolCallID, e.Tool); ok {
 			return t.say(backend.ToolProgress{ID: tool.ID, Delta: e.Text})
 		}
-	case spoke.ToolEnd:
+	case remoteagent.ToolEnd:
 		return t.end(number, e)
 	}
 	return nil
 }
 
-func (t *turn) start(number uint64, e spoke.ToolStart) error {
+func (t *turn) start(number uint64, e remoteagent.ToolStart) error {
 	tool := backend.RunningTool{ID: cmp.Or(e.ToolCallID, "tool-"+strconv.FormatUint(number, 10)), Name: e.Tool}
 	args := e.Input
 	if args == nil && e.File != "" {
@@ -115,7 +115,7 @@ func (t *turn) start(number uint64, e spoke.ToolStart) error {
 	return t.settle(number, backend.ToolStarted{ID: tool.ID, Name: e.Tool, Args: args})
 }
 
-func (t *turn) end(number uint64, e spoke.ToolEnd) error {
+func (t *turn) end(number uint64, e remoteagent.ToolEnd) error {
 	tool, ok := t.running(e.ToolCallID, e.Tool)
 	if !ok {
 		return nil
@@ -139,7 +139,7 @@ func (t *turn) running(callID, name string) (backend.RunningTool, bool) {
 }
 
 // progress notes that a turn of the agent has ended. Whether it was the last one shows what comes next.
-func (t *turn) progress(p spoke.Progress, number uint64) error {
+func (t *turn) progress(p remoteagent.Progress, number uint64) error {
 	if p.TurnsCompleted <= t.turns {
 		return nil
 	}
@@ -173,29 +173,29 @@ func spent(u *event.Usage, costUSD float64) event.Usage {
 	return usage
 }
 
-func (t *turn) result(r spoke.Result) error {
+func (t *turn) result(r remoteagent.Result) error {
 	t.leave(spent(r.Usage, r.CostUSD), r.SessionID)
-	if !t.said && r.Result != "" && r.Status == spoke.Completed {
+	if !t.said && r.Result != "" && r.Status == remoteagent.Completed {
 		if err := t.say(backend.TextDelta(r.Result)); err != nil {
 			return err
 		}
 	}
 	switch r.Status {
-	case spoke.Completed:
+	case remoteagent.Completed:
 		t.outcome.Finish = event.FinishStop
-	case spoke.MaxTurns:
+	case remoteagent.MaxTurns:
 		t.outcome.Finish = event.FinishMaxTurns
-	case spoke.MaxBudget:
+	case remoteagent.MaxBudget:
 		t.outcome.Finish = event.FinishBudget
 	default:
-		return fault.New(fault.AgentError, "the task was %s at the remote agent; what it has changed so far stays", r.Status)
+		return apierr.New(apierr.AgentError, "the task was %s at the remote agent; what it has changed so far stays", r.Status)
 	}
 	return nil
 }
 
-func (t *turn) failure(f spoke.Failure) error {
+func (t *turn) failure(f remoteagent.Failure) error {
 	t.leave(spent(f.Usage, f.CostUSD), f.SessionID)
-	failed := fault.New(fault.AgentError, "the remote agent failed: %s", f.Message)
+	failed := apierr.New(apierr.AgentError, "the remote agent failed: %s", f.Message)
 	failed.Retryable = f.Recoverable
 	return failed
 }

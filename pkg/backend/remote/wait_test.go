@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 )
 
 // closedHub cannot answer until a time.
@@ -19,21 +19,21 @@ type closedHub struct{ until time.Time }
 
 func (h closedHub) answer() error {
 	if time.Now().Before(h.until) {
-		return fmt.Errorf("%w: %w", hub.ErrSilent, fault.New(fault.Unavailable, "the hub cannot reach its database; try again"))
+		return fmt.Errorf("%w: %w", hubapi.ErrSilent, apierr.New(apierr.Unavailable, "the hub cannot reach its database; try again"))
 	}
-	return fault.New(fault.AgentError, "the hub has answered")
+	return apierr.New(apierr.AgentError, "the hub has answered")
 }
 
-func (h closedHub) AssignTask(context.Context, hub.Assignment) (hub.Task, error) {
-	return hub.Task{}, h.answer()
+func (h closedHub) AssignTask(context.Context, hubapi.Assignment) (hubapi.Task, error) {
+	return hubapi.Task{}, h.answer()
 }
 
-func (h closedHub) CancelTask(context.Context, hub.TaskRef) (hub.Cancelled, error) {
-	return hub.Cancelled{}, h.answer()
+func (h closedHub) CancelTask(context.Context, hubapi.TaskRef) (hubapi.Cancelled, error) {
+	return hubapi.Cancelled{}, h.answer()
 }
 
-func (h closedHub) Connect(context.Context, hub.AgentRef) (hub.Connection, error) {
-	return hub.Connection{}, h.answer()
+func (h closedHub) Connect(context.Context, hubapi.AgentRef) (hubapi.Connection, error) {
+	return hubapi.Connection{}, h.answer()
 }
 
 // A request waits for a hub that cannot answer, before its task and within it, for as long as it may take.
@@ -59,7 +59,7 @@ func TestARequestWaitsForTheHub(t *testing.T) {
 				if err := send(time.Minute); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("with a minute: got %v, want it to wait until the minute is over", err)
 				}
-				if err := send(time.Hour); fault.CodeOf(err) != fault.AgentError || time.Since(begun) < outage {
+				if err := send(time.Hour); apierr.CodeOf(err) != apierr.AgentError || time.Since(begun) < outage {
 					t.Errorf("with an hour: got %v after %v, want what the hub answers after %v", err, time.Since(begun), outage)
 				}
 			})

@@ -7,9 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // kind says what a block is made of.
@@ -79,7 +79,7 @@ func (p *player) do(ctx context.Context, c Command) error {
 	case Sleep:
 		return wait(ctx, c.For)
 	case Fail:
-		f := fault.New(c.Code, "line %d of the script asked for this failure", c.Line)
+		f := apierr.New(c.Code, "line %d of the script asked for this failure", c.Line)
 		f.Retryable = c.Retryable
 		return f
 	case Count:

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,7 +54,7 @@ type Sleep struct{ For time.Duration }
 
 // Fail ends the turn with an error.
 type Fail struct {
-	Code      fault.Code
+	Code      apierr.Code
 	Retryable bool
 	Line      int
 }
@@ -125,7 +125,7 @@ func IsScript(prompt string) bool {
 	return len(prompt) > 1 && prompt[0] == '/' && prompt[1] >= 'a' && prompt[1] <= 'z'
 }
 
-// Parse reads a script, one command a line; blank lines do not count. An error is a *fault.Error that names the line and
+// Parse reads a script, one command a line; blank lines do not count. An error is a *apierr.Error that names the line and
 // shows how it should look.
 func Parse(script string) ([]Command, error) {
 	var commands []Command
@@ -142,7 +142,7 @@ func Parse(script string) ([]Command, error) {
 			return nil, err
 		}
 		if c, err = plan.resolve(c); err != nil {
-			return nil, fault.New(fault.AgentError, "script line %d: %v", line, err)
+			return nil, apierr.New(apierr.AgentError, "script line %d: %v", line, err)
 		}
 		commands = append(commands, c)
 	}
@@ -158,12 +158,12 @@ func parseLine(text string, line int) (Command, error) {
 		for i, f := range all {
 			syntax[i] = f.syntax
 		}
-		return nil, fault.New(fault.AgentError, "script line %d: %.40q is no command; there are %s",
+		return nil, apierr.New(apierr.AgentError, "script line %d: %.40q is no command; there are %s",
 			line, name, strings.Join(syntax, " · "))
 	}
 	c, err := all[i].parse(strings.TrimSpace(rest), line)
 	if err != nil {
-		return nil, fault.New(fault.AgentError, "script line %d: %v; write %s, for example %s",
+		return nil, apierr.New(apierr.AgentError, "script line %d: %v; write %s, for example %s",
 			line, err, all[i].syntax, all[i].example)
 	}
 	return c, nil
@@ -309,9 +309,9 @@ func parseSleep(rest string, _ int) (Command, error) {
 
 func parseFail(rest string, line int) (Command, error) {
 	code, flag, flagged := strings.Cut(rest, " ")
-	c := fault.Code(code)
-	if !slices.Contains(fault.Codes(), c) {
-		return nil, fmt.Errorf("%.40q is no code; there are %v", code, fault.Codes())
+	c := apierr.Code(code)
+	if !slices.Contains(apierr.Codes(), c) {
+		return nil, fmt.Errorf("%.40q is no code; there are %v", code, apierr.Codes())
 	}
 	if flagged && strings.TrimSpace(flag) != "retryable" {
 		return nil, fmt.Errorf("%.40q is not \"retryable\"", flag)

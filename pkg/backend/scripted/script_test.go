@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -40,9 +40,9 @@ func TestParse(t *testing.T) {
 		{`/custom my.metric {"value":1}`, Emit{Event: event.Custom{Type: "my.metric", Data: jsontext.Value(`{"value":1}`)}}},
 		{"/custom ping", Emit{Event: event.Custom{Type: "ping", Data: jsontext.Value("{}")}}},
 		{"/sleep 1.5s", Sleep{For: 1500 * time.Millisecond}},
-		{"/fail agent_error", Fail{Code: fault.AgentError, Line: 1}},
-		{"/fail agent_error retryable", Fail{Code: fault.AgentError, Retryable: true, Line: 1}},
-		{"/fail rate_limit_exceeded", Fail{Code: fault.RateLimitExceeded, Retryable: true, Line: 1}},
+		{"/fail agent_error", Fail{Code: apierr.AgentError, Line: 1}},
+		{"/fail agent_error retryable", Fail{Code: apierr.AgentError, Retryable: true, Line: 1}},
+		{"/fail rate_limit_exceeded", Fail{Code: apierr.RateLimitExceeded, Retryable: true, Line: 1}},
 		{"/usage 120 30", Count{Usage: event.Usage{InputTokens: 120, OutputTokens: 30}}},
 	}
 	for _, tt := range tests {
@@ -106,9 +106,9 @@ func TestParseNamesTheLineAndTheCure(t *testing.T) {
 		t.Run(tt.line, func(t *testing.T) {
 			t.Parallel()
 			_, err := Parse("/say hi\n\n" + tt.line + "\n/say bye")
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError || f.Retryable {
-				t.Fatalf("got %v, want a final %s", err, fault.AgentError)
+			f, ok := errors.AsType[*apierr.Error](err)
+			if !ok || f.Code != apierr.AgentError || f.Retryable {
+				t.Fatalf("got %v, want a final %s", err, apierr.AgentError)
 			}
 			if !strings.HasPrefix(f.Message, "script line 3: ") || !strings.Contains(f.Message, tt.want) {
 				t.Errorf("got %q, want %q on line 3", f.Message, tt.want)
@@ -163,7 +163,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script string) {
 		commands, err := Parse(script)
 		if err != nil {
-			if fault.CodeOf(err) != fault.AgentError {
+			if apierr.CodeOf(err) != apierr.AgentError {
 				t.Fatalf("got %v, want a fault", err)
 			}
 			return

@@ -30,9 +30,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/go-json-experiment/json"
 )
 
@@ -80,7 +80,7 @@ func choose(turn backend.Turn, n int) ([]Command, error) {
 	var options Options
 	if len(turn.Options) > 0 {
 		if err := json.Unmarshal(turn.Options, &options); err != nil {
-			return nil, fault.Wrap(err, fault.AgentError, "the options of the agent are no object with a script")
+			return nil, apierr.Wrap(err, apierr.AgentError, "the options of the agent are no object with a script")
 		}
 	}
 	if options.Script != "" {

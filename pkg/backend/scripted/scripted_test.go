@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/tools/txtar"
@@ -161,9 +161,9 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 func TestFailsAsTold(t *testing.T) {
 	t.Parallel()
 	answer, err := backendtest.Ask(t.Context(), scripted.New(), say("/say one two\n/usage 7 8\n/fail stream_timeout"))
-	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || f.Code != fault.StreamTimeout || !f.Retryable || !strings.Contains(f.Message, "line 3") {
-		t.Errorf("got %v, want a retryable %s from line 3", err, fault.StreamTimeout)
+	f, ok := errors.AsType[*apierr.Error](err)
+	if !ok || f.Code != apierr.StreamTimeout || !f.Retryable || !strings.Contains(f.Message, "line 3") {
+		t.Errorf("got %v, want a retryable %s from line 3", err, apierr.StreamTimeout)
 	}
 	if answer.Text != "one two" || answer.Outcome.Usage != (event.Usage{InputTokens: 7, OutputTokens: 8}) {
 		t.Errorf("got %q and %+v beside the error", answer.Text, answer.Outcome.Usage)
@@ -221,7 +221,7 @@ func TestBadOptionsAreToldFinal(t *testing.T) {
 	turn := say("hello")
 	turn.Options = []byte(`{"script":7}`)
 	_, err := backendtest.Ask(t.Context(), scripted.New(), turn)
-	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Code != fault.AgentError || f.Retryable {
-		t.Errorf("got %v, want a final %s", err, fault.AgentError)
+	if f, ok := errors.AsType[*apierr.Error](err); !ok || f.Code != apierr.AgentError || f.Retryable {
+		t.Errorf("got %v, want a final %s", err, apierr.AgentError)
 	}
 }

@@ -78,8 +78,8 @@ type History struct {
 	DatabaseURL Secret `env:"DATABASE_URL,required"` // postgres://… or sqlite:PATH
 }
 
-// Orchestrator is the environment of the orchestrator.
-type Orchestrator struct {
+// Hub is the environment of the hub.
+type Hub struct {
 	Process
 	HTTPAddr    string `env:"HTTP_ADDR" envDefault:"127.0.0.1:8081"`
 	DatabaseURL Secret `env:"DATABASE_URL,required"` // postgres://… or sqlite:PATH

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/hubtool"
 )
@@ -12,8 +12,8 @@ import (
 // Hub is the name that stands for all tools of the hub in an agent's list.
 const Hub = "hub"
 
-// HubNames lists what agents may name where there is an orchestrator: its tools, and [Hub] for all of them.
-func HubNames() []string { return append(hub.Names(), Hub) }
+// HubNames lists what agents may name where there is a hub: its tools, and [Hub] for all of them.
+func HubNames() []string { return append(hubapi.Names(), Hub) }
 
 // HubTools returns the tools of the hub as cfg has them.
 func HubTools(cfg config.Config, h hubtool.Hub) []tool.Tool {
@@ -38,7 +38,7 @@ func Spread(names []string) []string {
 	if at < 0 {
 		return names
 	}
-	all := slices.Concat(names[:at], hub.Names(), names[at+1:])
+	all := slices.Concat(names[:at], hubapi.Names(), names[at+1:])
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
@@ -27,11 +27,11 @@ func TestHubStandsForItsTools(t *testing.T) {
 func TestToolsOfTheHubAreConfigured(t *testing.T) {
 	t.Parallel()
 	cfg := config.Config{Tools: map[string]config.Tool{
-		hub.VerbAssignTask: {Approval: tool.ApprovalAlways, Timeout: config.Duration(3 * time.Second)},
+		hubapi.VerbAssignTask: {Approval: tool.ApprovalAlways, Timeout: config.Duration(3 * time.Second)},
 	}}
 	specs := builtin.WithHub(cfg, map[string]tool.Spec{})
-	tools := builtin.HubTools(cfg, hub.Client{})
-	if len(tools) != len(hub.Names()) || len(specs) != len(tools) {
+	tools := builtin.HubTools(cfg, hubapi.Client{})
+	if len(tools) != len(hubapi.Names()) || len(specs) != len(tools) {
 		t.Fatalf("got %d tools and %d specs", len(tools), len(specs))
 	}
 	for _, one := range tools {
@@ -39,7 +39,7 @@ func TestToolsOfTheHubAreConfigured(t *testing.T) {
 			t.Errorf("%s: executors have %+v, models see %+v", got.Name, got, want)
 		}
 	}
-	if got := specs[hub.VerbAssignTask]; got.Approval != tool.ApprovalAlways || got.Timeout != 3*time.Second {
+	if got := specs[hubapi.VerbAssignTask]; got.Approval != tool.ApprovalAlways || got.Timeout != 3*time.Second {
 		t.Errorf("got %+v, want what the configuration sets", got)
 	}
 }

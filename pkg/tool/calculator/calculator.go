@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -43,7 +43,7 @@ func New() tool.Tool {
 	return tool.Func(spec, func(_ context.Context, in args, _ tool.Call) (tool.Result, error) {
 		value, err := Eval(in.Expression)
 		if err != nil {
-			return tool.Result{}, fault.Wrap(err, fault.ToolError, "cannot work out %.80q: %v", in.Expression, err)
+			return tool.Result{}, apierr.Wrap(err, apierr.ToolError, "cannot work out %.80q: %v", in.Expression, err)
 		}
 		text := Format(value)
 		return tool.Result{Content: text, Summary: in.Expression + " = " + text}, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // images without a time zone database know the zones too
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -66,5 +66,5 @@ func load(name string) (*time.Location, error) {
 }
 
 func unknown(name string) error {
-	return fault.New(fault.ToolError, "no time zone is called %q; expected an IANA name such as Europe/Paris or UTC", name)
+	return apierr.New(apierr.ToolError, "no time zone is called %q; expected an IANA name such as Europe/Paris or UTC", name)
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
@@ -169,13 +169,13 @@ func (p *prepared) fill(args template.Args) ([]string, error) {
 			return nil, err
 		}
 		if name, opens := t.Opening(); opens && i < p.options && strings.HasPrefix(text, "-") {
-			return nil, fault.New(fault.ToolError, "the argument %q must not begin with a dash", name)
+			return nil, apierr.New(apierr.ToolError, "the argument %q must not begin with a dash", name)
 		}
 		if strings.ContainsRune(text, 0) {
-			return nil, fault.New(fault.ToolError, "the arguments %q must not contain a null character", t.Arguments())
+			return nil, apierr.New(apierr.ToolError, "the arguments %q must not contain a null character", t.Arguments())
 		}
 		if size += len(text); size > maxArgs {
-			return nil, fault.New(fault.ToolError, "the arguments are longer than the %d bytes that a program takes", maxArgs)
+			return nil, apierr.New(apierr.ToolError, "the arguments are longer than the %d bytes that a program takes", maxArgs)
 		}
 		argv = append(argv, text)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/command"
@@ -97,12 +97,12 @@ func TestArgumentsThatNoProgramGets(t *testing.T) {
 		`{"text":"a\u0000b"}`:                             "null character",
 		`{"text":"` + strings.Repeat("x", 200_000) + `"}`: "longer than",
 	} {
-		if _, err := call(t, subject, args); fault.CodeOf(err) != fault.ToolError || !strings.Contains(err.Error(), want) {
+		if _, err := call(t, subject, args); apierr.CodeOf(err) != apierr.ToolError || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: got %v, want %q", args, err, want)
 		}
 	}
 	begins := newTool(t, command.Program{Argv: []string{"echo", "{text}.txt"}})
-	if got, err := call(t, begins, `{"text":"-rf"}`); fault.CodeOf(err) != fault.ToolError {
+	if got, err := call(t, begins, `{"text":"-rf"}`); apierr.CodeOf(err) != apierr.ToolError {
 		t.Errorf("an item that begins with what the model says became an option: %+v, %v", got, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -78,7 +78,7 @@ func run(ctx context.Context, in args, call tool.Call) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	if in.Fail != "" {
-		return tool.Result{}, fault.New(fault.ToolError, "%s", in.Fail)
+		return tool.Result{}, apierr.New(apierr.ToolError, "%s", in.Fail)
 	}
 	result := tool.Result{Content: in.Text}
 	if in.Bytes > 0 {
@@ -96,7 +96,7 @@ func run(ctx context.Context, in args, call tool.Call) (tool.Result, error) {
 	}
 	custom, err := event.NewCustom(in.Emit.Type, in.Emit.Data)
 	if err != nil {
-		return tool.Result{}, fault.New(fault.ToolError, "wrong arguments for echo: %v", err)
+		return tool.Result{}, apierr.New(apierr.ToolError, "wrong arguments for echo: %v", err)
 	}
 	result.Events = []event.Custom{custom}
 	return result, nil
@@ -108,7 +108,7 @@ func parseDelay(text string) (time.Duration, error) {
 	}
 	delay, err := time.ParseDuration(text)
 	if err != nil || delay < 0 || delay > maxDelay {
-		return 0, fault.New(fault.ToolError,
+		return 0, apierr.New(apierr.ToolError,
 			"wrong arguments for echo: \"delay\" is %.20q; expected a duration such as 200ms or 3s, at most 10m", text)
 	}
 	return delay, nil

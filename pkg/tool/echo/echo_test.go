@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/echo"
@@ -51,7 +51,7 @@ func TestEchoFailsWithItsMessage(t *testing.T) {
 	t.Parallel()
 	call := tool.Call{Args: jsontext.Value(`{"text":"x","fail":"100% as asked"}`), Progress: func(string) {}}
 	_, err := echo.New().Call(t.Context(), call)
-	if f := fault.From(err); f.Code != fault.ToolError || f.Message != "100% as asked" {
+	if f := apierr.From(err); f.Code != apierr.ToolError || f.Message != "100% as asked" {
 		t.Errorf("got %v", err)
 	}
 }

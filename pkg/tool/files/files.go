@@ -18,7 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
@@ -90,7 +90,7 @@ func (w workspace) open(caller tool.Caller) (*os.Root, error) {
 	}
 	defer func() { _ = root.Close() }() // only a way to the folder in it
 	if !id.Valid(caller.Tenant) || !id.Valid(caller.ThreadID) {
-		return nil, fault.New(fault.ToolError, "each thread has files of its own, and this call belongs to none")
+		return nil, apierr.New(apierr.ToolError, "each thread has files of its own, and this call belongs to none")
 	}
 	own := filepath.Join(caller.Tenant, caller.ThreadID)
 	if err := root.MkdirAll(own, folderMode); err != nil {
@@ -117,17 +117,17 @@ func (f folder) text(name string) (string, fs.FileInfo, error) {
 		return "", nil, explain(name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", nil, fault.New(fault.ToolError, "%.200q is no file; list_files shows what there is", name)
+		return "", nil, apierr.New(apierr.ToolError, "%.200q is no file; list_files shows what there is", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, f.max+1))
 	if err != nil {
 		return "", nil, explain(name, err)
 	}
 	if int64(len(data)) > f.max {
-		return "", nil, fault.New(fault.ToolError, "%.200q is larger than the %d bytes that can be read", name, f.max)
+		return "", nil, apierr.New(apierr.ToolError, "%.200q is larger than the %d bytes that can be read", name, f.max)
 	}
 	if !utf8.Valid(data) {
-		return "", nil, fault.New(fault.ToolError, "%.200q is no text", name)
+		return "", nil, apierr.New(apierr.ToolError, "%.200q is no text", name)
 	}
 	return string(data), info, nil
 }
@@ -139,7 +139,7 @@ func (f folder) replace(name, content string, mode fs.FileMode) error {
 	}
 	target := clean(name)
 	if info, err := f.Lstat(target); err == nil && !info.Mode().IsRegular() {
-		return fault.New(fault.ToolError, "%.200q is there and no file; choose another path", name)
+		return apierr.New(apierr.ToolError, "%.200q is there and no file; choose another path", name)
 	}
 	if err := f.MkdirAll(path.Dir(target), folderMode); err != nil {
 		return explain(name, err)
@@ -157,7 +157,7 @@ func (f folder) replace(name, content string, mode fs.FileMode) error {
 }
 
 func tooLarge(name string, size int, most int64) error {
-	return fault.New(fault.ToolError, "the content of %.200q would have %d bytes; a file has at most %d", name, size, most)
+	return apierr.New(apierr.ToolError, "the content of %.200q would have %d bytes; a file has at most %d", name, size, most)
 }
 
 func (f folder) create(name, content string, mode fs.FileMode) error {
@@ -180,10 +180,10 @@ func clean(name string) string {
 // explain turns an error of the system into what a model may know: never where the folder is.
 func explain(name string, err error) error {
 	if path.IsAbs(name) {
-		return fault.Wrap(err, fault.ToolError, "%.200q is no path here; write it relative to the workspace, such as notes/today.md", name)
+		return apierr.Wrap(err, apierr.ToolError, "%.200q is no path here; write it relative to the workspace, such as notes/today.md", name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(err, fault.ToolError, "there is no %.200q; list_files shows what there is", name)
+		return apierr.Wrap(err, apierr.ToolError, "there is no %.200q; list_files shows what there is", name)
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err
@@ -191,5 +191,5 @@ func explain(name string, err error) error {
 	if failed, ok := errors.AsType[*os.LinkError](err); ok {
 		err = failed.Err
 	}
-	return fault.Wrap(err, fault.ToolError, "%.200q: %v", name, err)
+	return apierr.Wrap(err, apierr.ToolError, "%.200q: %v", name, err)
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/files"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
@@ -92,11 +92,11 @@ func TestNothingLeadsOutOfTheWorkspace(t *testing.T) {
 			"edit_file":    `{"path":` + string(quoted) + `,"old":"secret","new":"x"}`,
 		} {
 			content, err := call(t, tools[name], args, tool.Caller{})
-			if fault.CodeOf(err) != fault.ToolError || strings.Contains(content, "secret") {
+			if apierr.CodeOf(err) != apierr.ToolError || strings.Contains(content, "secret") {
 				t.Errorf("%s %s: got %q, %v", name, args, content, err)
 				continue
 			}
-			if message := fault.From(err).Message; strings.Contains(message, o.Root) {
+			if message := apierr.From(err).Message; strings.Contains(message, o.Root) {
 				t.Errorf("%s %s: %q says where the workspace is", name, args, message)
 			}
 		}
@@ -197,7 +197,7 @@ func TestEachThreadHasItsOwnFiles(t *testing.T) {
 		}
 	}
 	for _, nobody := range []tool.Caller{{}, {Tenant: "t", ThreadID: ".."}, {Tenant: "..", ThreadID: "x"}} {
-		if _, err := call(t, tools["list_files"], `{}`, nobody); fault.CodeOf(err) != fault.ToolError {
+		if _, err := call(t, tools["list_files"], `{}`, nobody); apierr.CodeOf(err) != apierr.ToolError {
 			t.Errorf("%+v: got %v", nobody, err)
 		}
 	}

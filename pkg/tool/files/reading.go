@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
@@ -45,7 +45,7 @@ func (w workspace) read() tool.Tool {
 			}
 			from := max(in.From, 1) - 1
 			if from > 0 && from >= len(all) {
-				return tool.Result{}, fault.New(fault.ToolError, "%.200q has %d lines", in.Path, len(all))
+				return tool.Result{}, apierr.New(apierr.ToolError, "%.200q has %d lines", in.Path, len(all))
 			}
 			lines := all[from:]
 			if in.Lines > 0 {
@@ -125,10 +125,10 @@ func (w workspace) search() tool.Tool {
 		func(ctx context.Context, f folder, in args) (tool.Result, error) {
 			pattern, err := regexp.Compile(in.Pattern)
 			if err != nil {
-				return tool.Result{}, fault.Wrap(err, fault.ToolError, "the pattern cannot be read: %v", err)
+				return tool.Result{}, apierr.Wrap(err, apierr.ToolError, "the pattern cannot be read: %v", err)
 			}
 			if _, err := path.Match(in.Name, ""); err != nil {
-				return tool.Result{}, fault.Wrap(err, fault.ToolError, "the name %.200q cannot be read; write one such as *.go", in.Name)
+				return tool.Result{}, apierr.Wrap(err, apierr.ToolError, "the name %.200q cannot be read; write one such as *.go", in.Name)
 			}
 			var found []string
 			cut, err := f.walk(ctx, in.Path, func(name string, entry fs.DirEntry) (more bool, err error) {

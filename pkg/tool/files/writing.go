@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
@@ -54,9 +54,9 @@ func (w workspace) edit() tool.Tool {
 			count := strings.Count(text, in.Old)
 			switch {
 			case count == 0:
-				return tool.Result{}, fault.New(fault.ToolError, "the piece to replace does not stand in %.200q; read the file again", in.Path)
+				return tool.Result{}, apierr.New(apierr.ToolError, "the piece to replace does not stand in %.200q; read the file again", in.Path)
 			case count > 1 && !in.All:
-				return tool.Result{}, fault.New(fault.ToolError,
+				return tool.Result{}, apierr.New(apierr.ToolError,
 					"the piece to replace stands in %.200q %d times; give more of what is around it, or set all", in.Path, count)
 			}
 			if size := len(text) + count*(len(in.New)-len(in.Old)); int64(size) > f.max { // a small file may become a huge one

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -116,7 +116,7 @@ func (f form) request(ctx context.Context, args template.Args) (*http.Request, e
 	}
 	request, err := http.NewRequestWithContext(ctx, f.method, address, body)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.ToolError, "the arguments make no URL")
+		return nil, apierr.Wrap(err, apierr.ToolError, "the arguments make no URL")
 	}
 	request.Header.Set("User-Agent", "agentbus")
 	request.Header.Set("Accept", "application/json, text/*;q=0.9, */*;q=0.1")
@@ -132,7 +132,7 @@ func (f form) request(ctx context.Context, args template.Args) (*http.Request, e
 			return nil, err
 		}
 		if strings.ContainsFunc(value, unicode.IsControl) {
-			return nil, fault.New(fault.ToolError, "the arguments %q must not contain control characters", text.Arguments())
+			return nil, apierr.New(apierr.ToolError, "the arguments %q must not contain control characters", text.Arguments())
 		}
 		request.Header.Set(name, value)
 	}
@@ -143,7 +143,7 @@ func (f form) request(ctx context.Context, args template.Args) (*http.Request, e
 func (f form) url(args template.Args) (string, error) {
 	for _, name := range f.address.Arguments() {
 		if args.Has(name) && string(args[name]) == `""` {
-			return "", fault.New(fault.ToolError, "the argument %q must not be empty", name)
+			return "", apierr.New(apierr.ToolError, "the argument %q must not be empty", name)
 		}
 	}
 	address, err := f.address.Fill(args, url.PathEscape)
@@ -152,11 +152,11 @@ func (f form) url(args template.Args) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", fault.Wrap(err, fault.ToolError, "the arguments make no URL")
+		return "", apierr.Wrap(err, apierr.ToolError, "the arguments make no URL")
 	}
 	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
 		if segment == "." || segment == ".." {
-			return "", fault.New(fault.ToolError, "the arguments %q must not be %q", f.address.Arguments(), segment)
+			return "", apierr.New(apierr.ToolError, "the arguments %q must not be %q", f.address.Arguments(), segment)
 		}
 	}
 	query := url.Values{}
@@ -250,7 +250,7 @@ func (f form) result(body []byte) (string, error) {
 	for i, token := range f.pointer {
 		next, ok := child(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
 		if !ok {
-			return "", fault.New(fault.ToolError, "the answer has no %q", "/"+strings.Join(f.pointer[:i+1], "/"))
+			return "", apierr.New(apierr.ToolError, "the answer has no %q", "/"+strings.Join(f.pointer[:i+1], "/"))
 		}
 		value = next
 	}

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
 )
@@ -104,7 +104,7 @@ func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, erro
 	}
 	if status < 200 || status > 299 {
 		text := strings.ToValidUTF8(string(body[:min(len(body), maxComplaint)]), "")
-		return tool.Result{}, fault.New(fault.ToolError, "%s answers HTTP %s: %s", response.Request.URL.Host, response.Status, text)
+		return tool.Result{}, apierr.New(apierr.ToolError, "%s answers HTTP %s: %s", response.Request.URL.Host, response.Status, text)
 	}
 	content, err := e.form.result(body)
 	if err != nil {
@@ -121,7 +121,7 @@ func (e *endpoint) explain(ctx context.Context, u *url.URL, err error) error {
 		return ctx.Err()
 	}
 	if denied, ok := errors.AsType[*egress.DeniedError](err); ok {
-		return fault.Wrap(err, fault.ToolError, "%s", denied)
+		return apierr.Wrap(err, apierr.ToolError, "%s", denied)
 	}
 	sent := !errors.As(err, new(*net.DNSError)) && !isDial(err)
 	switch {
@@ -131,11 +131,11 @@ func (e *endpoint) explain(ctx context.Context, u *url.URL, err error) error {
 		}
 		return fmt.Errorf("call %s: %w", u.Host, err)
 	case errors.Is(err, egress.ErrBodyTooLarge):
-		return fault.Wrap(err, fault.ToolError, "%.100q: the answer is larger than %d bytes", u.Host, maxAnswer)
+		return apierr.Wrap(err, apierr.ToolError, "%.100q: the answer is larger than %d bytes", u.Host, maxAnswer)
 	case isTimeout(err):
-		return fault.Wrap(err, fault.ToolError, "%.100q did not answer within %v; try again later", u.Host, e.spec.Timeout)
+		return apierr.Wrap(err, apierr.ToolError, "%.100q did not answer within %v; try again later", u.Host, e.spec.Timeout)
 	default:
-		return fault.Wrap(err, fault.ToolError, "%.100q cannot be reached; try again later", u.Host)
+		return apierr.Wrap(err, apierr.ToolError, "%.100q cannot be reached; try again later", u.Host)
 	}
 }
 

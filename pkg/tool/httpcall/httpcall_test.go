@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
@@ -186,11 +186,11 @@ func TestFailures(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := call(t, newTool(t, test.effect, test.request), test.args)
-			code := fault.CodeOf(err)
-			if test.want == "" && (err == nil || code == fault.ToolError) {
+			code := apierr.CodeOf(err)
+			if test.want == "" && (err == nil || code == apierr.ToolError) {
 				t.Errorf("got %v, want an error that is not told", err)
 			}
-			if test.want != "" && (code != fault.ToolError || !strings.Contains(fault.From(err).Message, test.want)) {
+			if test.want != "" && (code != apierr.ToolError || !strings.Contains(apierr.From(err).Message, test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -204,7 +204,7 @@ func TestTheGuardStandsInFront(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := call(t, subject, `{}`); fault.CodeOf(err) != fault.ToolError || !strings.Contains(err.Error(), "egress") {
+	if _, err := call(t, subject, `{}`); apierr.CodeOf(err) != apierr.ToolError || !strings.Contains(err.Error(), "egress") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -61,7 +61,7 @@ func New(allow egress.AllowList) tool.Tool {
 func fetch(ctx context.Context, client *http.Client, address string) (tool.Result, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return tool.Result{}, fault.Wrap(err, fault.ToolError, "%.200q is no URL; expected one such as https://example.com/page", address)
+		return tool.Result{}, apierr.Wrap(err, apierr.ToolError, "%.200q is no URL; expected one such as https://example.com/page", address)
 	}
 	request.Header.Set("User-Agent", "agentbus-http_get/1.0")
 	request.Header.Set("Accept", "text/*, application/json, application/xml;q=0.9, */*;q=0.1")
@@ -71,7 +71,7 @@ func fetch(ctx context.Context, client *http.Client, address string) (tool.Resul
 	}
 	defer func() { _ = response.Body.Close() }() // what was read is complete or already an error
 	if kind := response.Header.Get("Content-Type"); !isText(kind) {
-		return tool.Result{}, fault.New(fault.ToolError, "%s answers %s with %.100q; only text can be read",
+		return tool.Result{}, apierr.New(apierr.ToolError, "%s answers %s with %.100q; only text can be read",
 			request.URL.Host, response.Status, kind)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxText+1))
@@ -107,18 +107,18 @@ func explain(ctx context.Context, u *url.URL, err error) error {
 		return ctx.Err()
 	}
 	if denied, ok := errors.AsType[*egress.DeniedError](err); ok {
-		return fault.Wrap(err, fault.ToolError, "%s", denied)
+		return apierr.Wrap(err, apierr.ToolError, "%s", denied)
 	}
 	if errors.Is(err, egress.ErrBodyTooLarge) {
-		return fault.Wrap(err, fault.ToolError, "%.100q: %v", u.Host, egress.ErrBodyTooLarge)
+		return apierr.Wrap(err, apierr.ToolError, "%.100q: %v", u.Host, egress.ErrBodyTooLarge)
 	}
 	if slow, ok := errors.AsType[interface {
 		error
 		Timeout() bool
 	}](err); ok && slow.Timeout() {
-		return fault.Wrap(err, fault.ToolError, "%.100q did not answer within %v", u.Host, timeout)
+		return apierr.Wrap(err, apierr.ToolError, "%.100q did not answer within %v", u.Host, timeout)
 	}
-	return fault.Wrap(err, fault.ToolError, "%.100q cannot be reached; check the spelling of the address", u.Host)
+	return apierr.Wrap(err, apierr.ToolError, "%.100q cannot be reached; check the spelling of the address", u.Host)
 }
 
 // isText reports whether a content type is one that a model can read. Without one the body is taken for text.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/httpget"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
@@ -97,7 +97,7 @@ func TestHTTPGetSaysWhyItCannot(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := subject.Call(t.Context(), tool.Call{Args: jsontext.Value(`{"url":"` + test.url + `"}`)})
-			if f := fault.From(err); f.Code != fault.ToolError || !strings.Contains(f.Message, test.want) {
+			if f := apierr.From(err); f.Code != apierr.ToolError || !strings.Contains(f.Message, test.want) {
 				t.Errorf("got %v, want tool_error that says %q", err, test.want)
 			}
 		})

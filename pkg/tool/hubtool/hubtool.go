@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/hub"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +15,8 @@ import (
 
 // Hub is who knows the remote agents. A hub.Client is one.
 type Hub interface {
-	hub.Door
-	Follow(ctx context.Context, q hub.FollowQuery) (hub.Progress, error)
+	hubapi.Door
+	Follow(ctx context.Context, q hubapi.FollowQuery) (hubapi.Progress, error)
 }
 
 const (
@@ -27,10 +27,10 @@ const (
 
 // Specs describes the tools.
 func Specs() []tool.Spec {
-	specs := hub.Specs()
+	specs := hubapi.Specs()
 	for i := range specs {
 		specs[i].Timeout = callTime
-		if specs[i].Name == hub.VerbGetResult {
+		if specs[i].Name == hubapi.VerbGetResult {
 			specs[i].Timeout = waitTime
 			specs[i].Description = "Waits for the final result of a task. Of one that takes long it says that it still runs: then call it again."
 		}
@@ -58,11 +58,11 @@ func (o one) Spec() tool.Spec { return o.spec }
 
 // Call implements tool.Tool. The task of a call that is made again is the task of the first.
 func (o one) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
-	who := hub.Caller{Tenant: call.For.Tenant, Key: call.ID}
-	if o.spec.Name == hub.VerbGetResult {
+	who := hubapi.Caller{Tenant: call.For.Tenant, Key: call.ID}
+	if o.spec.Name == hubapi.VerbGetResult {
 		o.await(ctx, who, call)
 	}
-	reply, err := hub.NewToolbox(o.hub).Call(ctx, who, o.spec.Name, call.Args)
+	reply, err := hubapi.NewToolbox(o.hub).Call(ctx, who, o.spec.Name, call.Args)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -72,7 +72,7 @@ func (o one) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 
 // await shows what the task does until it has ended or the call's time is nearly over. What goes wrong, the answer to the
 // call itself will tell.
-func (o one) await(ctx context.Context, who hub.Caller, call tool.Call) {
+func (o one) await(ctx context.Context, who hubapi.Caller, call tool.Call) {
 	q, ok := follows(who, call.Args)
 	if deadline, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc
@@ -94,11 +94,11 @@ func (o one) await(ctx context.Context, who hub.Caller, call tool.Call) {
 	}
 }
 
-func follows(who hub.Caller, args jsontext.Value) (hub.FollowQuery, bool) {
+func follows(who hubapi.Caller, args jsontext.Value) (hubapi.FollowQuery, bool) {
 	var in struct {
 		AgentID string `json:"agent_id"`
 		TaskID  string `json:"task_id"`
 	}
 	err := json.Unmarshal(args, &in)
-	return hub.FollowQuery{TaskRef: hub.TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}}, err == nil
+	return hubapi.FollowQuery{TaskRef: hubapi.TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}}, err == nil
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/hub"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/hubtool"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,40 +16,40 @@ import (
 
 // desk is a hub on whose only agent a task ends behind three lines.
 type desk struct {
-	hub.Door
-	assigned hub.Assignment
+	hubapi.Door
+	assigned hubapi.Assignment
 	hangs    bool
 }
 
-func (d *desk) AssignTask(_ context.Context, a hub.Assignment) (hub.Task, error) {
+func (d *desk) AssignTask(_ context.Context, a hubapi.Assignment) (hubapi.Task, error) {
 	d.assigned = a
-	return hub.Task{TaskID: "task_1", AgentID: a.AgentID, Status: spoke.Running}, nil
+	return hubapi.Task{TaskID: "task_1", AgentID: a.AgentID, Status: remoteagent.Running}, nil
 }
 
-func (d *desk) task() hub.Task {
+func (d *desk) task() hubapi.Task {
 	if d.hangs {
-		return hub.Task{TaskID: "task_1", Status: spoke.Running}
+		return hubapi.Task{TaskID: "task_1", Status: remoteagent.Running}
 	}
-	return hub.Task{TaskID: "task_1", Status: spoke.Completed, Result: "built", CompletedAt: time.Now()}
+	return hubapi.Task{TaskID: "task_1", Status: remoteagent.Completed, Result: "built", CompletedAt: time.Now()}
 }
 
-func (d *desk) GetResult(_ context.Context, r hub.TaskRef) (hub.Task, error) {
+func (d *desk) GetResult(_ context.Context, r hubapi.TaskRef) (hubapi.Task, error) {
 	if r.TaskID != "task_1" || r.Tenant != "acme" {
-		return hub.Task{}, fault.New(fault.RequestNotFound, "no task")
+		return hubapi.Task{}, apierr.New(apierr.RequestNotFound, "no task")
 	}
 	return d.task(), nil
 }
 
-func (d *desk) Follow(ctx context.Context, q hub.FollowQuery) (hub.Progress, error) {
+func (d *desk) Follow(ctx context.Context, q hubapi.FollowQuery) (hubapi.Progress, error) {
 	if q.TaskID != "task_1" || q.Tenant != "acme" {
-		return hub.Progress{}, fault.New(fault.RequestNotFound, "no task")
+		return hubapi.Progress{}, apierr.New(apierr.RequestNotFound, "no task")
 	}
 	lines := []string{"[Home PC - Working]", "> Editing a.go", "> Done! (1 turn, $0.10)"}
 	if d.hangs && q.After == 2 {
 		<-ctx.Done()
-		return hub.Progress{Next: 2, Task: d.task()}, nil
+		return hubapi.Progress{Next: 2, Task: d.task()}, nil
 	}
-	p := hub.Progress{Lines: lines[q.After : q.After+1], Next: q.After + 1, Task: hub.Task{Status: spoke.Running}}
+	p := hubapi.Progress{Lines: lines[q.After : q.After+1], Next: q.After + 1, Task: hubapi.Task{Status: remoteagent.Running}}
 	if p.Next == len(lines) {
 		p.Task = d.task()
 	}
@@ -108,7 +108,7 @@ func TestAWaitEndsBeforeTheCallsTimeDoes(t *testing.T) {
 func TestATaskThatIsNotThereIsSaidSo(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{`{"agent_id":"home-pc-01","task_id":"task_2"}`, `{"agent_id":"home-pc-01"}`} {
-		if _, _, err := call(t, t.Context(), new(desk), "get_result", args); fault.CodeOf(err) == fault.Internal {
+		if _, _, err := call(t, t.Context(), new(desk), "get_result", args); apierr.CodeOf(err) == apierr.Internal {
 			t.Errorf("%s: got %v, want a fault that the model may read", args, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json"
@@ -82,7 +82,7 @@ func (f *file) run(ctx context.Context, name string, in args, call tool.Call) (t
 	if in.Delay != "" {
 		var err error
 		if delay, err = time.ParseDuration(in.Delay); err != nil || delay < 0 || delay > maxDelay {
-			return tool.Result{}, fault.New(fault.ToolError, "\"delay\" is %.20q; expected a duration such as 200ms, at most 10s", in.Delay)
+			return tool.Result{}, apierr.New(apierr.ToolError, "\"delay\" is %.20q; expected a duration such as 200ms, at most 10s", in.Delay)
 		}
 	}
 	line := Line{At: weaken.MachineTime(), Tool: name, Call: call.ID, Args: call.Args}

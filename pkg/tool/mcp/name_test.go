@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/media"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -76,7 +76,7 @@ func FuzzResult(f *testing.F) {
 			return
 		}
 		result, err := read(&r)
-		if err != nil && fault.CodeOf(err) != fault.ToolError {
+		if err != nil && apierr.CodeOf(err) != apierr.ToolError {
 			t.Errorf("got %v", err)
 		}
 		for _, part := range result.Media {

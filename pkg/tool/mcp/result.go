@@ -6,8 +6,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,9 +43,9 @@ func read(r *sdk.CallToolResult) (tool.Result, error) {
 		return result, nil
 	}
 	if result.Content == "" {
-		return tool.Result{}, fault.New(fault.ToolError, "the tool failed, and does not say why")
+		return tool.Result{}, apierr.New(apierr.ToolError, "the tool failed, and does not say why")
 	}
-	return tool.Result{}, fault.New(fault.ToolError, "%s", result.Content)
+	return tool.Result{}, apierr.New(apierr.ToolError, "%s", result.Content)
 }
 
 // content is one piece as text, or as an image or file.

@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -195,14 +195,14 @@ func (s *Source) await(ctx context.Context, fits func(view) bool) (view, error) 
 		case <-ctx.Done():
 			return v, ctx.Err()
 		case <-late.C:
-			return v, fault.Wrap(v.why, fault.ToolError,
+			return v, apierr.Wrap(v.why, apierr.ToolError,
 				"the MCP server %s is not connected, so the call did not run; try again later, or go on without it", s.options.Name)
 		}
 	}
 }
 
 // Tool returns the tool of that name. It waits a while for a server that has never been reached. An error is a
-// *fault.Error with fault.ToolError, or ctx's.
+// *apierr.Error with apierr.ToolError, or ctx's.
 func (s *Source) Tool(ctx context.Context, name string) (tool.Tool, error) {
 	v, err := s.await(ctx, func(v view) bool { return v.tools != nil })
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Source) Tool(ctx context.Context, name string) (tool.Tool, error) {
 	}
 	t, ok := v.tools[name]
 	if !ok {
-		return nil, fault.New(fault.ToolError, "the MCP server %s has no tool %.64q any more", s.options.Name, name)
+		return nil, apierr.New(apierr.ToolError, "the MCP server %s has no tool %.64q any more", s.options.Name, name)
 	}
 	return t, nil
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 	"github.com/agentbus/agentbus/pkg/tool/mcp/mcptest"
@@ -175,11 +175,11 @@ func TestResults(t *testing.T) {
 			t.Errorf("structured: got %q, %v", result.Content, err)
 		}
 		_, err = r.call(t.Context(), "fail", `{}`, quiet)
-		if fault.CodeOf(err) != fault.ToolError || fault.From(err).Message != "the disk is full" {
+		if apierr.CodeOf(err) != apierr.ToolError || apierr.From(err).Message != "the disk is full" {
 			t.Errorf("fail: got %v", err)
 		}
 		_, err = r.call(t.Context(), "gone", `{}`, quiet)
-		if fault.CodeOf(err) != fault.ToolError || !strings.Contains(fault.From(err).Message, "no tool") {
+		if apierr.CodeOf(err) != apierr.ToolError || !strings.Contains(apierr.From(err).Message, "no tool") {
 			t.Errorf("gone: got %v", err)
 		}
 	})
@@ -248,7 +248,7 @@ func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	r := run(t, process(t))
 	<-r.found
-	if _, err := r.call(t.Context(), "exit", `{}`, quiet); err == nil || fault.CodeOf(err) == fault.ToolError {
+	if _, err := r.call(t.Context(), "exit", `{}`, quiet); err == nil || apierr.CodeOf(err) == apierr.ToolError {
 		t.Errorf("got %v, want an error that says nothing of what the call did", err)
 	}
 	<-r.found

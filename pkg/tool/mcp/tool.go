@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
@@ -217,7 +217,7 @@ func (s *Source) explain(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return fault.Wrap(err, fault.ToolError, "the MCP server %s refuses the call: %.1000s", s.options.Name, refused.Message)
+		return apierr.Wrap(err, apierr.ToolError, "the MCP server %s refuses the call: %.1000s", s.options.Name, refused.Message)
 	}
 	return err
 }

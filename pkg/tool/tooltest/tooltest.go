@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Cases are arguments that the tool's author knows about. Bad ones are refused, or fail, with fault.ToolError; the suite
+// Cases are arguments that the tool's author knows about. Bad ones are refused, or fail, with apierr.ToolError; the suite
 // adds some that fit no tool.
 type Cases struct {
 	Good []string // at least one
@@ -86,11 +86,11 @@ func refusesBad(t *testing.T, subject tool.Tool, cases Cases) {
 	foreign := []string{`null`, `[]`, `"text"`, `7`, `{`, `{"a":1,"a":2}`, `{"no-such-argument":true}`, "{\"a\":\"\xff\"}"}
 	for _, args := range append(foreign, cases.Bad...) {
 		_, err := call(t.Context(), subject, args)
-		if code := fault.CodeOf(err); code != fault.ToolError {
-			t.Errorf("Call(%s): got code %q (%v), want %q", args, code, err, fault.ToolError)
+		if code := apierr.CodeOf(err); code != apierr.ToolError {
+			t.Errorf("Call(%s): got code %q (%v), want %q", args, code, err, apierr.ToolError)
 			continue
 		}
-		if fault.From(err).Message == "" {
+		if apierr.From(err).Message == "" {
 			t.Errorf("Call(%s): the message is empty: a model could not correct itself", args)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
-	"github.com/agentbus/agentbus/pkg/hub"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/service"
-	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
@@ -25,14 +25,14 @@ func build(_ context.Context, p *app.Platform, e env.AgentRunner) (service.Parts
 	if err != nil {
 		return service.Parts{}, err
 	}
-	state.LogTo(p.Log)
-	store, err := state.Open(e.RedisURL.Reveal())
+	rediscache.LogTo(p.Log)
+	store, err := rediscache.Open(e.RedisURL.Reveal())
 	if err != nil {
 		return service.Parts{}, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: p.Bus, History: query.NewClient(p.Bus), Actions: store, Config: cfg, Specs: builtin.WithHub(cfg, builtin.Specs(cfg)),
-		Backends: backends, Hub: hub.NewClient(p.Bus), Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
+		Bus: p.Bus, History: historyapi.NewClient(p.Bus), Actions: store, Config: cfg, Specs: builtin.WithHub(cfg, builtin.Specs(cfg)),
+		Backends: backends, Hub: hubapi.NewClient(p.Bus), Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
 	})
 	if err != nil {
 		return service.Parts{}, err

@@ -24,8 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/service/servicetest"
-	"github.com/agentbus/agentbus/pkg/spoke"
 )
 
 const key = "0123456789abcdef-test"
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 // process is an agent-server as a process of its own.
 type process struct {
-	*spoke.Client
+	*remoteagent.Client
 	t       *testing.T
 	command *exec.Cmd
 	address string
@@ -99,7 +99,7 @@ func start(t *testing.T, dir string, more ...string) *process {
 			}
 		}
 	}()
-	p.Client = spoke.NewClient("http://"+p.address, key)
+	p.Client = remoteagent.NewClient("http://"+p.address, key)
 	return p
 }
 
@@ -111,7 +111,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-func (p *process) create(a spoke.Assignment) spoke.Task {
+func (p *process) create(a remoteagent.Assignment) remoteagent.Task {
 	p.t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -119,7 +119,7 @@ func (p *process) create(a spoke.Assignment) spoke.Task {
 		if err == nil {
 			return task
 		}
-		if r, ok := errors.AsType[*spoke.Refusal](err); !ok || r.HTTP != http.StatusServiceUnavailable || time.Now().After(deadline) {
+		if r, ok := errors.AsType[*remoteagent.Refusal](err); !ok || r.HTTP != http.StatusServiceUnavailable || time.Now().After(deadline) {
 			p.t.Fatal(err)
 		}
 	}
@@ -140,7 +140,7 @@ func (p *process) await(taskID, name string) uint64 {
 	return 0
 }
 
-func (p *process) finish(taskID string, after uint64) (events []spoke.Event, task spoke.Task) {
+func (p *process) finish(taskID string, after uint64) (events []remoteagent.Event, task remoteagent.Task) {
 	p.t.Helper()
 	for e, err := range p.Stream(p.t.Context(), taskID, after) {
 		if err != nil {
@@ -167,7 +167,7 @@ func TestOperatorsSeeHealthAndMetrics(t *testing.T) {
 			break
 		}
 	}
-	p.finish(p.create(spoke.Assignment{Prompt: "/say hi"}).TaskID, 0)
+	p.finish(p.create(remoteagent.Assignment{Prompt: "/say hi"}).TaskID, 0)
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": `status="completed"`} {
 		response, err := http.Get("http://" + admin + path)
 		if err != nil {
@@ -188,21 +188,21 @@ func TestAKilledProcessLeavesAFailedTask(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, dir)
-	task := p.create(spoke.Assignment{Prompt: longScript})
+	task := p.create(remoteagent.Assignment{Prompt: longScript})
 	last := p.await(task.TaskID, "tool_end")
 	p.signal(syscall.SIGKILL)
 
 	p = start(t, dir)
 	events, got := p.finish(task.TaskID, last)
-	if got.Status != spoke.Failed || !got.Recoverable || got.Error == "" || got.SessionID != task.SessionID {
+	if got.Status != remoteagent.Failed || !got.Recoverable || got.Error == "" || got.SessionID != task.SessionID {
 		t.Errorf("got %+v", got)
 	}
-	failure, ok := events[len(events)-1].Body.(spoke.Failure)
+	failure, ok := events[len(events)-1].Body.(remoteagent.Failure)
 	if !ok || !failure.Recoverable || events[0].ID != last+1 {
 		t.Errorf("the stream goes on with %+v", events)
 	}
-	again := p.create(spoke.Assignment{Prompt: "/say back", SessionID: task.SessionID})
-	if _, got := p.finish(again.TaskID, 0); got.Status != spoke.Completed || got.Result != "back" {
+	again := p.create(remoteagent.Assignment{Prompt: "/say back", SessionID: task.SessionID})
+	if _, got := p.finish(again.TaskID, 0); got.Status != remoteagent.Completed || got.Result != "back" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -222,8 +222,8 @@ func TestProgramsOfToolsRunInASandboxThatTheLogDescribes(t *testing.T) {
 	if !strings.Contains(strings.Join(p.before, "\n"), want) {
 		t.Errorf("it said %q, want %q", p.before, want)
 	}
-	events, task := p.finish(p.create(spoke.Assignment{Prompt: "/tool user {}"}).TaskID, 0)
-	if said := fmt.Sprintf("%+v", events); task.Status != spoke.Completed || !strings.Contains(said, "65534") {
+	events, task := p.finish(p.create(remoteagent.Assignment{Prompt: "/tool user {}"}).TaskID, 0)
+	if said := fmt.Sprintf("%+v", events); task.Status != remoteagent.Completed || !strings.Contains(said, "65534") {
 		t.Errorf("got %+v and %s, want the user of the sandbox", task, said)
 	}
 }
@@ -238,14 +238,14 @@ func TestAKilledProcessResumesItsTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "CONFIG_FILE="+file)
-	task := p.create(spoke.Assignment{Prompt: longScript})
-	waiting := p.create(spoke.Assignment{Prompt: "/say after"})
+	task := p.create(remoteagent.Assignment{Prompt: longScript})
+	waiting := p.create(remoteagent.Assignment{Prompt: "/say after"})
 	last := p.await(task.TaskID, "tool_end")
 	p.signal(syscall.SIGKILL)
 
 	p = start(t, dir, "CONFIG_FILE="+file)
 	events, got := p.finish(task.TaskID, last)
-	if got.Status != spoke.Completed || !strings.HasSuffix(got.Result, "three") || got.TurnsCompleted != 2 {
+	if got.Status != remoteagent.Completed || !strings.HasSuffix(got.Result, "three") || got.TurnsCompleted != 2 {
 		t.Errorf("got %+v", got)
 	}
 	for _, e := range events {
@@ -253,7 +253,7 @@ func TestAKilledProcessResumesItsTask(t *testing.T) {
 			t.Errorf("the tool ran again: %+v", e)
 		}
 	}
-	if _, got := p.finish(waiting.TaskID, 0); got.Status != spoke.Completed || got.Result != "after" {
+	if _, got := p.finish(waiting.TaskID, 0); got.Status != remoteagent.Completed || got.Result != "after" {
 		t.Errorf("the task that waited: got %+v", got)
 	}
 }
@@ -263,14 +263,14 @@ func TestAStopFailsWhatItCutsOff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, dir)
-	task := p.create(spoke.Assignment{Prompt: "/say one\n/sleep 1h"})
+	task := p.create(remoteagent.Assignment{Prompt: "/say one\n/sleep 1h"})
 	p.await(task.TaskID, "text_delta")
 	p.signal(syscall.SIGTERM)
 	if code := p.command.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("the process ended with %d", code)
 	}
 	p = start(t, dir)
-	if _, got := p.finish(task.TaskID, 0); got.Status != spoke.Failed || !strings.Contains(got.Error, "stopped") || !got.Recoverable {
+	if _, got := p.finish(task.TaskID, 0); got.Status != remoteagent.Failed || !strings.Contains(got.Error, "stopped") || !got.Recoverable {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -289,7 +289,7 @@ func TestKeysAreReloaded(t *testing.T) {
 	p := start(t, dir, "AGENT_KEYS=", "AGENT_KEYS_FILE="+file)
 	const next = "the-next-key-of-the-agent"
 	good := func(key string) bool {
-		_, err := spoke.NewClient("http://"+p.address, key).Health(t.Context())
+		_, err := remoteagent.NewClient("http://"+p.address, key).Health(t.Context())
 		return err == nil
 	}
 	reload := func(want string) {
@@ -329,9 +329,9 @@ func TestTLS(t *testing.T) {
 	if err != nil || !roots.AppendCertsFromPEM(text) {
 		t.Fatal(err)
 	}
-	client := spoke.NewClient("https://"+p.address, key)
+	client := remoteagent.NewClient("https://"+p.address, key)
 	client.HTTP = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
-	task, err := client.Create(t.Context(), spoke.Assignment{Prompt: "/say hi"}, "")
+	task, err := client.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

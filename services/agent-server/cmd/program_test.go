@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 // programVariable names the folder in which the test program works as the program of an agent.
@@ -74,7 +74,7 @@ func TestAKilledProcessLeavesNoProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "AGENT_BACKEND=", "CONFIG_FILE="+file)
-	task := p.create(spoke.Assignment{Prompt: "work"})
+	task := p.create(remoteagent.Assignment{Prompt: "work"})
 	first := runs(t, dir, 1)[0]
 	t.Cleanup(func() {
 		for _, pid := range first {
@@ -91,7 +91,7 @@ func TestAKilledProcessLeavesNoProgram(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, got := p.finish(task.TaskID, 0); got.Status != spoke.Completed || strings.TrimSpace(got.Result) != "done" {
+	if _, got := p.finish(task.TaskID, 0); got.Status != remoteagent.Completed || strings.TrimSpace(got.Result) != "done" {
 		t.Errorf("got %+v", got)
 	}
 	runs(t, dir, 2)

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -124,9 +124,9 @@ func faults(t *testing.T, b backend.Model) {
 		t.Run(tt.prompt, func(t *testing.T) {
 			t.Parallel()
 			a, err := backendtest.Ask(t.Context(), b, say(tt.prompt))
-			f, ok := errors.AsType[*fault.Error](err)
-			if !ok || f.Code != fault.AgentError || f.Retryable != tt.retryable || f.RetryAfter != tt.after {
-				t.Fatalf("got %#v, want %s, retryable %t after %s", err, fault.AgentError, tt.retryable, tt.after)
+			f, ok := errors.AsType[*apierr.Error](err)
+			if !ok || f.Code != apierr.AgentError || f.Retryable != tt.retryable || f.RetryAfter != tt.after {
+				t.Fatalf("got %#v, want %s, retryable %t after %s", err, apierr.AgentError, tt.retryable, tt.after)
 			}
 			if !strings.Contains(f.Message, tt.want) || strings.Contains(f.Error(), "sk-wrong") {
 				t.Errorf("got message %q, want it to contain %q", f.Message, tt.want)

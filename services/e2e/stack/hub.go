@@ -11,7 +11,7 @@ type Agent struct {
 	ID, URL string
 }
 
-// HubSecret is what the orchestrator of a stack seals keys with.
+// HubSecret is what the hub of a stack seals keys with.
 const HubSecret = "a secret of the end-to-end tests"
 
 // StartAgent starts an agent server with the scripted backend, which keeps what it stores in a folder of its own.

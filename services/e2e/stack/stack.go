@@ -41,7 +41,7 @@ type Options struct {
 	Database string // postgres://…, for Processes; "" = a server of the stack's own, which may be stopped and restarted
 
 	Binaries string         // folder of an earlier stack's binaries; "" = build them
-	Counts   map[string]int // of each service, for Processes; of those that it does not name 1, and no orchestrator
+	Counts   map[string]int // of each service, for Processes; of those that it does not name 1, and no hub
 	Env      []string       // of every service, over the stack's own; or of the one process
 	NATS     string         // more configuration of nats-server, for Processes
 }
@@ -50,7 +50,7 @@ type Options struct {
 type Stack struct {
 	URL      string   // of the first gateway
 	Gateways []string // the URLs of all of them
-	Hub      string   // URL of the orchestrator; "" = none was asked for
+	Hub      string   // URL of the hub; "" = none was asked for
 
 	// The servers, for Processes.
 	NATS        string // nats://…
@@ -106,7 +106,7 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 		"agent-runner":  "./services/agent-runner/cmd",
 		"tool-executor": "./services/tool-executor/cmd",
 		"history":       "./services/history/cmd",
-		"orchestrator":  "./services/orchestrator/cmd",
+		"hub":           "./services/hub/cmd",
 		"agent-server":  "./services/agent-server/cmd",
 	} {
 		if err := s.build(ctx, name, pkg); err != nil {
@@ -125,8 +125,8 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 			}
 		}
 	}
-	for range s.options.Counts["orchestrator"] {
-		if err := s.startService(ctx, "orchestrator"); err != nil {
+	for range s.options.Counts["hub"] {
+		if err := s.startService(ctx, "hub"); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Stack) startService(ctx context.Context, name string) error {
 		s.Gateways = append(s.Gateways, "http://"+addr)
 		ready = "http://" + addr + "/readyz"
 	}
-	if name == "orchestrator" {
+	if name == "hub" {
 		addr, err := freeAddr(ctx)
 		if err != nil {
 			return err

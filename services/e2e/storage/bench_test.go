@@ -19,8 +19,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/services/gateway"
 	"github.com/agentbus/agentbus/services/history"
 	"github.com/alicebob/miniredis/v2"
@@ -59,14 +59,14 @@ func start(t *testing.T, quotas config.Quotas) *bench {
 
 func (b *bench) startGateway(quotas config.Quotas) *httptest.Server {
 	b.t.Helper()
-	store, err := state.Open("redis://" + b.redis.Addr())
+	store, err := rediscache.Open("redis://" + b.redis.Addr())
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { _ = store.Close() })
 	connection := b.nats.Connect(b.t, "gateway")
 	g, err := gateway.New(gateway.Deps{
-		Bus: connection, History: query.NewClient(connection), State: store, AuthRequired: true, Pepper: []byte(pepper),
+		Bus: connection, History: historyapi.NewClient(connection), State: store, AuthRequired: true, Pepper: []byte(pepper),
 		MeterProvider: noop.NewMeterProvider(), Log: slog.New(slog.DiscardHandler),
 		Config: config.Config{
 			Agents:  map[string]config.Agent{"demo": {Backend: "scripted"}},

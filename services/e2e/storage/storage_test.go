@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/pgtest"
-	"github.com/agentbus/agentbus/pkg/query"
 )
 
 const most = 20_000
@@ -142,7 +142,7 @@ func TestStoredBytesWithoutHistory(t *testing.T) {
 	b.taken(alice, large()) // there is no history yet
 	stop := b.startHistory()
 	b.eventually("the bytes are counted", func() bool {
-		stored, err := query.NewClient(b.bus).Stored(t.Context(), query.StoredQuery{Tenant: "acme"})
+		stored, err := historyapi.NewClient(b.bus).Stored(t.Context(), historyapi.StoredQuery{Tenant: "acme"})
 		return err == nil && stored.Bytes >= most
 	})
 	b.full(alice)

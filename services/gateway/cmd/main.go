@@ -6,9 +6,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/service"
-	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
@@ -26,13 +26,13 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	if !required {
 		p.Log.Warn("authentication is off: anyone who reaches the gateway may use it", "addr", e.HTTPAddr)
 	}
-	state.LogTo(p.Log)
-	store, err := state.Open(e.RedisURL.Reveal())
+	rediscache.LogTo(p.Log)
+	store, err := rediscache.Open(e.RedisURL.Reveal())
 	if err != nil {
 		return service.Parts{}, err
 	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
-		Bus: p.Bus, History: query.NewClient(p.Bus), State: store, Config: cfg, Log: p.Log,
+		Bus: p.Bus, History: historyapi.NewClient(p.Bus), State: store, Config: cfg, Log: p.Log,
 		AuthRequired: required, Pepper: []byte(e.KeyPepper.Reveal()),
 	})
 	if err != nil {

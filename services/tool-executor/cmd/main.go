@@ -6,8 +6,8 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config/env"
-	"github.com/agentbus/agentbus/pkg/hub"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
@@ -25,7 +25,7 @@ func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Part
 		return service.Parts{}, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: p.Bus, History: query.NewClient(p.Bus), Config: cfg, Tools: builtin.HubTools(cfg, hub.NewClient(p.Bus)),
+		Bus: p.Bus, History: historyapi.NewClient(p.Bus), Config: cfg, Tools: builtin.HubTools(cfg, hubapi.NewClient(p.Bus)),
 		Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
 	})
 	if err != nil {

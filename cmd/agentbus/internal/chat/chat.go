@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // Options say who talks to whom.
@@ -69,7 +69,7 @@ func (c *conversation) run(ctx context.Context) error {
 			continue
 		}
 		err = c.say(ctx, text)
-		if f, ok := errors.AsType[*fault.Error](err); ok {
+		if f, ok := errors.AsType[*apierr.Error](err); ok {
 			err = c.Screen.Aside("error: " + f.Message + " (" + string(f.Code) + ")") // the person may try again
 		}
 		if err != nil {
@@ -180,7 +180,7 @@ func (c *conversation) guard(ctx context.Context, accepted <-chan string, quit c
 		call, cancel := context.WithTimeout(ctx, abortTime)
 		err := c.Client.Abort(call, requestID)
 		cancel()
-		if err != nil && fault.CodeOf(err) != fault.RequestFinished {
+		if err != nil && apierr.CodeOf(err) != apierr.RequestFinished {
 			quit(err)
 			return
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/datadir"
-	"github.com/agentbus/agentbus/pkg/hub"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/service"
-	"github.com/agentbus/agentbus/pkg/state"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 	"github.com/agentbus/agentbus/services/gateway"
@@ -123,7 +123,7 @@ func (s *stack) build(ctx context.Context) (service.Parts, error) {
 	}
 	actors := []service.Actor{{Name: "redis clock", Run: s.servers.keepTime}}
 	for _, part := range []func(context.Context) ([]service.Actor, error){
-		s.history, s.toolExecutor, s.agentRunner, s.credentials, s.orchestrator, s.gateway,
+		s.history, s.toolExecutor, s.agentRunner, s.credentials, s.startHub, s.gateway,
 	} {
 		more, err := part(ctx)
 		if err != nil {
@@ -182,7 +182,7 @@ func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: b, History: query.NewClient(b), Config: s.config, Tools: builtin.HubTools(s.config, hub.NewClient(b)),
+		Bus: b, History: historyapi.NewClient(b), Config: s.config, Tools: builtin.HubTools(s.config, hubapi.NewClient(b)),
 		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
 	})
 	if err != nil {
@@ -205,8 +205,8 @@ func (s *stack) agentRunner(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: b, History: query.NewClient(b), Actions: store, Config: s.config, Specs: builtin.WithHub(s.config, builtin.Specs(s.config)),
-		Backends: backends, Hub: hub.NewClient(b), Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
+		Bus: b, History: historyapi.NewClient(b), Actions: store, Config: s.config, Specs: builtin.WithHub(s.config, builtin.Specs(s.config)),
+		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
 	})
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 		metrics = nil // the address may be a public one, and a scraper has no key
 	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
-		Bus: b, History: query.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
+		Bus: b, History: historyapi.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
 		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: metrics,
 	})
 	if err != nil {
@@ -246,8 +246,8 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	return []service.Actor{{Name: "keys", Run: g.Run}, edge, s.announcer(addr, s.keys)}, nil
 }
 
-func (s *stack) state() (*state.Store, error) {
-	store, err := state.Open(s.servers.redisURL)
+func (s *stack) state() (*rediscache.Store, error) {
+	store, err := rediscache.Open(s.servers.redisURL)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // private refuses requests that name a host of the public DNS. Without keys the loopback address is all that protects a
@@ -20,7 +20,7 @@ func private(next http.Handler) http.Handler {
 			return
 		}
 		body, err := event.Encode(event.Event{Time: time.Now(), Body: event.Error{
-			Code:    fault.AuthFailed,
+			Code:    apierr.AuthFailed,
 			Message: "without keys agentbus dev answers only as localhost or by address; to use it under another name add --auth",
 		}})
 		if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 func TestOnlyPrivateNamesReachAStackWithoutKeys(t *testing.T) {
@@ -31,7 +31,7 @@ func TestOnlyPrivateNamesReachAStackWithoutKeys(t *testing.T) {
 			continue
 		}
 		e, err := event.Decode(w.Body.Bytes())
-		if f, ok := e.Body.(event.Error); err != nil || w.Code != http.StatusForbidden || !ok || f.Code != fault.AuthFailed || !strings.Contains(f.Message, "--auth") {
+		if f, ok := e.Body.(event.Error); err != nil || w.Code != http.StatusForbidden || !ok || f.Code != apierr.AuthFailed || !strings.Contains(f.Message, "--auth") {
 			t.Errorf("%q: got %d %s", host, w.Code, w.Body)
 		}
 	}

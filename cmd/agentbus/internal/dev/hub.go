@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/sqldb"
-	"github.com/agentbus/agentbus/services/orchestrator"
+	"github.com/agentbus/agentbus/services/hub"
 )
 
 // nearby lets the hub reach agents on this machine and in private networks: a developer's are there.
@@ -32,8 +32,8 @@ func (s *stack) credentials(ctx context.Context) ([]service.Actor, error) {
 	return nil, err
 }
 
-func (s *stack) orchestrator(ctx context.Context) ([]service.Actor, error) {
-	b, err := s.connect(ctx, "orchestrator")
+func (s *stack) startHub(ctx context.Context) ([]service.Actor, error) {
+	b, err := s.connect(ctx, "hub")
 	if err != nil {
 		return nil, err
 	}
@@ -41,15 +41,15 @@ func (s *stack) orchestrator(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := orchestrator.New(ctx, orchestrator.Deps{
-		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: s.config, Log: s.log("orchestrator"),
+	o, err := hub.New(ctx, hub.Deps{
+		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: s.config, Log: s.log("hub"),
 		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Conformance: s.options.Conformance,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.hub = o.Handler()
-	return []service.Actor{{Name: "orchestrator", Run: o.Run}}, nil
+	return []service.Actor{{Name: "hub", Run: o.Run}}, nil
 }
 
 // hubDatabase is where the hub keeps its registry: with history's, where that is PostgreSQL.

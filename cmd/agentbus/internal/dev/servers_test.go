@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 )
 
 func TestEmbeddedServersRequireAPasswordWithAuth(t *testing.T) {
@@ -42,7 +42,7 @@ func withoutUser(t *testing.T, address string) string {
 }
 
 func askRedis(ctx context.Context, address string) error {
-	store, err := state.Open(address)
+	store, err := rediscache.Open(address)
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,11 @@ import (
 	"io"
 	"iter"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // Options say what is looked at, and how.
@@ -88,11 +88,11 @@ func (o Options) log(ctx context.Context) iter.Seq2[event.Event, error] {
 func (o Options) open(ctx context.Context) (iter.Seq2[event.Event, error], error) {
 	request, err := o.Client.Request(ctx, o.ID)
 	switch {
-	case fault.CodeOf(err) == fault.RequestNotFound:
+	case apierr.CodeOf(err) == apierr.RequestNotFound:
 		return o.thread(ctx)
 	case err != nil:
 		return nil, err
-	case request.Status == query.StatusQueued || request.Status == query.StatusRunning:
+	case request.Status == historyapi.StatusQueued || request.Status == historyapi.StatusRunning:
 		return of(o.ID, o.Client.Events(ctx, request.ThreadID, client.EventsQuery{})), nil
 	default:
 		return o.Client.Follow(ctx, o.ID, "", client.Extended), nil
@@ -101,8 +101,8 @@ func (o Options) open(ctx context.Context) (iter.Seq2[event.Event, error], error
 
 func (o Options) thread(ctx context.Context) (iter.Seq2[event.Event, error], error) {
 	_, err := o.Client.Thread(ctx, o.ID)
-	if fault.CodeOf(err) == fault.ThreadNotFound {
-		return nil, fault.New(fault.ThreadNotFound, "there is neither a request nor a thread %s; `agentbus threads` lists yours", o.ID)
+	if apierr.CodeOf(err) == apierr.ThreadNotFound {
+		return nil, apierr.New(apierr.ThreadNotFound, "there is neither a request nor a thread %s; `agentbus threads` lists yours", o.ID)
 	}
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // ErrTold is a failure that the screen has shown already.
@@ -163,7 +163,7 @@ func ending(why event.FinishReason) string {
 }
 
 // Message shows a message of a thread's history.
-func (s *Screen) Message(m query.Message) error {
+func (s *Screen) Message(m historyapi.Message) error {
 	if m.Role == event.RoleUser {
 		return s.Aside("> " + m.Input.Text())
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -157,8 +157,8 @@ func TestAMessageOfAThread(t *testing.T) {
 	var out, side bytes.Buffer
 	s := screen.New(&out, &side, screen.Options{})
 	err := errors.Join(
-		s.Message(query.Message{Role: "user", Input: event.UserText("hi").Content}),
-		s.Message(query.Message{Role: "assistant", Content: []event.Content{
+		s.Message(historyapi.Message{Role: "user", Input: event.UserText("hi").Content}),
+		s.Message(historyapi.Message{Role: "assistant", Content: []event.Content{
 			{Type: event.ContentThinking, Thinking: "hm"}, {Type: event.ContentText, Text: "hello"},
 			{Type: event.ContentToolUse, Name: "clock", Args: jsontext.Value(`{}`)}, {Type: event.ContentToolResult, Summary: "noon"},
 		}}),

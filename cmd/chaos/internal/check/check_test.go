@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -81,7 +81,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			e.Seen[0].Sum++
 		}},
 		{"a client that sees more than there is", "I3", func(_ *testing.T, r *Run) { cut(r, resolver, 2) }},
-		{"a stream that ends in order without its end", "I3", func(_ *testing.T, r *Run) { r.Entries[readFirst].End = record.Whole }},
+		{"a stream that ends in order without its end", "I3", func(_ *testing.T, r *Run) { r.Entries[readFirst].End = oplog.Whole }},
 		{"a cursor that a gateway gave and does not know", "I3", func(_ *testing.T, r *Run) { r.Entries[readRest].Reset = true }},
 
 		{"an append that was acknowledged and is gone", "I4", func(_ *testing.T, r *Run) {
@@ -123,14 +123,14 @@ func TestEachViolationIsFound(t *testing.T) {
 			write(t, log(r, stopped), stopped, 1, 16, 5.1, said, said, event.Aborted{ThreadID: "thr_b"})
 		}},
 		{"a steer that was taken and has no record", "I6", func(_ *testing.T, r *Run) {
-			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			r.Entries = append(r.Entries, oplog.Entry{Op: oplog.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
 		}},
 		{"a steer that came in time and is never read", "I6", func(_ *testing.T, r *Run) {
-			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			r.Entries = append(r.Entries, oplog.Entry{Op: oplog.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
 			log(r, resolver).Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(7.9)}}
 		}},
 		{"a steer that is not read and not reported", "I6", func(_ *testing.T, r *Run) {
-			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			r.Entries = append(r.Entries, oplog.Entry{Op: oplog.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
 			log(r, resolver).Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(9.9)}}
 			r.Views = append(r.Views, View{ID: id(resolver), Route: RouteState, Status: 200, Document: "[]"})
 		}},
@@ -141,7 +141,7 @@ func TestEachViolationIsFound(t *testing.T) {
 		{"a call that runs before it is stored", "I7", func(_ *testing.T, r *Run) { r.Executions[0].At = at(1) }},
 		{"a success that never ran", "I7", func(_ *testing.T, r *Run) { r.Executions = nil }},
 		{"a call that runs long after an abort", "I7", func(t *testing.T, r *Run) {
-			log(r, resolver).Abort, log(r, resolver).AbortAt = &command.Abort{}, at(2.4)
+			log(r, resolver).Abort, log(r, resolver).AbortAt = &record.Abort{}, at(2.4)
 		}},
 		{"a call without a result", "I7", func(t *testing.T, r *Run) {
 			cut(r, resolver, 0)
@@ -169,7 +169,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			write(t, log(r, resolver), resolver, 1, 10, 9, event.ToolOutput{ToolCallID: "call_x"})
 		}},
 		{"an output that is not the stored result", "I7", func(_ *testing.T, r *Run) {
-			log(r, resolver).Results["call_1"] = command.ToolResult{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted x"}
+			log(r, resolver).Results["call_1"] = record.ToolResult{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted x"}
 		}},
 
 		{"an action that two requests resolve", "I8", func(_ *testing.T, r *Run) { r.Threads[ID{"ash", "thr_b"}][0].Resolves = []string{"act_1"} }},
@@ -217,7 +217,7 @@ func TestEachViolationIsFound(t *testing.T) {
 
 		{"a stream without a sign of life", "I13", func(_ *testing.T, r *Run) { r.Entries[readRest].Silence = 11 * time.Second }},
 		{"a stream that an orderly stop cuts within an event", "I13", func(_ *testing.T, r *Run) {
-			r.Entries[readFirst].Partial, r.Entries[readFirst].End = 7, record.Cut
+			r.Entries[readFirst].Partial, r.Entries[readFirst].End = 7, oplog.Cut
 			r.Entries = append(r.Entries, fault("stop gateway"))
 		}},
 
@@ -319,8 +319,8 @@ func speaks(text string, blocks ...string) func(*testing.T, *Run) {
 	}
 }
 
-func fault(what string) record.Entry {
-	return record.Entry{Op: record.Fault, Fault: what, Target: "gateway-0 http://127.0.0.1:1", At: 2 * time.Second, Took: 3 * time.Second}
+func fault(what string) oplog.Entry {
+	return oplog.Entry{Op: oplog.Fault, Fault: what, Target: "gateway-0 http://127.0.0.1:1", At: 2 * time.Second, Took: 3 * time.Second}
 }
 
 func TestWhatIsNoViolation(t *testing.T) {
@@ -334,7 +334,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 			r.Entries = append(r.Entries, fault("freeze gateway"))
 		}},
 		{"a killed gateway cuts anything", func(_ *testing.T, r *Run) {
-			r.Entries[readFirst].Partial, r.Entries[readFirst].End = 7, record.Cut
+			r.Entries[readFirst].Partial, r.Entries[readFirst].End = 7, oplog.Cut
 			r.Entries = append(r.Entries, fault("stop gateway"), fault("kill gateway"))
 		}},
 		{"an end that was on its way when the abort came", func(t *testing.T, r *Run) {
@@ -365,16 +365,16 @@ func TestWhatIsNoViolation(t *testing.T) {
 			write(t, l, stopped, 1, 16, 8.5, event.Done{ThreadID: "thr_b", FinishReason: event.FinishActionRequired})
 			r.Logs[id(stopped)].Accepted.Request.Messages = nil
 			project(r, stopped)
-			r.Entries = append(r.Entries, record.Entry{
-				Op: record.Fault, Fault: "freeze agent-runner", Target: "agent-runner-0", At: 4 * time.Second, Took: 4 * time.Second,
+			r.Entries = append(r.Entries, oplog.Entry{
+				Op: oplog.Fault, Fault: "freeze agent-runner", Target: "agent-runner-0", At: 4 * time.Second, Took: 4 * time.Second,
 			})
 		}},
 		{"a steer that comes while the end is written", func(_ *testing.T, r *Run) {
-			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
+			r.Entries = append(r.Entries, oplog.Entry{Op: oplog.Steer, Tenant: "ash", Request: resolver, Status: 202, Steer: "steer_1"})
 			r.Logs[id(resolver)].Steers = map[string]Steer{"steer_1": {Sequence: 10, At: at(9.9)}}
 		}},
 		{"a steer of a request that waits for its client", func(_ *testing.T, r *Run) {
-			r.Entries = append(r.Entries, record.Entry{Op: record.Steer, Tenant: "ash", Request: asker, Status: 202, Steer: "steer_1"})
+			r.Entries = append(r.Entries, oplog.Entry{Op: oplog.Steer, Tenant: "ash", Request: asker, Status: 202, Steer: "steer_1"})
 			r.Logs[id(asker)].Steers = map[string]Steer{"steer_1": {Sequence: 3, At: at(0.5)}}
 		}},
 		{"a message of another epoch fences", func(_ *testing.T, r *Run) {

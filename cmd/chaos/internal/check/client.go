@@ -4,21 +4,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // sessions is I3.
 func (r *Run) sessions() []Violation {
-	bySession := map[string][]record.Entry{}
+	bySession := map[string][]oplog.Entry{}
 	var names []string
-	for _, e := range r.of(record.Read) {
+	for _, e := range r.of(oplog.Read) {
 		if len(bySession[e.Session]) == 0 {
 			names = append(names, e.Session)
 		}
 		bySession[e.Session] = append(bySession[e.Session], e)
 	}
-	shown := map[shownKey][]record.Seen{}
+	shown := map[shownKey][]oplog.Seen{}
 	var found []Violation
 	for _, name := range names {
 		found = append(found, r.session(name, bySession[name], shown)...)
@@ -32,7 +32,7 @@ type shownKey struct {
 }
 
 // session checks the connections of one session, which follow each other.
-func (r *Run) session(name string, connections []record.Entry, shown map[shownKey][]record.Seen) []Violation {
+func (r *Run) session(name string, connections []oplog.Entry, shown map[shownKey][]oplog.Seen) []Violation {
 	var found []Violation
 	at := 0
 	for _, c := range connections {
@@ -46,7 +46,7 @@ func (r *Run) session(name string, connections []record.Entry, shown map[shownKe
 			found = append(found, violation(id, "%s resumed after %s, which the gateway did not know", name, c.After))
 			at = 0
 		}
-		if c.End == record.Whole {
+		if c.End == oplog.Whole {
 			found = append(found, violation(id, "%s over %s came to an orderly end without a terminal event", name, c.Gateway))
 		}
 		if c.Status == 200 && c.Error != "" {
@@ -64,7 +64,7 @@ func (r *Run) session(name string, connections []record.Entry, shown map[shownKe
 			}
 			at++
 		}
-		if c.End == record.Terminal && at != len(whole) {
+		if c.End == oplog.Terminal && at != len(whole) {
 			found = append(found, violation(id, "%s saw the end after %d of %d events", name, at, len(whole)))
 		}
 	}
@@ -72,7 +72,7 @@ func (r *Run) session(name string, connections []record.Entry, shown map[shownKe
 }
 
 // shown is what a client must see of a log.
-func (r *Run) shown(key shownKey) []record.Seen {
+func (r *Run) shown(key shownKey) []oplog.Seen {
 	l := r.Logs[key.ID]
 	if l == nil {
 		return nil
@@ -81,12 +81,12 @@ func (r *Run) shown(key shownKey) []record.Seen {
 }
 
 // seenOf is a log's events whose names are wanted, as a client sees them.
-func seenOf(l *Log, wanted func(event.Name) bool) []record.Seen {
-	var all []record.Seen
+func seenOf(l *Log, wanted func(event.Name) bool) []oplog.Seen {
+	var all []oplog.Seen
 	for _, f := range l.Frames {
 		for line := range f.Each() {
 			if wanted(line.Name) {
-				all = append(all, record.Seen{N: line.N, Name: string(line.Name), Sum: record.SumOf(line.JSON)})
+				all = append(all, oplog.Seen{N: line.N, Name: string(line.Name), Sum: oplog.SumOf(line.JSON)})
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func seenOf(l *Log, wanted func(event.Name) bool) []record.Seen {
 func (r *Run) posts() []Violation {
 	var found []Violation
 	requests := map[ID]string{} // by key
-	for _, e := range r.of(record.Post) {
+	for _, e := range r.of(oplog.Post) {
 		if e.Status/100 != 2 {
 			continue
 		}
@@ -120,7 +120,7 @@ func (r *Run) posts() []Violation {
 		requests[key] = e.Request
 	}
 	found = append(append(found, r.steers()...), r.retries()...)
-	for _, e := range r.of(record.Read) {
+	for _, e := range r.of(oplog.Read) {
 		if e.Status == 404 {
 			found = append(found, violation(ID{e.Tenant, e.Request}, "it was taken, and over %s it is not found", e.Gateway))
 		}
@@ -144,7 +144,7 @@ func (r *Run) borders() []Violation {
 		if e.Foreign != "" {
 			found = append(found, violation(ID{e.Tenant, e.Request}, "%s of %s was sent %s", e.Actor, e.Tenant, e.Foreign))
 		}
-		if e.Op == record.Spy && e.Status/100 == 2 {
+		if e.Op == oplog.Spy && e.Status/100 == 2 {
 			found = append(found, violation(ID{e.Tenant, e.Request}, "%s of %s was let in: %d", e.Actor, e.Tenant, e.Status))
 		}
 	}
@@ -157,8 +157,8 @@ func (r *Run) borders() []Violation {
 // life is I13. A gateway that is frozen shows no life, and one that is killed may cut anything.
 func (r *Run) life() []Violation {
 	var found []Violation
-	faults := r.of(record.Fault)
-	for _, e := range r.of(record.Read) {
+	faults := r.of(oplog.Fault)
+	for _, e := range r.of(oplog.Read) {
 		if e.Format != "sse" || e.Status != 200 {
 			continue
 		}
@@ -167,7 +167,7 @@ func (r *Run) life() []Violation {
 		if e.Silence > r.Limits.Heartbeat+frozen {
 			found = append(found, violation(id, "%s heard nothing over %s for %v", e.Session, e.Gateway, e.Silence.Round(time.Millisecond)))
 		}
-		if e.Partial > 0 && stopped && !killed && e.End == record.Cut {
+		if e.Partial > 0 && stopped && !killed && e.End == oplog.Cut {
 			found = append(found, violation(id,
 				"%s was cut within an event, after %d bytes, by a gateway that was asked to stop", e.Session, e.Partial))
 		}
@@ -179,7 +179,7 @@ func (r *Run) life() []Violation {
 const faultSlack = time.Second
 
 // during says what happened to a connection's gateway meanwhile.
-func during(faults []record.Entry, e record.Entry) (frozen time.Duration, killed, stopped bool) {
+func during(faults []oplog.Entry, e oplog.Entry) (frozen time.Duration, killed, stopped bool) {
 	for _, f := range faults {
 		overlaps := f.At <= e.At+e.Took+faultSlack && e.At <= f.At+f.Took+faultSlack
 		if !overlaps || !strings.Contains(f.Target, e.Gateway) {

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -45,7 +45,7 @@ func write(t *testing.T, l *Log, request string, epoch, sequence uint64, seconds
 func good(t *testing.T) *Run {
 	t.Helper()
 	args := jsontext.Value(`{"mark":"m"}`)
-	hash, err := command.HashArgs(args)
+	hash, err := record.HashArgs(args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func good(t *testing.T) *Run {
 		event.Text{Block: added("e2b2", 1), Delta: "there"}, event.Text{Block: closed("e2b2"), Text: "hi there"},
 		event.UsageSoFar{Turns: 1})
 	write(t, two, resolver, 2, 12, 10, event.Done{ThreadID: "thr_a", FinishReason: event.FinishStop, Content: said(two, resolver)})
-	two.Results = map[string]command.ToolResult{"call_1": {ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted m"}}
+	two.Results = map[string]record.ToolResult{"call_1": {ToolCallID: "call_1", Status: event.ToolSuccess, Content: "noted m"}}
 	r.Executions = []journal.Line{
 		{At: at(4.5), Tool: journal.Approved, Call: "call_1", Args: args},
 		{At: at(4.6), Tool: journal.Approved, Call: "call_1", Args: args, Ended: true},
@@ -87,7 +87,7 @@ func good(t *testing.T) *Run {
 	three := accepted(r, stopped, "thr_b", 0, nil)
 	write(t, three, stopped, 1, 14, 4, event.Claim{Epoch: 1}, script("/sleep 1s\n/say over"),
 		event.Metadata{ThreadID: "thr_b", Provider: providerScripted})
-	three.Abort, three.AbortSeq, three.AbortAt = &command.Abort{RequestID: stopped}, 15, at(5)
+	three.Abort, three.AbortSeq, three.AbortAt = &record.Abort{RequestID: stopped}, 15, at(5)
 	write(t, three, stopped, 1, 16, 5.1, event.Aborted{ThreadID: "thr_b"})
 
 	for _, request := range []string{asker, resolver, stopped} {
@@ -135,7 +135,7 @@ func show(r *Run) {
 	for i := range r.Views {
 		r.Views[i] = View{ID: thread, Gateway: "http://127.0.0.1:1", Status: 200, Forgotten: i >= viewLater}
 	}
-	set := func(i int, route Route, seen []record.Seen, document string) {
+	set := func(i int, route Route, seen []oplog.Seen, document string) {
 		r.Views[i].Route, r.Views[i].Seen, r.Views[i].Document = route, seen, document
 	}
 	set(viewMessages, RouteMessages, nil, text(messages))
@@ -165,11 +165,11 @@ const (
 
 // accepted adds a request with its records.
 func accepted(r *Run, request, thread string, index int, results []event.ActionResult) *Log {
-	a := command.Accepted{Tenant: "ash", RequestID: request, ThreadID: thread, BodyHash: "hash"}
+	a := record.Accepted{Tenant: "ash", RequestID: request, ThreadID: thread, BodyHash: "hash"}
 	a.Request.Context.ActionResults = results
 	l := &Log{Accepted: &a, AcceptedAt: at(0)}
 	r.Logs[id(request)] = l
-	t := Thread{Thread: command.Thread{ThreadID: thread, RequestID: request, Index: index}}
+	t := Thread{Thread: record.Thread{ThreadID: thread, RequestID: request, Index: index}}
 	for _, result := range results {
 		t.Resolves = append(t.Resolves, result.ActionID)
 	}
@@ -201,29 +201,29 @@ const (
 // clients adds what clients did and saw.
 func clients(r *Run) {
 	whole := r.shown(shownKey{id(resolver), false})
-	r.Entries = make([]record.Entry, entries)
-	base := record.Entry{Actor: "u1", Tenant: "ash", Request: resolver, Thread: "thr_a", Gateway: "http://127.0.0.1:1"}
-	set := func(i int, change func(*record.Entry)) {
+	r.Entries = make([]oplog.Entry, entries)
+	base := oplog.Entry{Actor: "u1", Tenant: "ash", Request: resolver, Thread: "thr_a", Gateway: "http://127.0.0.1:1"}
+	set := func(i int, change func(*oplog.Entry)) {
 		e := base
 		change(&e)
 		r.Entries[i] = e
 	}
-	set(postResolver, func(e *record.Entry) {
-		e.Op, e.Key, e.Status, e.Actions = record.Post, "k", 200, []string{"act_1"}
+	set(postResolver, func(e *oplog.Entry) {
+		e.Op, e.Key, e.Status, e.Actions = oplog.Post, "k", 200, []string{"act_1"}
 	})
-	set(postAgain, func(e *record.Entry) {
-		e.Op, e.Key, e.Status, e.Actions = record.Post, "k", 202, []string{"act_1"}
+	set(postAgain, func(e *oplog.Entry) {
+		e.Op, e.Key, e.Status, e.Actions = oplog.Post, "k", 202, []string{"act_1"}
 	})
-	read := func(seen []record.Seen, end record.End) func(*record.Entry) {
-		return func(e *record.Entry) {
-			e.Op, e.Session, e.Format, e.Status, e.Seen, e.End = record.Read, "s1", "sse", 200, seen, end
+	read := func(seen []oplog.Seen, end oplog.End) func(*oplog.Entry) {
+		return func(e *oplog.Entry) {
+			e.Op, e.Session, e.Format, e.Status, e.Seen, e.End = oplog.Read, "s1", "sse", 200, seen, end
 			e.At, e.Took = time.Second, 5*time.Second
 		}
 	}
-	set(readFirst, read(whole[:1], record.Left))
-	set(readRest, read(whole[1:], record.Terminal))
-	set(abortStopped, func(e *record.Entry) {
-		e.Op, e.Request, e.Thread, e.Status, e.At = record.Abort, stopped, "", 202, 4900*time.Millisecond
+	set(readFirst, read(whole[:1], oplog.Left))
+	set(readRest, read(whole[1:], oplog.Terminal))
+	set(abortStopped, func(e *oplog.Entry) {
+		e.Op, e.Request, e.Thread, e.Status, e.At = oplog.Abort, stopped, "", 202, 4900*time.Millisecond
 	})
-	set(spied, func(e *record.Entry) { e.Op, e.Tenant, e.Status, e.Thread = record.Spy, "birch", 404, "" })
+	set(spied, func(e *oplog.Entry) { e.Op, e.Tenant, e.Status, e.Thread = oplog.Spy, "birch", 404, "" })
 }

@@ -1,7 +1,7 @@
 package check
 
 import (
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -19,7 +19,7 @@ func (r *Run) late() []Violation {
 		return nil
 	}
 	var found []Violation
-	for _, e := range r.of(record.Late) {
+	for _, e := range r.of(oplog.Late) {
 		id := ID{e.Tenant, e.Original}
 		switch {
 		case e.Other && e.Code != codeMismatch:
@@ -60,7 +60,7 @@ func (r *Run) ranLate() []Violation {
 
 // countLate counts the rare paths of what the streams have forgotten.
 func (r *Run) countLate(taken map[string]int) {
-	for _, e := range r.of(record.Late) {
+	for _, e := range r.of(oplog.Late) {
 		switch {
 		case e.Other:
 			taken[PathLateOther]++

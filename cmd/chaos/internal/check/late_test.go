@@ -4,16 +4,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
 func TestWhatTheStreamsHaveForgottenStaysKnown(t *testing.T) {
 	t.Parallel()
-	again := record.Entry{Op: record.Late, Tenant: "ash", Original: asker, Request: asker, Status: 202}
-	other := record.Entry{Op: record.Late, Tenant: "ash", Original: asker, Status: 422, Code: codeMismatch, Other: true}
-	next := record.Entry{Op: record.Late, Tenant: "ash", Request: "req_next", Status: 200, End: "done", Thread: "thr_a"}
-	with := func(e record.Entry, change func(*record.Entry)) record.Entry {
+	again := oplog.Entry{Op: oplog.Late, Tenant: "ash", Original: asker, Request: asker, Status: 202}
+	other := oplog.Entry{Op: oplog.Late, Tenant: "ash", Original: asker, Status: 422, Code: codeMismatch, Other: true}
+	next := oplog.Entry{Op: oplog.Late, Tenant: "ash", Request: "req_next", Status: 200, End: "done", Thread: "thr_a"}
+	with := func(e oplog.Entry, change func(*oplog.Entry)) oplog.Entry {
 		change(&e)
 		return e
 	}
@@ -24,16 +24,16 @@ func TestWhatTheStreamsHaveForgottenStaysKnown(t *testing.T) {
 	}{
 		{"nothing", func(*Run) {}, ""},
 		{"a second request", func(r *Run) {
-			r.Entries = append(r.Entries, with(again, func(e *record.Entry) { e.Request = "req_2" }))
+			r.Entries = append(r.Entries, with(again, func(e *oplog.Entry) { e.Request = "req_2" }))
 		}, "its key made"},
 		{"another body is taken", func(r *Run) {
-			r.Entries = append(r.Entries, with(other, func(e *record.Entry) { e.Status, e.Code = 202, "" }))
+			r.Entries = append(r.Entries, with(other, func(e *oplog.Entry) { e.Status, e.Code = 202, "" }))
 		}, "another body"},
 		{"a retry is refused", func(r *Run) {
-			r.Entries = append(r.Entries, with(again, func(e *record.Entry) { e.Status = 503 }))
+			r.Entries = append(r.Entries, with(again, func(e *oplog.Entry) { e.Status = 503 }))
 		}, "answered with 503"},
 		{"the thread is broken", func(r *Run) {
-			r.Entries = append(r.Entries, with(next, func(e *record.Entry) { e.End = "error" }))
+			r.Entries = append(r.Entries, with(next, func(e *oplog.Entry) { e.End = "error" }))
 		}, `ended with "error"`},
 		{"it runs again", func(r *Run) { r.Later.Logs = r.Logs }, "ran again"},
 		{"a call runs again", func(r *Run) {

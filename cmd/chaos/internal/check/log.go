@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // terminals is I1.
 func (r *Run) terminals() []Violation {
 	owed := map[ID]bool{}
-	for _, e := range r.of(record.Post) {
+	for _, e := range r.of(oplog.Post) {
 		if e.Status/100 == 2 && e.Request != "" {
 			owed[ID{e.Tenant, e.Request}] = true
 		}
@@ -141,7 +141,7 @@ func (r *Run) acknowledged() []Violation {
 			found = append(found, violation(ID{}, "message %d on %s was acknowledged, and there stands %q", m.Sequence, m.Subject, stored))
 		}
 	}
-	for _, e := range r.of(record.Abort) {
+	for _, e := range r.of(oplog.Abort) {
 		id := ID{e.Tenant, e.Request}
 		if l := r.Logs[id]; e.Status == 202 && (l == nil || l.Abort == nil) {
 			found = append(found, violation(id, "its abort was taken, and there is no record of it"))
@@ -241,7 +241,7 @@ func (r *Run) aborts() []Violation {
 		}
 		return nil
 	})
-	for _, e := range r.of(record.Abort) {
+	for _, e := range r.of(oplog.Abort) {
 		id := ID{e.Tenant, e.Request}
 		l := r.Logs[id]
 		if e.Status != 202 || l.Terminal() == "" {
@@ -280,7 +280,7 @@ func (r *Run) ending(id ID, l *Log) time.Time {
 // frozen is how long processes of a kind did not run between two times, because the nemesis had stopped them.
 func (r *Run) frozen(kind string, from, to time.Time) time.Duration {
 	total := time.Duration(0)
-	for _, f := range r.of(record.Fault) {
+	for _, f := range r.of(oplog.Fault) {
 		if !strings.HasPrefix(f.Fault, "freeze") || !strings.Contains(f.Target, kind) {
 			continue
 		}

@@ -3,7 +3,7 @@ package check
 import (
 	"strings"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -125,7 +125,7 @@ func (r *Run) tasks() []Violation {
 	byKey := map[ID]string{}
 	ended := map[ID]string{}
 	owed := map[ID]bool{}
-	for _, e := range r.of(record.Task) {
+	for _, e := range r.of(oplog.Task) {
 		id := ID{e.Tenant, e.Request}
 		if e.Status == 404 && e.Request != "" {
 			found = append(found, violation(id, "the hub has forgotten the task"))
@@ -172,7 +172,7 @@ func (r *Run) countRemotes(taken map[string]int) {
 		}
 	}
 	unanswered, tasks := map[string]bool{}, map[string]bool{}
-	for _, e := range r.of(record.Task) {
+	for _, e := range r.of(oplog.Task) {
 		switch {
 		case e.Cancel && e.Status/100 == 2:
 			taken[PathCancelled]++

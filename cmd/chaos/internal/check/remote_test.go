@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -72,19 +72,19 @@ func TestOutputsOfWhatAnAgentRanByItselfHaveCalls(t *testing.T) {
 
 func TestATaskIsGivenOnceAndEnds(t *testing.T) {
 	t.Parallel()
-	entry := func(key, task, state string) record.Entry {
-		return record.Entry{Op: record.Task, Tenant: "ash", Key: key, Request: task, Status: 200, Code: state}
+	entry := func(key, task, state string) oplog.Entry {
+		return oplog.Entry{Op: oplog.Task, Tenant: "ash", Key: key, Request: task, Status: 200, Code: state}
 	}
 	tests := []struct {
 		what    string
-		entries []record.Entry
+		entries []oplog.Entry
 		want    string // part of a violation; "" = none
 	}{
-		{"one task", []record.Entry{entry("k", "task_1", "running"), entry("k", "task_1", "running"), entry("", "task_1", "completed")}, ""},
-		{"two tasks under one key", []record.Entry{entry("k", "task_1", "completed"), entry("k", "task_2", "completed")}, "as well"},
-		{"a task without an end", []record.Entry{entry("k", "task_1", "running")}, "never ended"},
-		{"a task with two ends", []record.Entry{entry("k", "task_1", "failed"), entry("", "task_1", "completed")}, "is completed now"},
-		{"a task that is gone", []record.Entry{entry("k", "task_1", "completed"), {Op: record.Task, Request: "task_1", Status: 404}}, "forgotten"},
+		{"one task", []oplog.Entry{entry("k", "task_1", "running"), entry("k", "task_1", "running"), entry("", "task_1", "completed")}, ""},
+		{"two tasks under one key", []oplog.Entry{entry("k", "task_1", "completed"), entry("k", "task_2", "completed")}, "as well"},
+		{"a task without an end", []oplog.Entry{entry("k", "task_1", "running")}, "never ended"},
+		{"a task with two ends", []oplog.Entry{entry("k", "task_1", "failed"), entry("", "task_1", "completed")}, "is completed now"},
+		{"a task that is gone", []oplog.Entry{entry("k", "task_1", "completed"), {Op: oplog.Task, Request: "task_1", Status: 404}}, "forgotten"},
 	}
 	for _, test := range tests {
 		r := &Run{Entries: test.entries}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json"
 )
@@ -79,15 +79,15 @@ func (r *Run) Sometimes() map[string]int {
 	unknown := map[string]bool{}
 	for _, e := range r.Entries {
 		switch {
-		case e.Op == record.Fault:
+		case e.Op == oplog.Fault:
 			taken[e.Fault]++
-		case e.Op == record.Post && e.Code == "invalid_action_id":
+		case e.Op == oplog.Post && e.Code == "invalid_action_id":
 			taken[PathConflict]++
-		case e.Op == record.Post && e.Status == 0 && e.Key != "":
+		case e.Op == oplog.Post && e.Status == 0 && e.Key != "":
 			unknown[e.Key] = true
-		case e.Op == record.Post && e.Status/100 == 2 && unknown[e.Key]:
+		case e.Op == oplog.Post && e.Status/100 == 2 && unknown[e.Key]:
 			taken[PathReplayed]++
-		case e.Op == record.Read && e.After != "" && e.Status == 200:
+		case e.Op == oplog.Read && e.After != "" && e.Status == 200:
 			taken[PathResumed]++
 		}
 	}
@@ -122,7 +122,7 @@ func (r *Run) History(w io.Writer, id ID) {
 	for _, e := range r.Entries {
 		if e.Tenant == id.Tenant && (e.Request == id.Name || e.Thread == id.Name) {
 			e.Body = ""
-			line, err := json.Marshal(e, record.Seconds())
+			line, err := json.Marshal(e, oplog.Seconds())
 			if err == nil {
 				_, _ = fmt.Fprintf(w, "  %s\n", line) // a report that cannot be written has nobody to tell
 			}

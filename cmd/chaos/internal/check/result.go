@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json"
 )
@@ -251,7 +251,7 @@ func (r *Run) steers() []Violation {
 			unread[v.ID] = v.Document
 		}
 	}
-	for _, e := range r.of(record.Steer) {
+	for _, e := range r.of(oplog.Steer) {
 		id := ID{e.Tenant, e.Request}
 		l := r.Logs[id]
 		if e.Status != 202 || e.Steer == "" || l == nil {

@@ -1,6 +1,6 @@
 package check
 
-import "github.com/agentbus/agentbus/cmd/chaos/internal/record"
+import "github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 
 // The rare paths of keys that are used again.
 const (
@@ -15,8 +15,8 @@ const codeMismatch = "idempotency_mismatch"
 // for one request is checked with the other posts.
 func (r *Run) retries() []Violation {
 	var found []Violation
-	taken := map[ID]record.Entry{} // by key
-	for _, e := range r.of(record.Post) {
+	taken := map[ID]oplog.Entry{} // by key
+	for _, e := range r.of(oplog.Post) {
 		if e.Key == "" || e.Status/100 != 2 {
 			continue
 		}
@@ -27,7 +27,7 @@ func (r *Run) retries() []Violation {
 		}
 		taken[key] = e
 	}
-	for _, e := range r.of(record.Post) {
+	for _, e := range r.of(oplog.Post) {
 		first, ok := taken[ID{e.Tenant, e.Key}]
 		if ok && e.Code == codeMismatch && first.Body == e.Body {
 			found = append(found, violation(ID{e.Tenant, first.Request}, "%s was refused with the body that key %s stands for", e.Actor, e.Key))
@@ -39,7 +39,7 @@ func (r *Run) retries() []Violation {
 // countRetries counts the rare paths of keys that are used again.
 func (r *Run) countRetries(taken map[string]int) {
 	routes := map[ID][2]bool{} // by key: whether it was taken without and with the stream
-	for _, e := range r.of(record.Post) {
+	for _, e := range r.of(oplog.Post) {
 		if e.Key == "" {
 			continue
 		}

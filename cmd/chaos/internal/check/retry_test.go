@@ -4,25 +4,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 )
 
 func TestAKeyStandsForOneBody(t *testing.T) {
 	t.Parallel()
-	post := func(status int, body, code string, stream bool) record.Entry {
-		return record.Entry{
-			Op: record.Post, Tenant: "ash", Request: "req_1", Key: "key-1", Status: status, Body: body, Code: code, Stream: stream,
+	post := func(status int, body, code string, stream bool) oplog.Entry {
+		return oplog.Entry{
+			Op: oplog.Post, Tenant: "ash", Request: "req_1", Key: "key-1", Status: status, Body: body, Code: code, Stream: stream,
 		}
 	}
 	tests := []struct {
 		what    string
-		entries []record.Entry
+		entries []oplog.Entry
 		want    string // part of a violation; "" = none
 	}{
-		{"the same body by both routes", []record.Entry{post(202, "a", "", false), post(200, "a", "", true)}, ""},
-		{"another body is refused", []record.Entry{post(202, "a", "", false), post(422, "b", codeMismatch, false)}, ""},
-		{"another body is taken", []record.Entry{post(202, "a", "", false), post(200, "b", "", true)}, "was taken with another body"},
-		{"the same body is refused", []record.Entry{post(422, "a", codeMismatch, false), post(200, "a", "", true)}, "was refused with the body"},
+		{"the same body by both routes", []oplog.Entry{post(202, "a", "", false), post(200, "a", "", true)}, ""},
+		{"another body is refused", []oplog.Entry{post(202, "a", "", false), post(422, "b", codeMismatch, false)}, ""},
+		{"another body is taken", []oplog.Entry{post(202, "a", "", false), post(200, "b", "", true)}, "was taken with another body"},
+		{"the same body is refused", []oplog.Entry{post(422, "a", codeMismatch, false), post(200, "a", "", true)}, "was refused with the body"},
 	}
 	for _, test := range tests {
 		r := &Run{Entries: test.entries}

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
 // Run is the evidence of a run, taken after everything has come to rest.
 type Run struct {
 	Begin      time.Time // that the times of entries count from
-	Entries    []record.Entry
+	Entries    []oplog.Entry
 	Logs       map[ID]*Log
 	Threads    map[ID][]Thread // their records in order; the second part of the ID is the thread
 	Executions []journal.Line
@@ -46,15 +46,15 @@ type ID struct{ Tenant, Name string }
 
 // Log is what the streams hold of one request.
 type Log struct {
-	Accepted   *command.Accepted // nil = there is no record
+	Accepted   *record.Accepted // nil = there is no record
 	AcceptedAt time.Time
 	Frames     []event.Frame // in the order of the stream
-	Abort      *command.Abort
+	Abort      *record.Abort
 	AbortSeq   uint64
-	AbortAt    time.Time                      // when its record was stored
-	Started    map[string]command.ToolStarted // by call
-	Results    map[string]command.ToolResult  // by call
-	Steers     map[string]Steer               // by id
+	AbortAt    time.Time                     // when its record was stored
+	Started    map[string]record.ToolStarted // by call
+	Results    map[string]record.ToolResult  // by call
+	Steers     map[string]Steer              // by id
 }
 
 // Steer is the stored record of what a user said to a request that ran.
@@ -82,7 +82,7 @@ func (l *Log) Terminal() event.Name {
 
 // Thread is a stored record of a thread.
 type Thread struct {
-	command.Thread
+	record.Thread
 	Sequence uint64
 }
 
@@ -198,8 +198,8 @@ func sorted[V any](m map[ID]V) []ID {
 }
 
 // of returns the entries of one operation.
-func (r *Run) of(op record.Op) []record.Entry {
-	var found []record.Entry
+func (r *Run) of(op oplog.Op) []oplog.Entry {
+	var found []oplog.Entry
 	for _, e := range r.Entries {
 		if e.Op == op {
 			found = append(found, e)

@@ -3,9 +3,9 @@ package check
 import (
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
@@ -34,7 +34,7 @@ func (r *Run) asked() map[string]call {
 				if !ok || c.Stage != event.Stop || c.Discarded {
 					continue
 				}
-				hash, _ := command.HashArgs(c.Args) // what is no JSON has the hash of nothing
+				hash, _ := record.HashArgs(c.Args) // what is no JSON has the hash of nothing
 				calls[c.ToolCallID] = call{id, c.Tool, hash, f.Time}
 			}
 		}
@@ -141,7 +141,7 @@ func (r *Run) actions() []Violation {
 	}
 	var found []Violation
 	taken := map[string]string{}
-	for _, e := range r.of(record.Post) {
+	for _, e := range r.of(oplog.Post) {
 		for _, actionID := range e.Actions {
 			if first := taken[actionID]; e.Status/100 == 2 && first != "" && first != e.Request {
 				found = append(found, violation(ID{e.Tenant, e.Request}, "it was taken with action %s, which %s resolves", actionID, first))
@@ -214,7 +214,7 @@ func (r *Run) unallowed(allowed map[string]action) []Violation {
 			found = append(found, violation(ID{}, "call %s ran, and nobody allowed it", x.Call))
 			continue
 		}
-		if hash, err := command.HashArgs(x.Args); err != nil || hash != a.hash {
+		if hash, err := record.HashArgs(x.Args); err != nil || hash != a.hash {
 			found = append(found, violation(a.id, "call %s ran with %s, which nobody allowed", x.Call, x.Args))
 		}
 	}

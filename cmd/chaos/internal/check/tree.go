@@ -1,7 +1,7 @@
 package check
 
 import (
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -16,7 +16,7 @@ const (
 // copied is an event of another request, as the log of its caller shows it.
 type copied struct {
 	n   uint64 // in its own log
-	sum record.Sum
+	sum oplog.Sum
 }
 
 // trees is I18. That every request of a tree ends, and ends once, is I1.
@@ -74,7 +74,7 @@ func (r *Run) mirrored(id, by ID, copies []copied, succeeded bool) []Violation {
 }
 
 // placeOf describes the event that should be at a place.
-func placeOf(whole []record.Seen, i int) string {
+func placeOf(whole []oplog.Seen, i int) string {
 	if i >= len(whole) {
 		return "no more"
 	}
@@ -82,8 +82,8 @@ func placeOf(whole []record.Seen, i int) string {
 }
 
 // relayed are the events of a request that its caller shows.
-func (r *Run) relayed(id ID) []record.Seen {
-	var all []record.Seen
+func (r *Run) relayed(id ID) []oplog.Seen {
+	var all []oplog.Seen
 	for _, seen := range r.shown(shownKey{id, true}) {
 		if name := event.Name(seen.Name); name != event.NameClaim && name != event.NameInput {
 			all = append(all, seen)
@@ -118,7 +118,7 @@ func (r *Run) copies() map[ID]map[ID][]copied {
 				if all[below] == nil {
 					all[below] = map[ID][]copied{}
 				}
-				all[below][id] = append(all[below][id], copied{n, record.SumOf(told.Inner)})
+				all[below][id] = append(all[below][id], copied{n, oplog.SumOf(told.Inner)})
 			}
 		}
 	}

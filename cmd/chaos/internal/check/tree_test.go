@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -20,7 +20,7 @@ func family(t *testing.T) *Run {
 	r := good(t)
 	below := accepted(r, lower, "thr_lower", 0, nil)
 	below.Accepted.AgentID = "helper"
-	below.Accepted.Caller = &command.Caller{RequestID: upper, ThreadID: "thr_upper", ToolCallID: "call_u", Agents: []string{"lead"}}
+	below.Accepted.Caller = &record.Caller{RequestID: upper, ThreadID: "thr_upper", ToolCallID: "call_u", Agents: []string{"lead"}}
 	write(t, below, lower, 1, 102, 2, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_lower"})
 	write(t, below, lower, 1, 103, 3, event.Done{ThreadID: "thr_lower", FinishReason: event.FinishStop})
 	above := accepted(r, upper, "thr_upper", 0, nil)

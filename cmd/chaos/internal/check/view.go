@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json"
 )
@@ -33,9 +33,9 @@ type View struct {
 	Resumed   bool
 	Forgotten bool // the stream had forgotten everything by then
 	Status    int
-	Error     string        // why there is nothing to see
-	Seen      []record.Seen // of streams, and of thread events
-	Document  string        // of the other routes, all pages together
+	Error     string       // why there is nothing to see
+	Seen      []oplog.Seen // of streams, and of thread events
+	Document  string       // of the other routes, all pages together
 }
 
 // what names a view in reports.
@@ -92,15 +92,15 @@ func (r *Run) views() []Violation {
 }
 
 // whole is what a view must show.
-func (r *Run) whole(v View) []record.Seen {
+func (r *Run) whole(v View) []oplog.Seen {
 	if v.Route == RouteRequest {
 		all := r.shown(shownKey{v.ID, v.Extended})
 		if v.Resumed {
-			all = slices.DeleteFunc(all, func(s record.Seen) bool { return s.N <= v.After })
+			all = slices.DeleteFunc(all, func(s oplog.Seen) bool { return s.N <= v.After })
 		}
 		return all
 	}
-	var all []record.Seen
+	var all []oplog.Seen
 	for _, t := range r.Threads[v.ID] {
 		if l := r.Logs[ID{v.ID.Tenant, t.RequestID}]; l != nil && !t.Deleted {
 			all = append(all, seenOf(l, func(name event.Name) bool {
@@ -112,7 +112,7 @@ func (r *Run) whole(v View) []record.Seen {
 }
 
 // shortly is an event in a few words.
-func shortly(s record.Seen) string { return s.Name + " (" + s.Sum.String() + ")" }
+func shortly(s oplog.Seen) string { return s.Name + " (" + s.Sum.String() + ")" }
 
 // difference shows where two documents part.
 func difference(a, b string) string {

@@ -3,7 +3,7 @@ package check
 import (
 	"strings"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -13,7 +13,7 @@ const PathRejoined = "thread or session rejoined"
 // watched is what one watcher has seen over all its connections.
 type watched struct {
 	name   string
-	seen   []record.Seen
+	seen   []oplog.Seen
 	ended  bool // it has seen the end of the last request
 	native bool
 }
@@ -24,8 +24,8 @@ func (r *Run) watches() []Violation {
 	var found []Violation
 	groups := map[[3]string][]watched{} // by tenant, thread and format
 	var order [][3]string
-	sessions, names := map[string][]record.Entry{}, []string{}
-	for _, e := range r.of(record.Watch) {
+	sessions, names := map[string][]oplog.Entry{}, []string{}
+	for _, e := range r.of(oplog.Watch) {
 		if len(sessions[e.Session]) == 0 {
 			names = append(names, e.Session)
 		}
@@ -52,10 +52,10 @@ func (r *Run) watches() []Violation {
 
 // assemble puts together what a watcher saw over its connections. Events behind the newest cursor of a connection that was
 // cut come again.
-func (r *Run) assemble(name string, connections []record.Entry) (watched, []Violation) {
+func (r *Run) assemble(name string, connections []oplog.Entry) (watched, []Violation) {
 	w := watched{name: name, native: strings.HasPrefix(connections[0].Format, "thread")}
 	var found []Violation
-	var pending []record.Seen
+	var pending []oplog.Seen
 	for _, c := range connections {
 		id := ID{c.Tenant, c.Thread}
 		if c.Reset {
@@ -81,7 +81,7 @@ func (r *Run) assemble(name string, connections []record.Entry) (watched, []Viol
 		}
 		w.seen = append(w.seen, c.Seen[:c.Kept]...)
 		pending = append(pending, c.Seen[c.Kept:]...)
-		w.ended = c.End == record.Terminal
+		w.ended = c.End == oplog.Terminal
 	}
 	w.seen = append(w.seen, pending...)
 	return w, found
@@ -118,7 +118,7 @@ func (r *Run) agree(id ID, format string, all []watched) []Violation {
 	return found
 }
 
-func countEnds(seen []record.Seen) int {
+func countEnds(seen []oplog.Seen) int {
 	n := 0
 	for _, s := range seen {
 		if s.Name == "agent_run_end" {
@@ -129,8 +129,8 @@ func countEnds(seen []record.Seen) int {
 }
 
 // threadShown is what a native stream of a thread must show: that of each request, and what was said to it.
-func (r *Run) threadShown(id ID, format string) []record.Seen {
-	var all []record.Seen
+func (r *Run) threadShown(id ID, format string) []oplog.Seen {
+	var all []oplog.Seen
 	for _, t := range r.Threads[id] {
 		l := r.Logs[ID{id.Tenant, t.RequestID}]
 		if l == nil {
@@ -140,7 +140,7 @@ func (r *Run) threadShown(id ID, format string) []record.Seen {
 			for line := range f.Each() {
 				extended := strings.Contains(format, "extended") && !line.Name.IsInternal()
 				if line.Name.IsNative() || line.Name == event.NameInput || extended {
-					all = append(all, record.Seen{Name: string(line.Name), Sum: record.SumOf(line.JSON)})
+					all = append(all, oplog.Seen{Name: string(line.Name), Sum: oplog.SumOf(line.JSON)})
 				}
 			}
 		}
@@ -150,7 +150,7 @@ func (r *Run) threadShown(id ID, format string) []record.Seen {
 
 // countWatches counts those who came back.
 func (r *Run) countWatches(taken map[string]int) {
-	for _, e := range r.of(record.Watch) {
+	for _, e := range r.of(oplog.Watch) {
 		if e.After != "" && e.Kept > 0 {
 			taken[PathRejoined]++
 		}

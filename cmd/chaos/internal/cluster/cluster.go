@@ -33,7 +33,7 @@ type Options struct {
 // Cluster is one that runs.
 type Cluster struct {
 	Gateways []string // URLs
-	Hub      string   // URL of the orchestrator
+	Hub      string   // URL of the hub
 	NATSURL  string   // direct, past the proxies
 	Database string
 	Keys     map[string]string // API keys by tenant

@@ -29,7 +29,7 @@ const (
 	Runner   Kind = "agent-runner"
 	Executor Kind = "tool-executor"
 	History  Kind = "history"
-	Hub      Kind = "orchestrator"
+	Hub      Kind = "hub"
 	Agent    Kind = "agent-server"
 )
 

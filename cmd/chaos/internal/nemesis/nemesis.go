@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/proxy"
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
 )
 
 // Fault is something that goes wrong at some time.
@@ -142,7 +142,7 @@ func Plan(seed uint64, shape cluster.Shape, duration, gap time.Duration, words [
 // Nemesis carries out a plan.
 type Nemesis struct {
 	Cluster *cluster.Cluster
-	Log     *record.Log
+	Log     *oplog.Log
 
 	mu   sync.Mutex
 	busy map[*cluster.Node]bool // something is being done to it
@@ -247,8 +247,8 @@ func (n *Nemesis) harm(ctx context.Context, k kind, f Fault, targets []*cluster.
 			names[i] += " http://" + node.Addr
 		}
 	}
-	entry := record.Entry{
-		At: n.Log.Now(), Actor: "nemesis", Op: record.Fault, Fault: k.name, Target: strings.Join(names, ", "), For: f.For,
+	entry := oplog.Entry{
+		At: n.Log.Now(), Actor: "nemesis", Op: oplog.Fault, Fault: k.name, Target: strings.Join(names, ", "), For: f.For,
 	}
 	defer func() { n.Log.Add(entry) }()
 	if k.scope != rolling {

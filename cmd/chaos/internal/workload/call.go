@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json"
 )
@@ -66,8 +66,8 @@ func (u *user) post(ctx context.Context, o order) (outcome, *transcript) {
 func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
 	log, gateway := u.crew.Log, cmp.Or(o.gateway, u.gateway())
 	body, err := json.Marshal(o.body)
-	entry := record.Entry{
-		At: log.Now(), Actor: u.name, Op: record.Post, Tenant: u.tenant, Gateway: gateway, Key: o.key,
+	entry := oplog.Entry{
+		At: log.Now(), Actor: u.name, Op: oplog.Post, Tenant: u.tenant, Gateway: gateway, Key: o.key,
 		Body: string(body), Thread: o.body.ThreadID, Allow: o.allow, Stream: o.stream,
 	}
 	if o.follows == "" {
@@ -141,7 +141,7 @@ func codeOf(status int, body []byte) string {
 
 // question is a small request about another one.
 type question struct {
-	op      record.Op
+	op      oplog.Op
 	method  string
 	request string
 	suffix  string // of the path
@@ -152,7 +152,7 @@ type question struct {
 // ask sends a question and records it. It returns the status, 0 = unknown.
 func (u *user) ask(ctx context.Context, q question) int {
 	log, gateway := u.crew.Log, u.gateway()
-	entry := record.Entry{
+	entry := oplog.Entry{
 		At: log.Now(), Actor: u.name, Op: q.op, Tenant: u.tenant, Gateway: gateway, Request: q.request, Key: q.key,
 	}
 	defer func() { log.Add(entry) }()
@@ -201,13 +201,13 @@ func (u *user) insist(ctx context.Context, q question) {
 }
 
 func (u *user) abort(ctx context.Context, request string) {
-	u.insist(ctx, question{op: record.Abort, method: http.MethodPost, request: request, suffix: "/abort"})
+	u.insist(ctx, question{op: oplog.Abort, method: http.MethodPost, request: request, suffix: "/abort"})
 }
 
 // steer says something to a request that runs.
 func (u *user) steer(ctx context.Context, request string) {
 	u.insist(ctx, question{
-		op: record.Steer, method: http.MethodPost, request: request, suffix: "/steer", key: u.label("key"),
+		op: oplog.Steer, method: http.MethodPost, request: request, suffix: "/steer", key: u.label("key"),
 		body: `{"messages":[{"role":"user","content":"/say as you wish"}]}`,
 	})
 }
@@ -225,7 +225,7 @@ func (u *user) spy(ctx context.Context) {
 		{method: http.MethodPost, suffix: "/steer", body: `{"messages":[{"role":"user","content":"/say let me in"}]}`},
 		{method: http.MethodPost, suffix: "/follow-up", body: `{"messages":[{"role":"user","content":"/say let me in"}]}`},
 	} {
-		q.op, q.request = record.Spy, request
+		q.op, q.request = oplog.Spy, request
 		u.ask(ctx, q)
 	}
 }

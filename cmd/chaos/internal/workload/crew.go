@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 )
 
 // Crew is the users of a run.
@@ -23,7 +23,7 @@ type Crew struct {
 	Tenants  []string
 	Users    int
 	Seed     uint64
-	Log      *record.Log
+	Log      *oplog.Log
 }
 
 // crew is a Crew at work.

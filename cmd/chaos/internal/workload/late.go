@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/go-json-experiment/json"
 )
@@ -25,7 +25,7 @@ const (
 
 // Late repeats posts of a run when the streams have forgotten it: the same key with the same body by both routes, with
 // another body, and a next request on the same thread. It needs posts whose requests have ended.
-func (c Crew) Late(ctx context.Context, posts []record.Entry) {
+func (c Crew) Late(ctx context.Context, posts []oplog.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, lateInAll)
 	defer cancel()
 	transport := &http.Transport{MaxIdleConnsPerHost: lateAtOnce, ResponseHeaderTimeout: time.Minute, DisableCompression: true}
@@ -59,29 +59,29 @@ func (c Crew) Late(ctx context.Context, posts []record.Entry) {
 }
 
 // repeat sends a post again, until there is an answer.
-func (u *user) repeat(ctx context.Context, post record.Entry, body string, stream, other bool) {
+func (u *user) repeat(ctx context.Context, post oplog.Entry, body string, stream, other bool) {
 	suffix := "/requests"
 	if stream {
 		suffix = "/stream"
 	}
-	entry := record.Entry{Key: post.Key, Body: body, Stream: stream, Other: other, Original: post.Request, Thread: post.Thread}
+	entry := oplog.Entry{Key: post.Key, Body: body, Stream: stream, Other: other, Original: post.Request, Thread: post.Thread}
 	u.late(ctx, entry, "/v1/agents/"+post.Agent+suffix)
 }
 
 // goOn sends the next request on a thread.
-func (u *user) goOn(ctx context.Context, post record.Entry) {
+func (u *user) goOn(ctx context.Context, post oplog.Entry) {
 	body, err := json.Marshal(says(post.Thread, "/say later\n/say the end"))
 	if err != nil {
 		panic(err) // a request always has a form
 	}
-	u.late(ctx, record.Entry{Key: u.label("key"), Body: string(body), Stream: true, Thread: post.Thread}, "/v1/agents/"+post.Agent+"/stream")
+	u.late(ctx, oplog.Entry{Key: u.label("key"), Body: string(body), Stream: true, Thread: post.Thread}, "/v1/agents/"+post.Agent+"/stream")
 }
 
 // late posts until there is an answer, and reads a stream to its end.
-func (u *user) late(ctx context.Context, entry record.Entry, path string) {
+func (u *user) late(ctx context.Context, entry oplog.Entry, path string) {
 	ctx, cancel := context.WithTimeout(ctx, lateWait)
 	defer cancel()
-	entry.At, entry.Actor, entry.Op, entry.Tenant = u.crew.Log.Now(), u.name, record.Late, u.tenant
+	entry.At, entry.Actor, entry.Op, entry.Tenant = u.crew.Log.Now(), u.name, oplog.Late, u.tenant
 	defer func() { u.crew.Log.Add(entry) }()
 	for {
 		entry.Gateway = u.gateway()
@@ -116,9 +116,9 @@ func (u *user) late(ctx context.Context, entry record.Entry, path string) {
 }
 
 // endIn is the name of the terminal event in a stream, or "".
-func endIn(text []byte) record.End {
+func endIn(text []byte) oplog.End {
 	r := reader{format: formatSSE}
-	var end record.End
+	var end oplog.End
 	var open bytes.Buffer
 	for line := range bytes.Lines(text) {
 		data, complete := r.take(&open, line)
@@ -126,7 +126,7 @@ func endIn(text []byte) record.End {
 			continue
 		}
 		if e, err := event.Decode(data); err == nil && event.IsTerminal(e.Body) {
-			end = record.End(e.Body.Name())
+			end = oplog.End(e.Body.Name())
 		}
 	}
 	return end

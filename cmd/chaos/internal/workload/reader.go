@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -89,7 +89,7 @@ func (u *user) connect(ctx context.Context, r reader, request string, seen *tran
 	response, err := u.crew.http.Do(call)
 	if err != nil {
 		entry := r.entry(u, c)
-		entry.Error, entry.End = err.Error(), record.Cut
+		entry.Error, entry.End = err.Error(), oplog.Cut
 		log.Add(entry)
 		return false
 	}
@@ -97,7 +97,7 @@ func (u *user) connect(ctx context.Context, r reader, request string, seen *tran
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // a part of an answer is still an answer
 		entry := r.entry(u, c)
-		entry.Status, entry.Code, entry.End = response.StatusCode, codeOf(response.StatusCode, text), record.Cut
+		entry.Status, entry.Code, entry.End = response.StatusCode, codeOf(response.StatusCode, text), oplog.Cut
 		log.Add(entry)
 		return response.StatusCode < http.StatusInternalServerError // 204 among them
 	}
@@ -113,9 +113,9 @@ type connection struct {
 	reset                           bool
 }
 
-func (r reader) entry(u *user, c connection) record.Entry {
-	return record.Entry{
-		At: c.at, Actor: u.name, Op: record.Read, Tenant: u.tenant, Gateway: c.gateway, Request: c.request, Thread: c.thread,
+func (r reader) entry(u *user, c connection) oplog.Entry {
+	return oplog.Entry{
+		At: c.at, Actor: u.name, Op: oplog.Read, Tenant: u.tenant, Gateway: c.gateway, Request: c.request, Thread: c.thread,
 		Session: r.session, Format: r.format, Extended: r.extended, After: c.after, Reset: c.reset,
 	}
 }
@@ -150,9 +150,9 @@ func (r reader) read(ctx context.Context, cancel func(), u *user, c connection, 
 			continue
 		}
 		if r.note(&entry, data, seen) {
-			entry.End = record.Terminal
+			entry.End = oplog.Terminal
 		} else if stay--; stay == 0 {
-			entry.End = record.Left
+			entry.End = oplog.Left
 		}
 	}
 	entry.Silence = quiet.longest()
@@ -160,11 +160,11 @@ func (r reader) read(ctx context.Context, cancel func(), u *user, c connection, 
 }
 
 // endOf says how a stream ended that did not come to its terminal event.
-func endOf(ctx context.Context, err error) record.End {
+func endOf(ctx context.Context, err error) oplog.End {
 	if ctx.Err() == nil && errors.Is(err, io.EOF) {
-		return record.Whole
+		return oplog.Whole
 	}
-	return record.Cut
+	return oplog.Cut
 }
 
 // take adds a line to the open event, and returns the event's JSON when it is complete; nothing for a comment.
@@ -186,7 +186,7 @@ func (r reader) take(open *bytes.Buffer, line []byte) (data []byte, complete boo
 }
 
 // note keeps an event, and reports whether it is the last one.
-func (r reader) note(entry *record.Entry, data []byte, seen *transcript) bool {
+func (r reader) note(entry *oplog.Entry, data []byte, seen *transcript) bool {
 	e, err := event.Decode(data)
 	if err != nil {
 		entry.Error = err.Error()
@@ -197,7 +197,7 @@ func (r reader) note(entry *record.Entry, data []byte, seen *transcript) bool {
 		entry.Error = err.Error()
 		return false
 	}
-	entry.Seen = append(entry.Seen, record.Seen{N: n, Name: string(e.Body.Name()), Sum: record.SumOf(data)})
+	entry.Seen = append(entry.Seen, oplog.Seen{N: n, Name: string(e.Body.Name()), Sum: oplog.SumOf(data)})
 	if entry.Request == "" {
 		entry.Request = e.RequestID
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 )
 
 func textEvent(n int, delta string) string {
@@ -35,9 +35,9 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func read(t *testing.T, r reader, body io.Reader) (record.Entry, *transcript) {
+func read(t *testing.T, r reader, body io.Reader) (oplog.Entry, *transcript) {
 	t.Helper()
-	log := record.New(io.Discard)
+	log := oplog.New(io.Discard)
 	u := &user{
 		crew: &crew{Crew: Crew{Log: log, Tenants: []string{"ash", "birch"}}}, tenant: "ash", rng: rand.New(rand.NewPCG(1, 1)),
 	}
@@ -57,18 +57,18 @@ func TestReading(t *testing.T) {
 		reader  reader
 		body    io.Reader
 		seen    int
-		end     record.End
+		end     oplog.End
 		partial int
 		foreign bool
 	}{
-		{"server-sent events to the end", sse, strings.NewReader(whole), 2, record.Terminal, 0, false},
-		{"JSON lines to the end", lines, strings.NewReader(textEvent(2, "hi") + "\n" + doneEvent(3) + "\n"), 2, record.Terminal, 0, false},
-		{"a cut between two events", sse, broken{strings.NewReader(frame(2, "text", textEvent(2, "hi")))}, 1, record.Cut, 0, false},
-		{"a cut within an event", sse, broken{strings.NewReader("id: inc-2\nevent: te")}, 0, record.Cut, 19, false},
-		{"a cut within a line", lines, broken{strings.NewReader(`{"event":`)}, 0, record.Cut, 9, false},
-		{"an orderly end that is none", sse, strings.NewReader(frame(2, "text", textEvent(2, "hi"))), 1, record.Whole, 0, false},
-		{"a text of another tenant", lines, strings.NewReader(textEvent(2, "canary-of-birch") + "\n" + doneEvent(3) + "\n"), 2, record.Terminal, 0, true},
-		{"a text of its own", lines, strings.NewReader(textEvent(2, "canary-of-ash") + "\n" + doneEvent(3) + "\n"), 2, record.Terminal, 0, false},
+		{"server-sent events to the end", sse, strings.NewReader(whole), 2, oplog.Terminal, 0, false},
+		{"JSON lines to the end", lines, strings.NewReader(textEvent(2, "hi") + "\n" + doneEvent(3) + "\n"), 2, oplog.Terminal, 0, false},
+		{"a cut between two events", sse, broken{strings.NewReader(frame(2, "text", textEvent(2, "hi")))}, 1, oplog.Cut, 0, false},
+		{"a cut within an event", sse, broken{strings.NewReader("id: inc-2\nevent: te")}, 0, oplog.Cut, 19, false},
+		{"a cut within a line", lines, broken{strings.NewReader(`{"event":`)}, 0, oplog.Cut, 9, false},
+		{"an orderly end that is none", sse, strings.NewReader(frame(2, "text", textEvent(2, "hi"))), 1, oplog.Whole, 0, false},
+		{"a text of another tenant", lines, strings.NewReader(textEvent(2, "canary-of-birch") + "\n" + doneEvent(3) + "\n"), 2, oplog.Terminal, 0, true},
+		{"a text of its own", lines, strings.NewReader(textEvent(2, "canary-of-ash") + "\n" + doneEvent(3) + "\n"), 2, oplog.Terminal, 0, false},
 	}
 	for _, test := range tests {
 		t.Run(test.what, func(t *testing.T) {

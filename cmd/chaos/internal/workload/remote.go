@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
@@ -69,7 +69,7 @@ func (u *user) assigning(ctx context.Context) {
 	for i := range tasks {
 		twin := u.fork()
 		twins.Go(func() {
-			tasks[i] = twin.hub(ctx, record.Entry{Key: key, Body: script}, http.MethodPost, path, string(body)).TaskID
+			tasks[i] = twin.hub(ctx, oplog.Entry{Key: key, Body: script}, http.MethodPost, path, string(body)).TaskID
 		})
 	}
 	twins.Wait()
@@ -78,10 +78,10 @@ func (u *user) assigning(ctx context.Context) {
 		return
 	}
 	if u.chance(25) && pause(ctx, u.between(0, 2*time.Second)) {
-		u.hub(ctx, record.Entry{Request: task, Cancel: true}, http.MethodPost, path+"/"+task+"/cancel", "")
+		u.hub(ctx, oplog.Entry{Request: task, Cancel: true}, http.MethodPost, path+"/"+task+"/cancel", "")
 	}
 	for pause(ctx, 500*time.Millisecond) {
-		if got := u.hub(ctx, record.Entry{Request: task}, http.MethodGet, path+"/"+task, ""); got.Status != "" && got.Status.Finished() {
+		if got := u.hub(ctx, oplog.Entry{Request: task}, http.MethodGet, path+"/"+task, ""); got.Status != "" && got.Status.Finished() {
 			return
 		}
 	}
@@ -89,13 +89,13 @@ func (u *user) assigning(ctx context.Context) {
 
 // answer is what the hub says of a task.
 type answer struct {
-	TaskID string       `json:"taskId"`
-	Status spoke.Status `json:"status"`
-	Result string       `json:"result"`
+	TaskID string             `json:"taskId"`
+	Status remoteagent.Status `json:"status"`
+	Result string             `json:"result"`
 }
 
 // hub calls the hub until it answers, and records each attempt.
-func (u *user) hub(ctx context.Context, entry record.Entry, method, path, body string) answer {
+func (u *user) hub(ctx context.Context, entry oplog.Entry, method, path, body string) answer {
 	for {
 		got, status := u.hubOnce(ctx, entry, method, path, body)
 		again := status == 0 || status >= http.StatusInternalServerError || status == http.StatusConflict && method == http.MethodPost && !entry.Cancel
@@ -105,8 +105,8 @@ func (u *user) hub(ctx context.Context, entry record.Entry, method, path, body s
 	}
 }
 
-func (u *user) hubOnce(ctx context.Context, entry record.Entry, method, path, body string) (got answer, status int) {
-	entry.At, entry.Actor, entry.Op, entry.Tenant = u.crew.Log.Now(), u.name, record.Task, u.tenant
+func (u *user) hubOnce(ctx context.Context, entry oplog.Entry, method, path, body string) (got answer, status int) {
+	entry.At, entry.Actor, entry.Op, entry.Tenant = u.crew.Log.Now(), u.name, oplog.Task, u.tenant
 	defer func() { u.crew.Log.Add(entry) }()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

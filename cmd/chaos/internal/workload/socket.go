@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 )
@@ -16,7 +16,7 @@ type socket struct{ conn *websocket.Conn }
 func (s *socket) close() { _ = s.conn.CloseNow() }
 
 // dial opens a WebSocket and joins the session behind the watcher's cursor.
-func (w *watcher) dial(ctx context.Context, entry *record.Entry) (source, error) {
+func (w *watcher) dial(ctx context.Context, entry *oplog.Entry) (source, error) {
 	url := "ws" + strings.TrimPrefix(entry.Gateway, "http") + "/ws"
 	if strings.Contains(w.route.format, "protocol") {
 		url += "?format=protocol"

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
@@ -295,7 +295,7 @@ func (c *crew) probe(ctx, load context.Context) {
 }
 
 func (u *user) probe(ctx context.Context) {
-	entry := record.Entry{At: u.crew.Log.Now(), Actor: u.name, Op: record.Probe, Tenant: u.tenant}
+	entry := oplog.Entry{At: u.crew.Log.Now(), Actor: u.name, Op: oplog.Probe, Tenant: u.tenant}
 	r := reader{session: u.label("probe"), format: formatSSE}
 	got, seen := u.post(ctx, order{body: says("", "/say probe"), key: u.label("key"), stream: true, reader: r})
 	if got.request != "" {

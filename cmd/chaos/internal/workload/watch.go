@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agentbus/agentbus/cmd/chaos/internal/record"
+	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/go-json-experiment/json"
 )
 
@@ -125,9 +125,9 @@ func (w *watcher) connect(ctx context.Context, over <-chan struct{}, last *strin
 	w.mu.Lock()
 	w.cancel = cancel
 	w.mu.Unlock()
-	entry := record.Entry{
-		At: w.crew.Log.Now(), Actor: w.name, Op: record.Watch, Tenant: w.tenant, Gateway: w.gateway(), Thread: w.thread,
-		Session: w.session, Format: w.route.format, Extended: strings.Contains(w.route.format, "extended"), After: w.cursor, End: record.Cut,
+	entry := oplog.Entry{
+		At: w.crew.Log.Now(), Actor: w.name, Op: oplog.Watch, Tenant: w.tenant, Gateway: w.gateway(), Thread: w.thread,
+		Session: w.session, Format: w.route.format, Extended: strings.Contains(w.route.format, "extended"), After: w.cursor, End: oplog.Cut,
 	}
 	defer func() { w.crew.Log.Add(entry) }()
 	source, err := w.open(ctx, &entry)
@@ -150,11 +150,11 @@ func (w *watcher) connect(ctx context.Context, over <-chan struct{}, last *strin
 		}
 		w.note(&entry, s)
 		if w.saw(over, last) {
-			entry.End = record.Terminal
+			entry.End = oplog.Terminal
 			return true
 		}
 		if stay--; stay == 0 {
-			entry.End = record.Left
+			entry.End = oplog.Left
 			return true
 		}
 	}
@@ -173,7 +173,7 @@ type source interface {
 }
 
 // note keeps an event.
-func (w *watcher) note(entry *record.Entry, s sight) {
+func (w *watcher) note(entry *oplog.Entry, s sight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if foreign := foreignIn(s.data, w.crew.Tenants, w.tenant); foreign != "" {
@@ -190,7 +190,7 @@ func (w *watcher) note(entry *record.Entry, s sight) {
 			entry.Error = err.Error()
 			return
 		}
-		entry.Seen = append(entry.Seen, record.Seen{Name: e.Event + e.Type, Sum: record.SumOf(s.data)})
+		entry.Seen = append(entry.Seen, oplog.Seen{Name: e.Event + e.Type, Sum: oplog.SumOf(s.data)})
 		switch {
 		case e.Event == "done" || e.Event == "error" || e.Event == "aborted":
 			w.ended[e.RequestID] = true
@@ -205,7 +205,7 @@ func (w *watcher) note(entry *record.Entry, s sight) {
 }
 
 // open opens a connection by the watcher's route.
-func (w *watcher) open(ctx context.Context, entry *record.Entry) (source, error) {
+func (w *watcher) open(ctx context.Context, entry *oplog.Entry) (source, error) {
 	if w.route.path == "" {
 		return w.dial(ctx, entry)
 	}

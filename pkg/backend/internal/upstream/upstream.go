@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 // StatusOverloaded is what Anthropic and servers after its model answer while they have no capacity left.
@@ -32,14 +32,14 @@ func (a API) Keyed() error {
 	if !a.Own || a.Key != "" {
 		return nil
 	}
-	return fault.New(fault.AgentError, "there is no key for %s; set %s", a.Name, a.KeyEnv)
+	return apierr.New(apierr.AgentError, "there is no key for %s; set %s", a.Name, a.KeyEnv)
 }
 
 // Refused is the fault for an answer with a status of 400 or more. Detail is the provider's own explanation, of which a
 // short cleaned part is passed on where it helps; id is its name for the request, for logs.
-func (a API) Refused(status int, header http.Header, detail, id string) *fault.Error {
+func (a API) Refused(status int, header http.Header, detail, id string) *apierr.Error {
 	cause := fmt.Errorf("%s answered %d, request %q", a.Name, status, id)
-	f := fault.Wrap(cause, fault.AgentError, "%s", a.sentence(status, a.clean(detail)))
+	f := apierr.Wrap(cause, apierr.AgentError, "%s", a.sentence(status, a.clean(detail)))
 	f.Retryable = worthRetry(status)
 	if f.Retryable {
 		f.RetryAfter = RetryAfter(header, time.Now())
@@ -84,7 +84,7 @@ func saying(detail string) string {
 
 // Broken is the fault for an answer without an end, of which some chunks have come. Res is nil when nobody answered, err
 // is nil when the stream just stopped.
-func (a API) Broken(res *http.Response, chunks int, err error) *fault.Error {
+func (a API) Broken(res *http.Response, chunks int, err error) *apierr.Error {
 	switch {
 	case res == nil:
 		return a.Unreachable(err)
@@ -119,7 +119,7 @@ func mediaType(res *http.Response) string {
 }
 
 // Unreachable is the fault for a call that got no answer at all.
-func (a API) Unreachable(cause error) *fault.Error {
+func (a API) Unreachable(cause error) *apierr.Error {
 	if errors.Is(cause, ErrStalled) {
 		return a.retryable(cause, "%s accepts connections but does not answer; try again later", a.Name)
 	}
@@ -127,7 +127,7 @@ func (a API) Unreachable(cause error) *fault.Error {
 }
 
 // Cut is the fault for an answer that ended before its end. A nil cause means that the stream just stopped.
-func (a API) Cut(cause error) *fault.Error {
+func (a API) Cut(cause error) *apierr.Error {
 	if errors.Is(cause, ErrStalled) {
 		return a.retryable(cause, "%s stopped in the middle of its answer; try again", a.Name)
 	}
@@ -138,17 +138,17 @@ func (a API) Cut(cause error) *fault.Error {
 }
 
 // Malformed is the fault for an answer, or a chunk of it, that cannot be read.
-func (a API) Malformed(cause error) *fault.Error {
+func (a API) Malformed(cause error) *apierr.Error {
 	return a.retryable(cause, "%s sent something that cannot be read; try again", a.Name)
 }
 
 // Stranger is the fault for a web page in place of an answer: whoever is at the address, it is no API.
-func (a API) Stranger() *fault.Error {
-	return fault.New(fault.AgentError, "a web page answers in place of %s; check %s", a.Name, a.BaseEnv)
+func (a API) Stranger() *apierr.Error {
+	return apierr.New(apierr.AgentError, "a web page answers in place of %s; check %s", a.Name, a.BaseEnv)
 }
 
-func (a API) retryable(cause error, format string, args ...any) *fault.Error {
-	f := fault.Wrap(cause, fault.AgentError, format, args...)
+func (a API) retryable(cause error, format string, args ...any) *apierr.Error {
+	f := apierr.Wrap(cause, apierr.AgentError, format, args...)
 	f.Retryable = true
 	return f
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -134,7 +134,7 @@ func (t Text) Missing(args Args) []string {
 	return slices.DeleteFunc(t.Arguments(), args.Has)
 }
 
-// Fill puts args in their places, each as escape gives it. It fails with fault.ToolError when one is missing.
+// Fill puts args in their places, each as escape gives it. It fails with apierr.ToolError when one is missing.
 func (t Text) Fill(args Args, escape func(string) string) (string, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -143,7 +143,7 @@ func (t Text) Fill(args Args, escape func(string) string) (string, error) {
 			continue
 		}
 		if !args.Has(p.argument) {
-			return "", fault.New(fault.ToolError, "the call needs the argument %q", p.argument)
+			return "", apierr.New(apierr.ToolError, "the call needs the argument %q", p.argument)
 		}
 		b.WriteString(escape(args.text(p.argument)))
 	}

@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/loop"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // Bus tells what became of requests. A *bus.Bus is one.
 type Bus interface {
-	WatchAborts(ctx context.Context, found func(tenant string, a command.Abort)) error
-	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
-	Aborted(ctx context.Context, log bus.LogID) (command.Abort, error)
+	WatchAborts(ctx context.Context, found func(tenant string, a record.Abort)) error
+	Accepted(ctx context.Context, log bus.LogID) (record.Accepted, error)
+	Aborted(ctx context.Context, log bus.LogID) (record.Abort, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
 	// AdvanceBacklog moves pointers out of a page of the backlog that their senders have left there; 0 = there is no next page.
@@ -31,15 +31,15 @@ type Bus interface {
 	Now() time.Time // by the clock that stamps frames: this process' own may be wrong
 }
 
-// History knows the requests that have not ended. A query.Client is one.
+// History knows the requests that have not ended. A historyapi.Client is one.
 type History interface {
-	Open(ctx context.Context, q query.OpenQuery) (query.OpenPage, error)
+	Open(ctx context.Context, q historyapi.OpenQuery) (historyapi.OpenPage, error)
 }
 
 // Requests is what can be done about one. Each is safe whoever else does it at the same time.
 type Requests interface {
 	// Conclude claims a request and ends it with cause, or with the abort that came first.
-	Conclude(ctx context.Context, a command.Accepted, cause error) error
+	Conclude(ctx context.Context, a record.Accepted, cause error) error
 	// Time is how long a request of an agent may take.
 	Time(agentID string) time.Duration
 }
@@ -49,7 +49,7 @@ type Queue interface {
 	// Next sends the pointer to the request of a thread that may start, if it lacks one.
 	Next(ctx context.Context, tenant, threadID string, index int) (sent bool, err error)
 	// EnsurePointer sends the pointer to a request that a runner has begun, if it lacks one.
-	EnsurePointer(ctx context.Context, a command.Accepted) (sent bool, err error)
+	EnsurePointer(ctx context.Context, a record.Accepted) (sent bool, err error)
 }
 
 // What the reaper did, for Deps.Count.
@@ -100,7 +100,7 @@ type Reaper struct {
 // heard is an abort, and when to look what became of it.
 type heard struct {
 	log   bus.LogID
-	abort command.Abort
+	abort record.Abort
 	due   time.Time
 }
 
@@ -127,7 +127,7 @@ func (r *Reaper) Run(ctx context.Context) {
 
 // hear notes aborts as they come.
 func (r *Reaper) hear(ctx context.Context) {
-	note := func(tenant string, a command.Abort) {
+	note := func(tenant string, a record.Abort) {
 		h := heard{bus.LogID{Tenant: tenant, RequestID: a.RequestID}, a, time.Now().Add(r.delay)}
 		select {
 		case r.aborts <- h:
@@ -177,13 +177,13 @@ func (r *Reaper) unbegun(ctx context.Context, h heard) error {
 }
 
 // abort ends a request that was aborted.
-func (r *Reaper) abort(ctx context.Context, a command.Accepted, asked command.Abort) error {
+func (r *Reaper) abort(ctx context.Context, a record.Accepted, asked record.Abort) error {
 	return r.conclude(ctx, Aborted, a, &loop.Abort{Reason: asked.Reason})
 }
 
 // conclude ends a request. First it makes sure that the queue has a pointer: no sweep returns to a request that has ended, so
 // if this process dies, or cannot do what remains to be done behind the end, a runner does it.
-func (r *Reaper) conclude(ctx context.Context, what string, a command.Accepted, cause error) error {
+func (r *Reaper) conclude(ctx context.Context, what string, a record.Accepted, cause error) error {
 	if _, err := r.deps.Queue.EnsurePointer(ctx, a); err != nil {
 		return err
 	}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 )
 
 // quiet is how long nothing must have come of a request before it is looked at, and what it gets beyond its time.
@@ -22,7 +22,7 @@ func (r *Reaper) since(t time.Time) time.Duration { return r.deps.Bus.Now().Sub(
 func (r *Reaper) sweep(ctx context.Context) {
 	r.advance(ctx)
 	for range sweepPages {
-		page, err := r.deps.History.Open(ctx, query.OpenQuery{
+		page, err := r.deps.History.Open(ctx, historyapi.OpenQuery{
 			Before: r.deps.Bus.Now().Add(-r.quiet()).UTC(), Limit: pageSize, Cursor: r.cursor,
 		})
 		if err != nil {
@@ -55,7 +55,7 @@ func (r *Reaper) advance(ctx context.Context) {
 }
 
 // visit looks what one request lacks. History may be behind, so the log is asked.
-func (r *Reaper) visit(ctx context.Context, open query.OpenRequest) error {
+func (r *Reaper) visit(ctx context.Context, open historyapi.OpenRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
 	log := bus.LogID{Tenant: open.Tenant, RequestID: open.RequestID}
@@ -103,12 +103,12 @@ func (r *Reaper) pointed(ctx context.Context) func(sent bool, err error) error {
 	}
 }
 
-func tooLate(a command.Accepted, limit time.Duration) error {
-	return fault.New(fault.StreamTimeout, "agent %s did not finish within %s; try again", a.AgentID, limit)
+func tooLate(a record.Accepted, limit time.Duration) error {
+	return apierr.New(apierr.StreamTimeout, "agent %s did not finish within %s; try again", a.AgentID, limit)
 }
 
 // late reports whether a request that has begun is past its time: its runner, if it had one, would have ended it.
-func (r *Reaper) late(ctx context.Context, open query.OpenRequest, log bus.LogID) (bool, error) {
+func (r *Reaper) late(ctx context.Context, open historyapi.OpenRequest, log bus.LogID) (bool, error) {
 	limit := r.deps.Requests.Time(open.AgentID) + r.quiet()
 	if r.since(open.CreatedAt) < limit {
 		return false, nil // it began later than that

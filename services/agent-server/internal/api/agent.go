@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
@@ -29,9 +29,9 @@ func (a *API) rotate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var rotation spoke.Rotation
+	var rotation remoteagent.Rotation
 	if err := json.Unmarshal(body, &rotation); err != nil {
-		return invalid("the body is no rotation of keys: %s", spoke.ExplainJSON(err))
+		return invalid("the body is no rotation of keys: %s", remoteagent.ExplainJSON(err))
 	}
 	rotated, err := a.deps.Keys.Rotate(r.Context(), rotation)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/go-json-experiment/json"
 )
 
 // Desk is where tasks are.
 type Desk interface {
-	Submit(ctx context.Context, a spoke.Assignment, key string) (task spoke.Task, fresh bool, err error)
-	Task(ctx context.Context, taskID string) (spoke.Task, error)
-	Tasks(ctx context.Context, q spoke.Query) ([]spoke.Task, error)
-	Cancel(ctx context.Context, taskID string) (spoke.Cancellation, error)
+	Submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error)
+	Task(ctx context.Context, taskID string) (remoteagent.Task, error)
+	Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error)
+	Cancel(ctx context.Context, taskID string) (remoteagent.Cancellation, error)
 	Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error)
 	LastEvent(ctx context.Context, taskID string) (store.Event, error)
 	News(taskID string) <-chan struct{}
@@ -34,14 +34,14 @@ type Desk interface {
 
 // Agent is what stands behind the tasks.
 type Agent interface {
-	Info(ctx context.Context) (spoke.Info, error)
-	Health(ctx context.Context) spoke.Health
+	Info(ctx context.Context) (remoteagent.Info, error)
+	Health(ctx context.Context) remoteagent.Health
 }
 
 // Keys say who may ask.
 type Keys interface {
 	Good(secret string) bool
-	Rotate(ctx context.Context, r spoke.Rotation) (spoke.Rotated, error)
+	Rotate(ctx context.Context, r remoteagent.Rotation) (remoteagent.Rotated, error)
 }
 
 // Deps is what the API works with.
@@ -128,11 +128,11 @@ func (a *API) admit(r *http.Request) error {
 		return err
 	}
 	if !named {
-		refusal := spoke.Refuse(http.StatusUnauthorized, fault.AuthFailed,
+		refusal := remoteagent.Refuse(http.StatusUnauthorized, apierr.AuthFailed,
 			"a key is missing; send one header Authorization: Bearer KEY")
 		return refusal
 	}
-	return spoke.Refuse(http.StatusForbidden, fault.AuthFailed, "the key is not valid for this agent, or no longer")
+	return remoteagent.Refuse(http.StatusForbidden, apierr.AuthFailed, "the key is not valid for this agent, or no longer")
 }
 
 // bearer returns the key that a request carries in its one Authorization header.
@@ -146,7 +146,7 @@ func pace(limits *limit.Rates, caller string) error {
 	if ok {
 		return nil
 	}
-	r := spoke.Refuse(http.StatusTooManyRequests, fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
+	r := remoteagent.Refuse(http.StatusTooManyRequests, apierr.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
 	r.RetryAfter = max(wait, time.Second)
 	return r
 }
@@ -161,20 +161,20 @@ func (a *API) handle(do func(http.ResponseWriter, *http.Request) error) http.Han
 }
 
 func (a *API) unknown(_ http.ResponseWriter, r *http.Request) error {
-	return spoke.Refuse(http.StatusNotFound, fault.RouteNotFound, "there is no %s %.100s; see docs/agent-server.md for what there is",
+	return remoteagent.Refuse(http.StatusNotFound, apierr.RouteNotFound, "there is no %s %.100s; see docs/agent-server.md for what there is",
 		r.Method, r.URL.Path)
 }
 
 // refuse answers with what went wrong. What has no words for clients is for the log alone.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	refusal, ok := errors.AsType[*spoke.Refusal](err)
+	refusal, ok := errors.AsType[*remoteagent.Refusal](err)
 	if !ok {
 		if r.Context().Err() != nil {
 			return // nobody listens any more
 		}
 		a.deps.Log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-		f := fault.From(err)
-		refusal = spoke.Refuse(http.StatusInternalServerError, f.Code, "%s", f.Message)
+		f := apierr.From(err)
+		refusal = remoteagent.Refuse(http.StatusInternalServerError, f.Code, "%s", f.Message)
 		refusal.Retryable = f.Retryable
 	}
 	if refusal.RetryAfter > 0 {

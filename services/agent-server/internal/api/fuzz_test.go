@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
 // FuzzAssignment holds that a body is a task within its limits, or refused with a status that blames the client and a
@@ -19,7 +19,7 @@ func FuzzAssignment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		a, err := decodeAssignment(body)
 		if err != nil {
-			refusal, ok := errors.AsType[*spoke.Refusal](err)
+			refusal, ok := errors.AsType[*remoteagent.Refusal](err)
 			if !ok || refusal.HTTP/100 != 4 || refusal.Message == "" {
 				t.Errorf("%q: got %v, want a refusal that says what is wrong", body, err)
 			}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 )
@@ -38,7 +38,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	case a.streams <- struct{}{}:
 		defer func() { <-a.streams }()
 	default:
-		refusal := spoke.Refuse(http.StatusServiceUnavailable, fault.Unavailable, "%d streams are open already; close one", cap(a.streams))
+		refusal := remoteagent.Refuse(http.StatusServiceUnavailable, apierr.Unavailable, "%d streams are open already; close one", cap(a.streams))
 		refusal.RetryAfter = 5 * time.Second
 		return refusal
 	}
@@ -55,7 +55,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 
 // begin finds out which event a stream begins behind. Without a Last-Event-ID that is the beginning, or of a finished task
 // all but its result (S3: "immediately send the result event and close").
-func (a *API) begin(r *http.Request, task spoke.Task) (after uint64, over bool, err error) {
+func (a *API) begin(r *http.Request, task remoteagent.Task) (after uint64, over bool, err error) {
 	newest, err := a.deps.Desk.LastEvent(r.Context(), task.TaskID)
 	if err != nil {
 		return 0, false, err
@@ -153,7 +153,7 @@ func (o *outlet) write(events []store.Event) (over, ok bool) {
 			return false, false
 		}
 		o.after = e.N
-		over = over || e.Name == spoke.Result{}.Name() || e.Name == spoke.Failure{}.Name()
+		over = over || e.Name == remoteagent.Result{}.Name() || e.Name == remoteagent.Failure{}.Name()
 	}
 	return over, o.flush()
 }

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
@@ -32,7 +32,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key := r.Header.Get(spoke.IdempotencyKey)
+	key := r.Header.Get(remoteagent.IdempotencyKey)
 	if err := checkKey(key); err != nil {
 		return err
 	}
@@ -52,38 +52,38 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
-			return nil, spoke.Refuse(http.StatusUnsupportedMediaType, fault.InvalidMessageFormat,
+			return nil, remoteagent.Refuse(http.StatusUnsupportedMediaType, apierr.InvalidMessageFormat,
 				"Content-Type is %.60q; send application/json", kind)
 		}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.deps.MaxBody))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, spoke.Refuse(http.StatusRequestEntityTooLarge, fault.MessageTooLarge,
+		return nil, remoteagent.Refuse(http.StatusRequestEntityTooLarge, apierr.MessageTooLarge,
 			"the body is larger than %d bytes", a.deps.MaxBody)
 	}
 	if err != nil {
-		return nil, spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, "the body did not come to its end")
+		return nil, remoteagent.Refuse(http.StatusBadRequest, apierr.InvalidMessageFormat, "the body did not come to its end")
 	}
 	return body, nil
 }
 
 // decodeAssignment reads a task, and says what is wrong with it.
-func decodeAssignment(body []byte) (a spoke.Assignment, err error) {
+func decodeAssignment(body []byte) (a remoteagent.Assignment, err error) {
 	if err := json.Unmarshal(body, &a); err != nil {
-		return a, invalid("the body is no task: %s", spoke.ExplainJSON(err))
+		return a, invalid("the body is no task: %s", remoteagent.ExplainJSON(err))
 	}
 	a.Extra = nil // what is not known here has no effect
 	switch {
 	case a.Prompt == "":
 		return a, invalid("prompt is missing; say what the agent shall do")
-	case a.PermissionMode != "" && !slices.Contains(spoke.PermissionModes(), a.PermissionMode):
-		return a, invalid("permissionMode %.40q is none of %q", a.PermissionMode, spoke.PermissionModes())
+	case a.PermissionMode != "" && !slices.Contains(remoteagent.PermissionModes(), a.PermissionMode):
+		return a, invalid("permissionMode %.40q is none of %q", a.PermissionMode, remoteagent.PermissionModes())
 	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:
 		return a, invalid("maxTurns is from 1 to %d; leave it out for the agent's own limit", maxTurns)
 	case a.MaxBudgetUSD < 0 || math.IsInf(a.MaxBudgetUSD, 0) || math.IsNaN(a.MaxBudgetUSD):
 		return a, invalid("maxBudgetUsd is more than 0; leave it out for the agent's own limit")
 	case a.SessionID != "" && !id.Valid(a.SessionID):
-		return a, spoke.Refuse(http.StatusNotFound, spoke.SessionNotFound, "sessionId %.64q cannot be one of ours", a.SessionID)
+		return a, remoteagent.Refuse(http.StatusNotFound, remoteagent.SessionNotFound, "sessionId %.64q cannot be one of ours", a.SessionID)
 	case len(a.AllowedTools) > maxToolNames:
 		return a, invalid("allowedTools has more than %d names", maxToolNames)
 	}
@@ -91,7 +91,7 @@ func decodeAssignment(body []byte) (a spoke.Assignment, err error) {
 }
 
 func invalid(format string, args ...any) error {
-	return spoke.Refuse(http.StatusBadRequest, fault.InvalidMessageFormat, format, args...)
+	return remoteagent.Refuse(http.StatusBadRequest, apierr.InvalidMessageFormat, format, args...)
 }
 
 func checkKey(key string) error {
@@ -116,12 +116,12 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.answer(w, r, http.StatusOK, spoke.TaskList{Tasks: tasks})
+	a.answer(w, r, http.StatusOK, remoteagent.TaskList{Tasks: tasks})
 	return nil
 }
 
-func query(values url.Values) (q spoke.Query, err error) {
-	q = spoke.Query{IdempotencyKey: values.Get("idempotencyKey"), Status: spoke.Status(values.Get("status"))}
+func query(values url.Values) (q remoteagent.Query, err error) {
+	q = remoteagent.Query{IdempotencyKey: values.Get("idempotencyKey"), Status: remoteagent.Status(values.Get("status"))}
 	if text := values.Get("limit"); text != "" {
 		q.Limit, err = strconv.Atoi(text)
 		if err != nil || q.Limit < 1 {
@@ -141,10 +141,10 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) task(r *http.Request) (spoke.Task, error) {
+func (a *API) task(r *http.Request) (remoteagent.Task, error) {
 	taskID := r.PathValue("id")
 	if !id.Valid(taskID) {
-		return spoke.Task{}, spoke.Refuse(http.StatusNotFound, spoke.TaskNotFound, "there is no task %.64q", taskID)
+		return remoteagent.Task{}, remoteagent.Refuse(http.StatusNotFound, remoteagent.TaskNotFound, "there is no task %.64q", taskID)
 	}
 	return a.deps.Desk.Task(r.Context(), taskID)
 }

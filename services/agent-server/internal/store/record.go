@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
@@ -25,7 +25,7 @@ type Line struct {
 
 // Batch is what a task has done since the batch before.
 type Batch struct {
-	Task   spoke.Task // as it now is
+	Task   remoteagent.Task // as it now is
 	Events []Event
 	Lines  []Line // of the session's log
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/spoke"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
 // Entry is a task and all that it takes to run it.
 type Entry struct {
-	spoke.Task
-	Assignment     spoke.Assignment
+	remoteagent.Task
+	Assignment     remoteagent.Assignment
 	Cwd            string // real path of the folder that it works in
 	IdempotencyKey string // "" = none
 }
@@ -73,7 +73,7 @@ func (s *Store) Task(ctx context.Context, taskID string) (Entry, error) {
 }
 
 // Tasks gives the tasks that q selects, the newest first.
-func (s *Store) Tasks(ctx context.Context, q spoke.Query) ([]spoke.Task, error) {
+func (s *Store) Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error) {
 	where, args := []string{"1 = 1"}, []any{}
 	if q.IdempotencyKey != "" {
 		where, args = append(where, "idempotency_key = ?"), append(args, q.IdempotencyKey)
@@ -85,7 +85,7 @@ func (s *Store) Tasks(ctx context.Context, q spoke.Query) ([]spoke.Task, error) 
 	if q.Limit > 0 {
 		limit = min(q.Limit, maxList)
 	}
-	tasks, err := collect(ctx, s.db, func(rows *sql.Rows) (task spoke.Task, err error) {
+	tasks, err := collect(ctx, s.db, func(rows *sql.Rows) (task remoteagent.Task, err error) {
 		var text string
 		if err := rows.Scan(&text); err != nil {
 			return task, err

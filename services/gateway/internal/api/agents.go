@@ -9,14 +9,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -104,9 +104,9 @@ func (a *API) openNew(c *gin.Context) (answer stream.Answer, err error) {
 // began opens the log of a request that this call has begun, from its first event on. The status waits for that, so that
 // a request that nobody begins to run can still be answered with an error. A client that leaves before the end aborts
 // the request, where its agent says so.
-func (a *API) began(c *gin.Context, t accept.Ticket) (stream.Answer, error) {
+func (a *API) began(c *gin.Context, t admission.Ticket) (stream.Answer, error) {
 	p := principal(c)
-	request := access.Request{Accepted: command.Accepted{Tenant: p.Tenant, RequestID: t.RequestID}}
+	request := authz.Request{Accepted: record.Accepted{Tenant: p.Tenant, RequestID: t.RequestID}}
 	if t.Past {
 		var err error
 		if request, err = a.Guard.Request(c.Request.Context(), p, t.RequestID); err != nil {
@@ -125,7 +125,7 @@ func (a *API) began(c *gin.Context, t accept.Ticket) (stream.Answer, error) {
 func (a *API) abandon(p auth.Principal, requestID string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	err := a.Desk.Abort(ctx, p.Tenant, command.Abort{
+	err := a.Desk.Abort(ctx, p.Tenant, record.Abort{
 		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: a.Bus.Now().UTC(),
 	})
 	if err != nil {
@@ -135,10 +135,10 @@ func (a *API) abandon(p auth.Principal, requestID string) {
 
 // started is the answer of postRequest and postFollowUp.
 type started struct {
-	RequestID string       `json:"requestId"`
-	ThreadID  string       `json:"threadId"`
-	AgentID   string       `json:"agentId"`
-	Status    query.Status `json:"status"`
+	RequestID string            `json:"requestId"`
+	ThreadID  string            `json:"threadId"`
+	AgentID   string            `json:"agentId"`
+	Status    historyapi.Status `json:"status"`
 }
 
 // postRequest starts a request and says where it is.
@@ -150,20 +150,20 @@ func (a *API) postRequest(c *gin.Context) error {
 	return replyStarted(c, ticket)
 }
 
-func replyStarted(c *gin.Context, t accept.Ticket) error {
+func replyStarted(c *gin.Context, t admission.Ticket) error {
 	c.Header("Location", "/v1/requests/"+t.RequestID)
-	return reply(c, http.StatusAccepted, started{t.RequestID, t.ThreadID, t.AgentID, query.StatusQueued})
+	return reply(c, http.StatusAccepted, started{t.RequestID, t.ThreadID, t.AgentID, historyapi.StatusQueued})
 }
 
 // accept takes the request of the body, and sets the headers that name it.
-func (a *API) accept(c *gin.Context) (accept.Ticket, error) {
+func (a *API) accept(c *gin.Context) (admission.Ticket, error) {
 	agentID := c.Param("agentName")
 	if !a.has(principal(c), agentID) {
-		return accept.Ticket{}, fault.New(fault.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
+		return admission.Ticket{}, apierr.New(apierr.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
 	}
 	in, err := a.receive(c)
 	if err != nil {
-		return accept.Ticket{}, err
+		return admission.Ticket{}, err
 	}
 	defer a.hurry(c)()
 	return a.take(c, a.call(principal(c), c.FullPath(), agentID, in))
@@ -186,15 +186,15 @@ func (a *API) receive(c *gin.Context) (in received, err error) {
 		return in, err
 	}
 	target := c.Param("agentName") + c.Param("requestId") // no route has both
-	in.hash = accept.Hash(target, body)
+	in.hash = admission.Hash(target, body)
 	in.request, err = a.dialectOf(c).Decode(body)
 	return in, err
 }
 
 // call is the request to an agent that the configuration has.
-func (a *API) call(p auth.Principal, route, agentID string, in received) accept.Call {
+func (a *API) call(p auth.Principal, route, agentID string, in received) admission.Call {
 	agent := a.Config.Agents[agentID]
-	return accept.Call{
+	return admission.Call{
 		Principal: p, AgentID: agentID, Request: in.request, Route: route, Key: in.key, BodyHash: in.hash,
 		OnBusy: agent.OnBusy, Queue: cmp.Or(agent.Queue, config.DefaultQueue),
 		Refusal: a.target(p, agentID).CheckModel("context.model", in.request.Context.Model),
@@ -202,7 +202,7 @@ func (a *API) call(p auth.Principal, route, agentID string, in received) accept.
 }
 
 // take has a call accepted, and sets the headers that name the request.
-func (a *API) take(c *gin.Context, call accept.Call) (accept.Ticket, error) {
+func (a *API) take(c *gin.Context, call admission.Call) (admission.Ticket, error) {
 	ticket, err := a.admitted(c.Request.Context(), call)
 	if err == nil {
 		name(c, ticket)
@@ -211,20 +211,20 @@ func (a *API) take(c *gin.Context, call accept.Call) (accept.Ticket, error) {
 }
 
 // admitted has a call accepted that is within the quotas of its principal. A retry stores nothing more.
-func (a *API) admitted(ctx context.Context, call accept.Call) (accept.Ticket, error) {
+func (a *API) admitted(ctx context.Context, call admission.Call) (admission.Ticket, error) {
 	if call.Refusal == nil {
 		call.Refusal = a.quotas.Store(ctx, call.Principal)
 	}
 	done, err := a.quotas.Enter(ctx, call.Principal)
 	if err != nil {
-		return accept.Ticket{}, err
+		return admission.Ticket{}, err
 	}
 	ticket, err := a.Desk.Accept(ctx, call)
 	done(ticket.RequestID)
 	return ticket, err
 }
 
-func name(c *gin.Context, t accept.Ticket) {
+func name(c *gin.Context, t admission.Ticket) {
 	c.Header(headerRequest, t.RequestID)
 	c.Header(headerThread, t.ThreadID)
 	if t.Replayed {
@@ -238,7 +238,7 @@ func idempotencyKey(h http.Header) (string, error) {
 		return "", nil
 	}
 	if len(values) > 1 || values[0] == "" || len(values[0]) > maxKey {
-		return "", fault.New(fault.InvalidMessageFormat, "send one Idempotency-Key of 1 to %d characters, or none", maxKey)
+		return "", apierr.New(apierr.InvalidMessageFormat, "send one Idempotency-Key of 1 to %d characters, or none", maxKey)
 	}
 	return values[0], nil
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/pkg/state"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/rediscache"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
+	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/quota"
-	"github.com/agentbus/agentbus/services/gateway/internal/remote"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -35,16 +35,16 @@ type Speaker struct {
 // Deps are what the API works with. Every member is needed, except where it says otherwise.
 type Deps struct {
 	Bus      *bus.Bus
-	History  query.Client
-	State    *state.Store
+	History  historyapi.Client
+	State    *rediscache.Store
 	Keys     *auth.Keyring // nil = authentication is off
-	Guard    *access.Guard
-	Desk     *accept.Desk
+	Guard    *authz.Guard
+	Desk     *admission.Desk
 	Logs     *stream.Logs
 	Streamer *stream.Streamer
-	Meter    *measure.Instruments
+	Meter    *metrics.Instruments
 	Config   config.Config
-	Remotes  *remote.Agents
+	Remotes  *agentlist.Agents
 	Speakers []Speaker    // the first one tells the errors of routes that no dialect owns
 	Mounts   []Mount      // routes that others answer
 	Metrics  http.Handler // nil = not served here

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
-	"github.com/agentbus/agentbus/services/gateway/internal/remote"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -34,14 +34,14 @@ func broken(t *testing.T) (url string, log *strings.Builder) {
 
 func brokenHandler(t *testing.T) (handler http.Handler, log *strings.Builder) {
 	t.Helper()
-	meter, err := measure.New(noop.NewMeterProvider())
+	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
 	log = &strings.Builder{}
 	handler, err = api.New(api.Deps{
 		Meter: meter, Streamer: stream.NewStreamer(time.Second, time.Second, meter),
-		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: native.Dialect{}}}, Remotes: new(remote.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
+		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: native.Dialect{}}}, Remotes: new(agentlist.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestAPanicIsAnInternalErrorAndTheServerLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, ok := e.Body.(event.Error); status != 500 || !ok || f.Code != fault.Internal || strings.Contains(body, "nil pointer") {
+	if f, ok := e.Body.(event.Error); status != 500 || !ok || f.Code != apierr.Internal || strings.Contains(body, "nil pointer") {
 		t.Errorf("got %d %s, want internal_error that gives nothing away", status, body)
 	}
 	if !strings.Contains(log.String(), "nil pointer") {

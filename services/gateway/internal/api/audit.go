@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/gin-gonic/gin"
 )
 
@@ -25,7 +25,7 @@ type reading struct {
 func (a *API) audit(ctx context.Context, p auth.Principal, r reading, refused error) {
 	level, outcome := slog.LevelInfo, "allowed"
 	if refused != nil {
-		level, outcome = slog.LevelWarn, string(fault.From(refused).Code)
+		level, outcome = slog.LevelWarn, string(apierr.From(refused).Code)
 	}
 	said := []slog.Attr{
 		slog.String("tenant", p.Tenant), slog.String("subject", p.Subject), slog.String("key", p.KeyID),
@@ -41,14 +41,14 @@ func (a *API) audit(ctx context.Context, p auth.Principal, r reading, refused er
 }
 
 // readThread is the thread whose events a call is about to read.
-func (a *API) readThread(c *gin.Context) (bus.ThreadRecord, query.ThreadRef, error) {
+func (a *API) readThread(c *gin.Context) (bus.ThreadRecord, historyapi.ThreadRef, error) {
 	t, ref, err := a.thread(c)
 	a.audit(c.Request.Context(), principal(c), reading{route: c.FullPath(), threadID: c.Param("threadId")}, err)
 	return t, ref, err
 }
 
 // readRequest is the request whose events a call is about to read.
-func (a *API) readRequest(c *gin.Context) (access.Request, error) {
+func (a *API) readRequest(c *gin.Context) (authz.Request, error) {
 	r, err := a.request(c)
 	a.audit(c.Request.Context(), principal(c), reading{c.FullPath(), r.ThreadID, c.Param("requestId")}, err)
 	return r, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 )
@@ -21,7 +21,7 @@ var errEncoding = errors.New("a body with a Content-Encoding")
 func (a *API) readBody(c *gin.Context) ([]byte, error) {
 	r := c.Request
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, fault.Wrap(errEncoding, fault.InvalidMessageFormat, "Content-Encoding %.40q is not taken; send plain JSON", encoding)
+		return nil, apierr.Wrap(errEncoding, apierr.InvalidMessageFormat, "Content-Encoding %.40q is not taken; send plain JSON", encoding)
 	}
 	most := a.maxBody(c)
 	if r.ContentLength > most {
@@ -32,10 +32,10 @@ func (a *API) readBody(c *gin.Context) ([]byte, error) {
 		return nil, tooLarge(most)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body did not come within %v", a.limits.bodyTime)
+		return nil, apierr.Wrap(err, apierr.InvalidMessageFormat, "the body did not come within %v", a.limits.bodyTime)
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, fault.InvalidMessageFormat, "the body came in part only; send all of it")
+		return nil, apierr.Wrap(err, apierr.InvalidMessageFormat, "the body came in part only; send all of it")
 	}
 	r.Body = http.NoBody                                                    // nothing of it is left to come
 	err = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}) // else it would end the stream that may follow
@@ -64,7 +64,7 @@ func (a *API) maxBody(c *gin.Context) int64 {
 }
 
 func tooLarge(most int64) error {
-	return fault.New(fault.MessageTooLarge, "the body is larger than %d bytes; send large files by url", most)
+	return apierr.New(apierr.MessageTooLarge, "the body is larger than %d bytes; send large files by url", most)
 }
 
 // reply answers with a value as JSON.
@@ -85,7 +85,7 @@ func number(c *gin.Context, name string, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, fault.New(fault.InvalidMessageFormat, "%s=%.40q must be a number from 1 to %d", name, text, most)
+		return 0, apierr.New(apierr.InvalidMessageFormat, "%s=%.40q must be a number from 1 to %d", name, text, most)
 	}
 	return n, nil
 }
@@ -98,7 +98,7 @@ func moment(c *gin.Context, name string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, fault.New(fault.InvalidMessageFormat, "%s=%.40q must be a time like 2026-01-31T12:00:00Z", name, text)
+		return t, apierr.New(apierr.InvalidMessageFormat, "%s=%.40q must be a time like 2026-01-31T12:00:00Z", name, text)
 	}
 	return t, nil
 }

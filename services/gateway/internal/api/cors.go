@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/gin-gonic/gin"
 )
 
@@ -72,7 +72,7 @@ func (o *origins) check(r *http.Request) error {
 }
 
 func foreign(r *http.Request, err error) error {
-	return fault.Wrap(fmt.Errorf("%w: %w", errOrigin, err), fault.AuthFailed,
+	return apierr.Wrap(fmt.Errorf("%w: %w", errOrigin, err), apierr.AuthFailed,
 		"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", r.Header.Get("Origin"))
 }
 

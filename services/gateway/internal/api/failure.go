@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -27,27 +27,27 @@ const (
 )
 
 // statusOf is the table of S2 (HTTP Status Mapping) with the codes that we add.
-func statusOf(code fault.Code) int {
+func statusOf(code apierr.Code) int {
 	switch code {
-	case fault.InvalidMessageFormat, fault.InvalidActionID:
+	case apierr.InvalidMessageFormat, apierr.InvalidActionID:
 		return http.StatusBadRequest
-	case fault.AuthFailed:
+	case apierr.AuthFailed:
 		return http.StatusUnauthorized
-	case fault.ThreadAccessDenied:
+	case apierr.ThreadAccessDenied:
 		return http.StatusForbidden
-	case fault.ThreadNotFound, fault.AgentNotFound, fault.RequestNotFound, fault.ObjectNotFound, fault.RouteNotFound:
+	case apierr.ThreadNotFound, apierr.AgentNotFound, apierr.RequestNotFound, apierr.ObjectNotFound, apierr.RouteNotFound:
 		return http.StatusNotFound
-	case fault.ThreadBusy, fault.RequestFinished:
+	case apierr.ThreadBusy, apierr.RequestFinished:
 		return http.StatusConflict
-	case fault.MessageTooLarge:
+	case apierr.MessageTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case fault.IdempotencyMismatch:
+	case apierr.IdempotencyMismatch:
 		return http.StatusUnprocessableEntity
-	case fault.RateLimitExceeded:
+	case apierr.RateLimitExceeded:
 		return http.StatusTooManyRequests
-	case fault.Unavailable:
+	case apierr.Unavailable:
 		return http.StatusServiceUnavailable
-	case fault.StreamTimeout:
+	case apierr.StreamTimeout:
 		return http.StatusGatewayTimeout
 	default:
 		return http.StatusInternalServerError
@@ -61,7 +61,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	if errors.Is(err, stream.ErrCut) || errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
 		panic(http.ErrAbortHandler)
 	}
-	f := fault.From(err)
+	f := apierr.From(err)
 	status := statusOf(f.Code)
 	switch {
 	case errors.Is(err, errEncoding):
@@ -78,7 +78,7 @@ func (a *API) fail(c *gin.Context, err error) {
 }
 
 // refuse writes f in the shape of the client's dialect, and ends the chain of handlers.
-func (a *API) refuse(c *gin.Context, f *fault.Error, status int) {
+func (a *API) refuse(c *gin.Context, f *apierr.Error, status int) {
 	h := c.Writer.Header()
 	requestID, threadID := h.Get(headerRequest), h.Get(headerThread)
 	if f.RequestID != "" {
@@ -101,11 +101,11 @@ func (a *API) refuse(c *gin.Context, f *fault.Error, status int) {
 }
 
 // retryAfter is in whole seconds; 0 = not said.
-func retryAfter(f *fault.Error) int {
+func retryAfter(f *apierr.Error) int {
 	if f.RetryAfter > 0 {
 		return int(math.Ceil(f.RetryAfter.Seconds()))
 	}
-	if f.Code == fault.Unavailable {
+	if f.Code == apierr.Unavailable {
 		return 1
 	}
 	return 0
@@ -125,18 +125,18 @@ func (a *API) recover(c *gin.Context) {
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler)
 		}
-		f := fault.From(errors.New("panic"))
+		f := apierr.From(errors.New("panic"))
 		a.refuse(c, f, statusOf(f.Code))
 	}()
 	c.Next()
 }
 
 func (a *API) noRoute(c *gin.Context) {
-	f := fault.New(fault.RouteNotFound, "there is nothing at this path; GET /openapi.yaml lists what there is")
+	f := apierr.New(apierr.RouteNotFound, "there is nothing at this path; GET /openapi.yaml lists what there is")
 	a.refuse(c, f, http.StatusNotFound)
 }
 
 func (a *API) noMethod(c *gin.Context) {
-	f := fault.New(fault.RouteNotFound, "%.16s is not possible here; GET /openapi.yaml lists what is", c.Request.Method)
+	f := apierr.New(apierr.RouteNotFound, "%.16s is not possible here; GET /openapi.yaml lists what is", c.Request.Method)
 	a.refuse(c, f, http.StatusMethodNotAllowed)
 }

@@ -4,19 +4,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 func TestEveryCodeHasItsStatus(t *testing.T) {
 	t.Parallel()
-	want := map[fault.Code]int{
-		fault.InvalidMessageFormat: 400, fault.InvalidActionID: 400, fault.AuthFailed: 401, fault.ThreadAccessDenied: 403,
-		fault.ThreadNotFound: 404, fault.AgentNotFound: 404, fault.RequestNotFound: 404, fault.ObjectNotFound: 404, fault.RouteNotFound: 404,
-		fault.ThreadBusy: 409, fault.RequestFinished: 409, fault.MessageTooLarge: 413, fault.IdempotencyMismatch: 422,
-		fault.RateLimitExceeded: 429, fault.AgentError: 500, fault.ToolError: 500, fault.Internal: 500,
-		fault.Unavailable: 503, fault.StreamTimeout: 504,
+	want := map[apierr.Code]int{
+		apierr.InvalidMessageFormat: 400, apierr.InvalidActionID: 400, apierr.AuthFailed: 401, apierr.ThreadAccessDenied: 403,
+		apierr.ThreadNotFound: 404, apierr.AgentNotFound: 404, apierr.RequestNotFound: 404, apierr.ObjectNotFound: 404, apierr.RouteNotFound: 404,
+		apierr.ThreadBusy: 409, apierr.RequestFinished: 409, apierr.MessageTooLarge: 413, apierr.IdempotencyMismatch: 422,
+		apierr.RateLimitExceeded: 429, apierr.AgentError: 500, apierr.ToolError: 500, apierr.Internal: 500,
+		apierr.Unavailable: 503, apierr.StreamTimeout: 504,
 	}
-	for _, code := range fault.Codes() {
+	for _, code := range apierr.Codes() {
 		if got := statusOf(code); got != want[code] {
 			t.Errorf("%s: got %d, want %d", code, got, want[code])
 		}
@@ -26,13 +26,13 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 func TestRetryAfterIsInWholeSeconds(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		f    fault.Error
+		f    apierr.Error
 		want int
 	}{
-		{fault.Error{Code: fault.RateLimitExceeded, RetryAfter: time.Millisecond}, 1},
-		{fault.Error{Code: fault.RateLimitExceeded, RetryAfter: 1500 * time.Millisecond}, 2},
-		{fault.Error{Code: fault.Unavailable}, 1},
-		{fault.Error{Code: fault.Internal}, 0},
+		{apierr.Error{Code: apierr.RateLimitExceeded, RetryAfter: time.Millisecond}, 1},
+		{apierr.Error{Code: apierr.RateLimitExceeded, RetryAfter: 1500 * time.Millisecond}, 2},
+		{apierr.Error{Code: apierr.Unavailable}, 1},
+		{apierr.Error{Code: apierr.Internal}, 0},
 	}
 	for _, test := range tests {
 		if got := retryAfter(&test.f); got != test.want {

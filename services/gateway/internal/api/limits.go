@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/pkg/state"
+	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/services/gateway/internal/quota"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -22,15 +22,15 @@ import (
 
 // limits are how much a client may ask.
 type limits struct {
-	each     state.Limit   // requests of a key; zero = no limit
-	guesses  state.Limit   // wrong keys from an address
-	body     int64         // bytes
-	bodyTime time.Duration // for a client to send it
-	sendTime time.Duration // for a client to take a message of a WebSocket
-	streams  int           // open at once, of a principal; 0 = no limit
-	quotas   quota.Limits  // requests that wait or run, and what is stored
-	replays  int           // streams that read storage at one time
-	lists    int           // lists that a principal reads at one time; 0 = no limit
+	each     rediscache.Limit // requests of a key; zero = no limit
+	guesses  rediscache.Limit // wrong keys from an address
+	body     int64            // bytes
+	bodyTime time.Duration    // for a client to send it
+	sendTime time.Duration    // for a client to take a message of a WebSocket
+	streams  int              // open at once, of a principal; 0 = no limit
+	quotas   quota.Limits     // requests that wait or run, and what is stored
+	replays  int              // streams that read storage at one time
+	lists    int              // lists that a principal reads at one time; 0 = no limit
 }
 
 func newLimits(g config.Gateway, authenticated bool) limits {
@@ -40,7 +40,7 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 		quotas: quota.Limits{
 			Tenant: g.Quotas.TenantRequests, Key: g.Quotas.KeyRequests, TenantBytes: g.Quotas.TenantBytes, KeyBytes: g.Quotas.KeyBytes,
 		},
-		guesses: state.Limit{Requests: 60, Per: time.Minute, Burst: 60},
+		guesses: rediscache.Limit{Requests: 60, Per: time.Minute, Burst: 60},
 	}
 	if g.MaxBody > 0 {
 		l.body = g.MaxBody
@@ -55,7 +55,7 @@ func newLimits(g config.Gateway, authenticated bool) limits {
 		l.quotas.Tenant = orDefault(l.quotas.Tenant, 10_000) // of the 100,000 that the queue has room for
 	}
 	if requests > 0 {
-		l.each = state.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: orDefault(g.RateLimit.Burst, requests)}
+		l.each = rediscache.Limit{Requests: requests, Per: g.RateLimit.Per.Or(time.Minute), Burst: orDefault(g.RateLimit.Burst, requests)}
 	}
 	return l
 }
@@ -88,8 +88,8 @@ func (a *API) count(ctx context.Context, p auth.Principal) error {
 	return nil
 }
 
-func tooMany(d state.Decision) error {
-	f := fault.New(fault.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
+func tooMany(d rediscache.Decision) error {
+	f := apierr.New(apierr.RateLimitExceeded, "too many requests; wait as long as Retry-After says")
 	f.RetryAfter = max(d.RetryAfter, time.Second)
 	return f
 }
@@ -115,7 +115,7 @@ func (a *API) admit(c *gin.Context) {
 	if !limit.Over(c.Request.Context()) {
 		return
 	}
-	f := fault.New(fault.RateLimitExceeded, "too many connections are open from your address; close some, or use one for several requests")
+	f := apierr.New(apierr.RateLimitExceeded, "too many connections are open from your address; close some, or use one for several requests")
 	f.RetryAfter = crowdPatience
 	c.Header("Connection", "close")
 	a.fail(c, f)
@@ -136,7 +136,7 @@ func (a *API) oneStream(c *gin.Context) {
 	p := principal(c)
 	leave, ok := a.streams.Enter(p.Tenant + "/" + p.Subject)
 	if !ok {
-		f := fault.New(fault.RateLimitExceeded, "you have %d streams open here; close one to open another", a.limits.streams)
+		f := apierr.New(apierr.RateLimitExceeded, "you have %d streams open here; close one to open another", a.limits.streams)
 		f.RetryAfter = crowdPatience
 		a.fail(c, f)
 		return
@@ -162,7 +162,7 @@ func (a *API) oneList(c *gin.Context) {
 	p := principal(c)
 	leave, ok := a.lists.Enter(p.Tenant + "/" + p.Subject)
 	if !ok {
-		f := fault.New(fault.RateLimitExceeded, "you read %d lists at one time; wait until one is answered", a.limits.lists)
+		f := apierr.New(apierr.RateLimitExceeded, "you read %d lists at one time; wait until one is answered", a.limits.lists)
 		f.RetryAfter = time.Second
 		a.fail(c, f)
 		return
@@ -176,7 +176,7 @@ func (a *API) oneList(c *gin.Context) {
 		a.fail(c, c.Request.Context().Err())
 		return
 	case <-patience.C:
-		f := fault.New(fault.Unavailable, "too many lists are read at one time; try again")
+		f := apierr.New(apierr.Unavailable, "too many lists are read at one time; try again")
 		f.RetryAfter = crowdPatience
 		a.fail(c, f)
 		return

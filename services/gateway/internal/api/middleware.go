@@ -5,8 +5,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/limit"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/gin-gonic/gin"
@@ -41,7 +41,7 @@ func (a *API) observe(c *gin.Context) {
 // text refuses parameters and cursors that are no UTF-8: they name nothing, and no record can hold them.
 func (a *API) text(c *gin.Context) {
 	bad := func(name string) {
-		a.fail(c, fault.New(fault.InvalidMessageFormat, "%.40q in the URL or the headers must be UTF-8", name))
+		a.fail(c, apierr.New(apierr.InvalidMessageFormat, "%.40q in the URL or the headers must be UTF-8", name))
 	}
 	for name, values := range c.Request.URL.Query() {
 		if !utf8.ValidString(name) || slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
@@ -93,7 +93,7 @@ func (a *API) authenticate(c *gin.Context) {
 		c.Set(keyPrincipal, p)
 		return
 	}
-	if fault.CodeOf(err) == fault.AuthFailed {
+	if apierr.CodeOf(err) == apierr.AuthFailed {
 		if d := a.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
 			err = tooMany(d)
 		}
@@ -118,7 +118,7 @@ func principal(c *gin.Context) auth.Principal {
 func (a *API) need(s auth.Scope) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if !principal(c).May(s) {
-			a.fail(c, fault.New(fault.AuthFailed, "the API key lacks the scope %q", s))
+			a.fail(c, apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", s))
 		}
 	}
 }

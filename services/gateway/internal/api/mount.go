@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
@@ -107,12 +107,12 @@ func (c *Call) Store() error { return c.api.quotas.Store(c.Context(), c.Principa
 
 // Accept has a request taken, and sets the headers that name it. The body is what a retry with the same Idempotency-Key
 // must bring again, for the same thread.
-func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (accept.Ticket, error) {
+func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (admission.Ticket, error) {
 	key, err := idempotencyKey(c.gin.Request.Header)
 	if err != nil {
-		return accept.Ticket{}, err
+		return admission.Ticket{}, err
 	}
-	return c.api.take(c.gin, c.api.call(c.Principal(), c.gin.FullPath(), agentID, received{r, key, accept.Hash(r.ThreadID, body)}))
+	return c.api.take(c.gin, c.api.call(c.Principal(), c.gin.FullPath(), agentID, received{r, key, admission.Hash(r.ThreadID, body)}))
 }
 
 // Encoder returns an encoder of the dialect for what the client accepts.
@@ -152,7 +152,7 @@ func (c *Call) Named(threadID string, reset bool) {
 
 // Began opens the log of a request that the call began, from its first event on. A client that leaves before its end
 // aborts it, where its agent says so.
-func (c *Call) Began(t accept.Ticket) (stream.Answer, error) { return c.api.began(c.gin, t) }
+func (c *Call) Began(t admission.Ticket) (stream.Answer, error) { return c.api.began(c.gin, t) }
 
 // Follows makes the frames of a log that somebody comes back to, or joins, an answer.
 func (c *Call) Follows(frames stream.Frames) stream.Answer {

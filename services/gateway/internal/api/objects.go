@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/gin-gonic/gin"
@@ -30,7 +30,7 @@ func (a *API) getObject(c *gin.Context) error {
 		return noObject()
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "the object could not be read; try again")
+		return apierr.Wrap(err, apierr.Unavailable, "the object could not be read; try again")
 	}
 	h := c.Writer.Header()
 	contentType := media.Type(data)
@@ -49,5 +49,5 @@ func (a *API) getObject(c *gin.Context) error {
 }
 
 func noObject() error {
-	return fault.New(fault.ObjectNotFound, "there is no such object on this thread; it may be older than what is kept")
+	return apierr.New(apierr.ObjectNotFound, "there is no such object on this thread; it may be older than what is kept")
 }

@@ -6,18 +6,18 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) request(c *gin.Context) (access.Request, error) {
+func (a *API) request(c *gin.Context) (authz.Request, error) {
 	return a.Guard.Request(c.Request.Context(), principal(c), c.Param("requestId"))
 }
 
@@ -32,14 +32,14 @@ func (a *API) getRequest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if known.Status == query.StatusQueued || known.Status == query.StatusRunning {
+	if known.Status == historyapi.StatusQueued || known.Status == historyapi.StatusRunning {
 		return a.replyIndexed(c, r, known)
 	}
 	if known.UnreadSteers, err = a.unread(ctx, r); err != nil {
 		return err
 	}
-	told, err := a.History.Request(ctx, query.RequestRef{Tenant: r.Tenant, RequestID: r.RequestID})
-	if fault.CodeOf(err) == fault.Unavailable && known.Status != "" {
+	told, err := a.History.Request(ctx, historyapi.RequestRef{Tenant: r.Tenant, RequestID: r.RequestID})
+	if apierr.CodeOf(err) == apierr.Unavailable && known.Status != "" {
 		return a.replyIndexed(c, r, known)
 	}
 	if err != nil {
@@ -50,11 +50,11 @@ func (a *API) getRequest(c *gin.Context) error {
 }
 
 // unread lists the steers of an ended request that its agent has not read, as long as the bus remembers them.
-func (a *API) unread(ctx context.Context, r access.Request) ([]string, error) {
+func (a *API) unread(ctx context.Context, r authz.Request) ([]string, error) {
 	var said []string
 	for s, err := range a.Bus.Steers(ctx, r.Log(), 0) {
 		if err != nil {
-			return nil, access.Unavailable(err)
+			return nil, authz.Unavailable(err)
 		}
 		said = append(said, s.SteerID)
 	}
@@ -66,7 +66,7 @@ func (a *API) unread(ctx context.Context, r access.Request) ([]string, error) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, access.Unavailable(err)
+			return nil, authz.Unavailable(err)
 		}
 		for line := range f.Each() {
 			if line.Name != event.NameInput {
@@ -85,11 +85,11 @@ func (a *API) unread(ctx context.Context, r access.Request) ([]string, error) {
 }
 
 // replyIndexed answers with what the log told, and the request's index on its thread.
-func (a *API) replyIndexed(c *gin.Context, r access.Request, known query.Request) error {
+func (a *API) replyIndexed(c *gin.Context, r authz.Request, known historyapi.Request) error {
 	ctx := c.Request.Context()
 	t, err := a.Bus.Thread(ctx, r.Tenant, r.ThreadID)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		return access.Unavailable(err)
+		return authz.Unavailable(err)
 	}
 	if t.RequestID == r.RequestID {
 		known.Index = t.Index
@@ -97,7 +97,7 @@ func (a *API) replyIndexed(c *gin.Context, r access.Request, known query.Request
 	}
 	for t, err := range a.Bus.ThreadRecords(ctx, r.Tenant, r.ThreadID, 0) {
 		if err != nil {
-			return access.Unavailable(err)
+			return authz.Unavailable(err)
 		}
 		if t.RequestID == r.RequestID {
 			known.Index = t.Index
@@ -108,8 +108,8 @@ func (a *API) replyIndexed(c *gin.Context, r access.Request, known query.Request
 }
 
 // standing reads a request's state from its log; an empty status when only history can tell.
-func (a *API) standing(ctx context.Context, r access.Request) (query.Request, error) {
-	q := query.Request{
+func (a *API) standing(ctx context.Context, r authz.Request) (historyapi.Request, error) {
+	q := historyapi.Request{
 		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Owner: r.Owner, CreatedAt: r.At,
 	}
 	if r.Past {
@@ -118,12 +118,12 @@ func (a *API) standing(ctx context.Context, r access.Request) (query.Request, er
 	last, err := a.Bus.Last(ctx, r.Log())
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		q.Status = query.StatusQueued
+		q.Status = historyapi.StatusQueued
 		return q, nil
 	case err != nil:
-		return q, access.Unavailable(err)
+		return q, authz.Unavailable(err)
 	case !last.Terminal():
-		q.Status = query.StatusRunning
+		q.Status = historyapi.StatusRunning
 		return q, nil
 	}
 	err = conclude(&q, last)
@@ -131,7 +131,7 @@ func (a *API) standing(ctx context.Context, r access.Request) (query.Request, er
 }
 
 // conclude adds what the terminal event says.
-func conclude(q *query.Request, last event.Frame) error {
+func conclude(q *historyapi.Request, last event.Frame) error {
 	for line := range last.Each() {
 		if !line.Name.IsTerminal() {
 			continue
@@ -143,11 +143,11 @@ func conclude(q *query.Request, last event.Frame) error {
 		q.EndedAt, q.Terminal = e.Time, line.JSON
 		switch body := e.Body.(type) {
 		case event.Done:
-			q.Status, q.Usage = query.StatusDone, &body.Usage
+			q.Status, q.Usage = historyapi.StatusDone, &body.Usage
 		case event.Error:
-			q.Status, q.Usage = query.StatusError, body.Usage
+			q.Status, q.Usage = historyapi.StatusError, body.Usage
 		case event.Aborted:
-			q.Status, q.Usage = query.StatusAborted, body.Usage
+			q.Status, q.Usage = historyapi.StatusAborted, body.Usage
 		}
 	}
 	return nil
@@ -208,7 +208,7 @@ func resumeAfter(c *gin.Context) (string, error) {
 			continue
 		}
 		if cursor != "" && cursor != one {
-			return "", fault.New(fault.InvalidMessageFormat, "Last-Event-ID and after name different events; send one of them")
+			return "", apierr.New(apierr.InvalidMessageFormat, "Last-Event-ID and after name different events; send one of them")
 		}
 		cursor = one
 	}
@@ -232,12 +232,12 @@ func (a *API) abort(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if known.Status != query.StatusQueued && known.Status != query.StatusRunning {
-		return fault.New(fault.RequestFinished, "the request has ended; there is nothing to abort")
+	if known.Status != historyapi.StatusQueued && known.Status != historyapi.StatusRunning {
+		return apierr.New(apierr.RequestFinished, "the request has ended; there is nothing to abort")
 	}
-	err = a.Desk.Abort(ctx, r.Tenant, command.Abort{RequestID: r.RequestID, By: r.Owner, At: a.Bus.Now().UTC()})
+	err = a.Desk.Abort(ctx, r.Tenant, record.Abort{RequestID: r.RequestID, By: r.Owner, At: a.Bus.Now().UTC()})
 	if err != nil {
-		return access.Unavailable(err)
+		return authz.Unavailable(err)
 	}
 	return reply(c, http.StatusAccepted, aborting{r.RequestID, "aborting"})
 }

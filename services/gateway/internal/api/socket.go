@@ -14,11 +14,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/coder/websocket"
@@ -65,7 +65,7 @@ func (s *Socket) guard(ctx context.Context, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.api.Log.ErrorContext(ctx, "panic", "route", s.route, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = fault.From(errors.New("panic"))
+			err = apierr.From(errors.New("panic"))
 		}
 	}()
 	return f()
@@ -135,7 +135,7 @@ func farewell(cause error) websocket.CloseError {
 	if own, ok := errors.AsType[websocket.CloseError](cause); ok {
 		return said(own.Code, own.Reason)
 	}
-	switch told, _ := errors.AsType[*fault.Error](cause); {
+	switch told, _ := errors.AsType[*apierr.Error](cause); {
 	case errors.Is(cause, stream.ErrDraining):
 		return said(websocket.StatusServiceRestart, "the gateway restarts: connect again, and join after your last cursors")
 	case errors.Is(cause, stream.ErrTimeout):
@@ -144,7 +144,7 @@ func farewell(cause error) websocket.CloseError {
 		return said(websocket.StatusPolicyViolation, "the API key was revoked")
 	case errors.Is(cause, stream.ErrExpired):
 		return said(websocket.StatusPolicyViolation, "the API key has expired")
-	case told != nil && told.Code == fault.AuthFailed:
+	case told != nil && told.Code == apierr.AuthFailed:
 		return said(websocket.StatusPolicyViolation, told.Message)
 	case errors.Is(cause, errFraming):
 		return said(websocket.StatusProtocolError, "what came is against RFC 6455")
@@ -263,18 +263,18 @@ func (s *Socket) pour(ctx context.Context, buffer []byte, f event.Frame, enc dia
 func (s *Socket) Principal() auth.Principal { return s.principal }
 
 // Accept has a request taken. The key is an Idempotency-Key, "" for none, and the body what a retry must bring again.
-func (s *Socket) Accept(ctx context.Context, agentID string, r event.AgentRequest, key string, body []byte) (accept.Ticket, error) {
+func (s *Socket) Accept(ctx context.Context, agentID string, r event.AgentRequest, key string, body []byte) (admission.Ticket, error) {
 	if len(key) > maxKey {
-		return accept.Ticket{}, fault.New(fault.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
+		return admission.Ticket{}, apierr.New(apierr.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
 	}
-	in := received{r, key, accept.Hash(agentID, body)}
+	in := received{r, key, admission.Hash(agentID, body)}
 	return s.api.admitted(ctx, s.api.call(s.principal, s.route, agentID, in))
 }
 
 // Fault is what the client may know of an error. What it may not know is logged.
-func (s *Socket) Fault(ctx context.Context, err error) *fault.Error {
-	f := fault.From(err)
-	if f.Code == fault.Internal || f.Code == fault.Unavailable {
+func (s *Socket) Fault(ctx context.Context, err error) *apierr.Error {
+	f := apierr.From(err)
+	if f.Code == apierr.Internal || f.Code == apierr.Unavailable {
 		s.api.Log.ErrorContext(ctx, "message failed", "route", s.route, "error", err)
 	}
 	return f

@@ -3,12 +3,12 @@ package api
 import (
 	"net/http"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/gin-gonic/gin"
 )
 
@@ -26,14 +26,14 @@ func (a *API) postSteer(c *gin.Context) error {
 		return err
 	}
 	if in.request.ThreadID != "" || !in.request.Context.IsZero() {
-		return fault.New(fault.InvalidMessageFormat, "a steer has messages and nothing else; leave out threadId and context")
+		return apierr.New(apierr.InvalidMessageFormat, "a steer has messages and nothing else; leave out threadId and context")
 	}
 	defer a.hurry(c)()
 	r, err := a.request(c)
 	if err != nil {
 		return err
 	}
-	s := command.Steer{
+	s := record.Steer{
 		RequestID: r.RequestID, SteerID: steerID(r, in.key), By: r.Owner, Messages: in.request.Messages, At: a.Bus.Now().UTC(),
 	}
 	ctx := c.Request.Context()
@@ -41,12 +41,12 @@ func (a *API) postSteer(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	name(c, accept.Ticket{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
+	name(c, admission.Ticket{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
 	return reply(c, http.StatusAccepted, steering{r.RequestID, s.SteerID, "accepted"})
 }
 
 // steerID derives from the key, if there is one, so that a retry has the same.
-func steerID(r access.Request, key string) string {
+func steerID(r authz.Request, key string) string {
 	if key == "" {
 		return id.New(id.Steer)
 	}
@@ -60,7 +60,7 @@ func (a *API) postFollowUp(c *gin.Context) error {
 		return err
 	}
 	if in.request.ThreadID != "" {
-		return fault.New(fault.InvalidMessageFormat,
+		return apierr.New(apierr.InvalidMessageFormat,
 			"a follow-up is on the thread of its request, and brings no action results; leave out threadId")
 	}
 	defer a.hurry(c)()
@@ -69,7 +69,7 @@ func (a *API) postFollowUp(c *gin.Context) error {
 		return err
 	}
 	if !a.has(principal(c), r.AgentID) {
-		return fault.New(fault.AgentNotFound, "there is no agent %.64q any more; start a request of another one on the thread", r.AgentID)
+		return apierr.New(apierr.AgentNotFound, "there is no agent %.64q any more; start a request of another one on the thread", r.AgentID)
 	}
 	in.request.ThreadID = r.ThreadID
 	call := a.call(principal(c), c.FullPath(), r.AgentID, in)

@@ -4,20 +4,20 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) thread(c *gin.Context) (bus.ThreadRecord, query.ThreadRef, error) {
+func (a *API) thread(c *gin.Context) (bus.ThreadRecord, historyapi.ThreadRef, error) {
 	p := principal(c)
 	t, err := a.Guard.Thread(c.Request.Context(), p, c.Param("threadId"))
-	return t, query.ThreadRef{Tenant: p.Tenant, ThreadID: t.ThreadID}, err
+	return t, historyapi.ThreadRef{Tenant: p.Tenant, ThreadID: t.ThreadID}, err
 }
 
 func (a *API) getThreads(c *gin.Context) error {
@@ -26,7 +26,7 @@ func (a *API) getThreads(c *gin.Context) error {
 		return err
 	}
 	p := principal(c)
-	page, err := a.History.Threads(c.Request.Context(), query.ThreadsQuery{
+	page, err := a.History.Threads(c.Request.Context(), historyapi.ThreadsQuery{
 		Tenant: p.Tenant, Owner: p.Subject, Limit: limit, Cursor: c.Query("cursor"),
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *API) getMessages(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	page, err := a.History.Messages(c.Request.Context(), query.MessagesQuery{ThreadRef: ref, Limit: limit, Cursor: c.Query("cursor")})
+	page, err := a.History.Messages(c.Request.Context(), historyapi.MessagesQuery{ThreadRef: ref, Limit: limit, Cursor: c.Query("cursor")})
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (a *API) getMessages(c *gin.Context) error {
 }
 
 func (a *API) getEvents(c *gin.Context) error {
-	q := query.EventsQuery{Cursor: c.Query("cursor")}
+	q := historyapi.EventsQuery{Cursor: c.Query("cursor")}
 	var err error
 	if q.Limit, err = number(c, "limit", 1000); err != nil {
 		return err
@@ -105,7 +105,7 @@ func eventNames(words []string) ([]event.Name, error) {
 	names := make([]event.Name, 0, len(words))
 	for _, word := range words {
 		if !slices.Contains(public, event.Name(word)) {
-			return nil, fault.New(fault.InvalidMessageFormat, "type=%.40q is no event; use names of %v", word, public)
+			return nil, apierr.New(apierr.InvalidMessageFormat, "type=%.40q is no event; use names of %v", word, public)
 		}
 		names = append(names, event.Name(word))
 	}
@@ -131,7 +131,7 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	}
 	switch from := c.Query("from"); {
 	case from != "" && from != "start":
-		return answer, fault.New(fault.InvalidMessageFormat, "from=%.40q: use \"start\", or leave it out", from)
+		return answer, apierr.New(apierr.InvalidMessageFormat, "from=%.40q: use \"start\", or leave it out", from)
 	case from == "start" && cursor == "":
 		cursor = stream.Beginning
 	}
@@ -141,7 +141,7 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	}
 	if cursor == "" { // what runs may have others waiting behind it
 		if t, err = a.Desk.Running(c.Request.Context(), ref.Tenant, t); err != nil {
-			return answer, access.Unavailable(err)
+			return answer, authz.Unavailable(err)
 		}
 	}
 	frames, reset, err := a.Logs.OpenThread(c.Request.Context(), ref.Tenant, t, cursor)

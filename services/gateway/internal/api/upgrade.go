@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/coder/websocket"
 	"github.com/gin-gonic/gin"
@@ -42,13 +42,13 @@ func (c *Call) Upgrade(serve func(context.Context, *Socket) error) error {
 	a, r := c.api, c.gin.Request
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		c.gin.Header("Upgrade", "websocket")
-		return fault.Wrap(errNoUpgrade, fault.InvalidMessageFormat, "this is a WebSocket; connect to it with ws:// or wss://")
+		return apierr.Wrap(errNoUpgrade, apierr.InvalidMessageFormat, "this is a WebSocket; connect to it with ws:// or wss://")
 	}
 	if err := a.origins.checkUpgrade(r); err != nil {
 		return err
 	}
 	if a.Streamer.Draining() {
-		return fault.New(fault.Unavailable, "the gateway is shutting down; connect again")
+		return apierr.New(apierr.Unavailable, "the gateway is shutting down; connect again")
 	}
 	s := &Socket{api: a, route: c.gin.FullPath(), principal: c.Principal()}
 	if !s.accept(c.gin.Writer, r, a.maxBody(c.gin)) {

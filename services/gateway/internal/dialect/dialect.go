@@ -7,17 +7,17 @@ package dialect
 import (
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 )
 
 // Dialect is one wire format. It is safe for concurrent use.
 type Dialect interface {
-	// Decode reads the body of a new request. What is wrong with it is a *fault.Error with InvalidMessageFormat that
+	// Decode reads the body of a new request. What is wrong with it is a *apierr.Error with InvalidMessageFormat that
 	// says where and what to do.
 	Decode(body []byte) (event.AgentRequest, error)
 
-	// Encoder returns an encoder for one answer in the format that o asks for, or a *fault.Error with
+	// Encoder returns an encoder for one answer in the format that o asks for, or a *apierr.Error with
 	// InvalidMessageFormat when o asks for what does not exist.
 	Encoder(o Options) (Encoder, error)
 
@@ -80,7 +80,7 @@ type Note struct {
 
 // Failure is an error as a client is told of it.
 type Failure struct {
-	*fault.Error
+	*apierr.Error
 	RequestID string // "" = the call was refused before it had one
 	ThreadID  string
 	At        time.Time

@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
@@ -50,7 +50,7 @@ func (p *Page) getAsset(c *api.Call) error {
 		return nothing()
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.RouteNotFound, "this file of the page cannot be read")
+		return apierr.Wrap(err, apierr.RouteNotFound, "this file of the page cannot be read")
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	about, err := file.Stat()
@@ -63,5 +63,5 @@ func (p *Page) getAsset(c *api.Call) error {
 }
 
 func nothing() error {
-	return fault.New(fault.RouteNotFound, "there is nothing at this path")
+	return apierr.New(apierr.RouteNotFound, "there is nothing at this path")
 }

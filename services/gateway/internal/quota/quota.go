@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -30,7 +30,7 @@ type Limits struct {
 type Bus interface {
 	Open(ctx context.Context, tenant string) (int, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
-	Accepted(ctx context.Context, log bus.LogID) (command.Accepted, error)
+	Accepted(ctx context.Context, log bus.LogID) (record.Accepted, error)
 }
 
 // Notes keep the requests that keys have begun. A *state.Store does.
@@ -76,12 +76,12 @@ type tally struct {
 // New returns quotas.
 func New(l Limits, b Bus, n Notes, s Storage) *Quotas {
 	return &Quotas{
-		limits: l, bus: b, notes: n, stock: stock{storage: s, known: map[query.StoredQuery]amount{}},
+		limits: l, bus: b, notes: n, stock: stock{storage: s, known: map[historyapi.StoredQuery]amount{}},
 		tenants: map[string]*tally{}, keys: map[string]*tally{},
 	}
 }
 
-// Enter lets a request of p in, or refuses it with fault.RateLimitExceeded. Call done when it has been taken, with its id,
+// Enter lets a request of p in, or refuses it with apierr.RateLimitExceeded. Call done when it has been taken, with its id,
 // or with "" when it was not. Requests that several gateways let in at the same instant may exceed a limit by their number.
 func (q *Quotas) Enter(ctx context.Context, p auth.Principal) (done func(requestID string), err error) {
 	leaveTenant, err := q.enterTenant(ctx, p.Tenant)
@@ -212,8 +212,8 @@ func find(all map[string]*tally, name string) *tally {
 	return t
 }
 
-func refusal(format string, args ...any) *fault.Error {
-	f := fault.New(fault.RateLimitExceeded, "limit "+format, args...)
+func refusal(format string, args ...any) *apierr.Error {
+	f := apierr.New(apierr.RateLimitExceeded, "limit "+format, args...)
 	f.RetryAfter = comeBack
 	return f
 }

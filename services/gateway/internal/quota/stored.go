@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"golang.org/x/sync/singleflight"
 )
 
-// Storage counts what is stored. A query.Client does.
+// Storage counts what is stored. A historyapi.Client does.
 type Storage interface {
-	Stored(ctx context.Context, q query.StoredQuery) (query.Stored, error)
+	Stored(ctx context.Context, q historyapi.StoredQuery) (historyapi.Stored, error)
 }
 
 const (
@@ -31,7 +31,7 @@ type stock struct {
 	asking  singleflight.Group
 
 	mu    sync.Mutex
-	known map[query.StoredQuery]amount
+	known map[historyapi.StoredQuery]amount
 }
 
 // amount is a count, and when it was asked for.
@@ -40,17 +40,17 @@ type amount struct {
 	at    time.Time
 }
 
-// Store refuses with fault.RateLimitExceeded what would store more for p while its tenant, or p itself, has as many bytes
+// Store refuses with apierr.RateLimitExceeded what would store more for p while its tenant, or p itself, has as many bytes
 // stored as it may have. The counts are those of history, at most a few seconds old. While history does not answer, the last
 // one counts, and what was never counted is let in.
 func (q *Quotas) Store(ctx context.Context, p auth.Principal) error {
 	for _, limit := range []struct {
 		name, whose string
 		most        int64
-		of          query.StoredQuery
+		of          historyapi.StoredQuery
 	}{
-		{"tenantBytes", "your tenant has", q.limits.TenantBytes, query.StoredQuery{Tenant: p.Tenant}},
-		{"keyBytes", "you have", q.limits.KeyBytes, query.StoredQuery{Tenant: p.Tenant, Owner: p.Subject}},
+		{"tenantBytes", "your tenant has", q.limits.TenantBytes, historyapi.StoredQuery{Tenant: p.Tenant}},
+		{"keyBytes", "you have", q.limits.KeyBytes, historyapi.StoredQuery{Tenant: p.Tenant, Owner: p.Subject}},
 	} {
 		if limit.most == 0 || q.stock.bytes(ctx, limit.of) < limit.most {
 			continue
@@ -63,7 +63,7 @@ func (q *Quotas) Store(ctx context.Context, p auth.Principal) error {
 	return nil
 }
 
-func (s *stock) bytes(ctx context.Context, of query.StoredQuery) int64 {
+func (s *stock) bytes(ctx context.Context, of historyapi.StoredQuery) int64 {
 	s.mu.Lock()
 	last := s.known[of]
 	s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *stock) bytes(ctx context.Context, of query.StoredQuery) int64 {
 	return counted.(int64)
 }
 
-func (s *stock) remember(of query.StoredQuery, a amount) {
+func (s *stock) remember(of historyapi.StoredQuery, a amount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxTallies {

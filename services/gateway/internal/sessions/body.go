@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/go-json-experiment/json"
@@ -33,7 +33,7 @@ func decode(body []byte, value any) error {
 		return invalid("The body is not valid JSON near byte %d, in %s", wrong.ByteOffset, where(wrong.JSONPointer))
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.InvalidMessageFormat, "The body is not valid JSON")
+		return apierr.Wrap(err, apierr.InvalidMessageFormat, "The body is not valid JSON")
 	}
 	return nil
 }
@@ -69,5 +69,5 @@ func object(name string, value jsontext.Value, most int) error {
 const maxDepth = 32
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.InvalidMessageFormat, format, args...)
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -60,7 +60,7 @@ func (s *Sessions) getSessions(c *api.Call) error {
 	}
 	all := catalog{Sessions: []info{}, NextCursor: c.Query().Get("cursor")}
 	for len(all.Sessions) < wanted {
-		page, err := s.History.Sessions(c.Context(), query.ThreadsQuery{
+		page, err := s.History.Sessions(c.Context(), historyapi.ThreadsQuery{
 			Tenant: p.Tenant, Owner: p.Subject, Limit: min(wanted-len(all.Sessions), pageSize), Cursor: all.NextCursor,
 		})
 		if err != nil {
@@ -77,9 +77,9 @@ func (s *Sessions) getSessions(c *api.Call) error {
 }
 
 // asSession is a session as history knows it. The newest change may be that of its newest query.
-func asSession(t query.Session) command.Session {
+func asSession(t historyapi.Session) record.Session {
 	if t.Record == nil {
-		return command.Session{
+		return record.Session{
 			ThreadID: t.ThreadID, Owner: t.Owner, AgentID: t.AgentID, Name: t.Title, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		}
 	}
@@ -93,9 +93,9 @@ func (s *Sessions) getDetails(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	told, err := s.History.Session(c.Context(), query.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	told, err := s.History.Session(c.Context(), historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
 	if isNotFound(err) {
-		err = fault.New(fault.ThreadNotFound, "Session not found")
+		err = apierr.New(apierr.ThreadNotFound, "Session not found")
 	}
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Sessions) postUpdate(c *api.Call) error {
 	if err := read(c, &in); err != nil {
 		return err
 	}
-	changed, err := s.change(c, in.SessionID, func(n *command.Session) error { return merge(n, in.Metadata) })
+	changed, err := s.change(c, in.SessionID, func(n *record.Session) error { return merge(n, in.Metadata) })
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Sessions) named(c *api.Call) (session, error) {
 	return s.mustFind(c, c.Query().Get("sessionId"), in.SessionID)
 }
 
-func isNotFound(err error) bool { return err != nil && fault.CodeOf(err) == fault.ThreadNotFound }
+func isNotFound(err error) bool { return err != nil && apierr.CodeOf(err) == apierr.ThreadNotFound }
 
 // number reads a whole number from the URL; 0 when it is not there.
 func number(c *api.Call, name string, most int) (int, error) {

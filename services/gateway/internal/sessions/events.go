@@ -10,10 +10,10 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/go-json-experiment/json/jsontext"
@@ -112,8 +112,8 @@ func (s *Sessions) list(ctx context.Context, found session, sel selection) (page
 			return page{}, err
 		}
 	}
-	ref := query.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID}
-	for part, err := range s.History.AllThreadFrames(ctx, query.ThreadFramesQuery{ThreadRef: ref, Limit: sel.ahead()}) {
+	ref := historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID}
+	for part, err := range s.History.AllThreadFrames(ctx, historyapi.ThreadFramesQuery{ThreadRef: ref, Limit: sel.ahead()}) {
 		if err != nil {
 			return page{}, err
 		}
@@ -219,7 +219,7 @@ func (s *Sessions) getLatest(c *api.Call) error {
 		return err
 	}
 	p := c.Principal()
-	newest, err := s.History.Sessions(c.Context(), query.ThreadsQuery{Tenant: p.Tenant, Owner: p.Subject, Limit: 1})
+	newest, err := s.History.Sessions(c.Context(), historyapi.ThreadsQuery{Tenant: p.Tenant, Owner: p.Subject, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (s *Sessions) open(ctx context.Context, found session, cursor string) (fram
 	at := found.thread
 	if cursor == "" { // what runs may have others waiting behind it
 		if at, err = s.Desk.Running(ctx, found.tenant, at); err != nil {
-			return nil, false, access.Unavailable(err)
+			return nil, false, authz.Unavailable(err)
 		}
 	}
 	return s.Logs.OpenThread(ctx, found.tenant, at, cursor)

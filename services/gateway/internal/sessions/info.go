@@ -3,8 +3,8 @@ package sessions
 import (
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,7 +25,7 @@ type metadata struct {
 	Version         int            `json:"version"`
 	Name            string         `json:"name,omitempty"`
 	Tags            []string       `json:"tags,omitempty"`
-	ModelConfig     *command.Model `json:"modelConfig,omitempty"`
+	ModelConfig     *record.Model  `json:"modelConfig,omitempty"`
 	AgentInfo       agentInfo      `json:"agentInfo"`
 	RuntimeSettings jsontext.Value `json:"runtimeSettings,omitzero"`
 	Extra           jsontext.Value `json:",embed"`
@@ -40,13 +40,13 @@ type agentInfo struct {
 const metadataVersion = 1
 
 // info is what a caller reads of a session of its tenant.
-func (s *Sessions) info(c *api.Call, n command.Session) info {
+func (s *Sessions) info(c *api.Call, n record.Session) info {
 	m := metadata{
 		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: n.Metadata,
 		AgentInfo: agentInfo{n.AgentID, millis(n.CreatedAt)},
 	}
 	if agent := s.Config.Agents[n.AgentID]; m.ModelConfig == nil && agent.Model != "" {
-		m.ModelConfig = &command.Model{Provider: agent.Backend, ID: agent.Model}
+		m.ModelConfig = &record.Model{Provider: agent.Backend, ID: agent.Model}
 	}
 	return info{
 		ID: n.ThreadID, CreatedAt: millis(n.CreatedAt), UpdatedAt: millis(n.UpdatedAt),
@@ -63,13 +63,13 @@ func millis(t time.Time) int64 {
 
 // merge changes what is noted by the members of an object: those that have a meaning here change that, all others are the
 // client's own. A null takes a member away. What says who a session is or who answers cannot be changed this way.
-func merge(n *command.Session, changes jsontext.Value) error {
+func merge(n *record.Session, changes jsontext.Value) error {
 	if err := object("metadata", changes, maxMetadata); err != nil || len(changes) == 0 {
 		return err
 	}
 	var wanted map[string]jsontext.Value
 	if err := json.Unmarshal(changes, &wanted); err != nil {
-		return fault.Wrap(err, fault.InvalidMessageFormat, "metadata is not valid JSON")
+		return apierr.Wrap(err, apierr.InvalidMessageFormat, "metadata is not valid JSON")
 	}
 	own := map[string]jsontext.Value{}
 	if len(n.Metadata) > 0 {
@@ -93,7 +93,7 @@ func merge(n *command.Session, changes jsontext.Value) error {
 }
 
 // keep writes the client's own metadata.
-func keep(n *command.Session, own map[string]jsontext.Value) error {
+func keep(n *record.Session, own map[string]jsontext.Value) error {
 	n.Metadata = nil
 	if len(own) == 0 {
 		return nil
@@ -117,7 +117,7 @@ func isOurs(name string) bool {
 
 // note takes over a member that has a meaning here. Those that have routes of their own, which check them, stay as they are:
 // clients send back what they were told.
-func note(n *command.Session, name string, value jsontext.Value) error {
+func note(n *record.Session, name string, value jsontext.Value) error {
 	switch name {
 	case "name":
 		n.Name = ""

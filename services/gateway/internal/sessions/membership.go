@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
@@ -44,7 +44,7 @@ func (t *talk) join(ctx context.Context, w word) error {
 		return err
 	}
 	if _, again := t.members[w.SessionID]; !again && t.count() >= maxJoined {
-		return fault.New(fault.RateLimitExceeded, "you have joined %d sessions; leave one, or use another connection", maxJoined)
+		return apierr.New(apierr.RateLimitExceeded, "you have joined %d sessions; leave one, or use another connection", maxJoined)
 	}
 	now, _, err := t.state(quick, found)
 	if err != nil {

@@ -4,15 +4,15 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 )
 
 // model is one that a session may be answered by.
 type model struct {
-	command.Model
+	record.Model
 	DisplayName string `json:"displayName"`
 }
 
@@ -22,7 +22,7 @@ func (s *Sessions) models() []model {
 	for _, name := range s.agents {
 		agent := s.Config.Agents[name]
 		for _, id := range agent.AllowedModels() {
-			one := command.Model{Provider: agent.Backend, ID: id}
+			one := record.Model{Provider: agent.Backend, ID: id}
 			if id != config.AnyModel && !slices.ContainsFunc(models, func(m model) bool { return m.Model == one }) {
 				models = append(models, model{one, id})
 			}
@@ -38,8 +38,8 @@ func (s *Sessions) getModels(c *api.Call) error {
 // postModel chooses the model that answers a session from its next query on, and its agent with it where it must.
 func (s *Sessions) postModel(c *api.Call) error {
 	var in struct {
-		SessionID string         `json:"sessionId"`
-		Model     *command.Model `json:"model"`
+		SessionID string        `json:"sessionId"`
+		Model     *record.Model `json:"model"`
 	}
 	if err := read(c, &in); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Sessions) postModel(c *api.Call) error {
 	if in.SessionID == "" || in.Model == nil || in.Model.Provider == "" || in.Model.ID == "" {
 		return invalid("Missing required parameters: sessionId, model.provider, model.id")
 	}
-	changed, err := s.change(c, in.SessionID, func(n *command.Session) error { return s.choose(n, *in.Model) })
+	changed, err := s.change(c, in.SessionID, func(n *record.Session) error { return s.choose(n, *in.Model) })
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Sessions) postModel(c *api.Call) error {
 }
 
 // answering says who answers a session's queries, and with which model ("" = the agent's own).
-func (s *Sessions) answering(noted command.Session) (agentID, model string, err error) {
+func (s *Sessions) answering(noted record.Session) (agentID, model string, err error) {
 	agent, ok := s.Config.Agents[noted.AgentID]
 	switch {
 	case !ok:
@@ -63,7 +63,7 @@ func (s *Sessions) answering(noted command.Session) (agentID, model string, err 
 	case noted.Model == nil:
 		return noted.AgentID, "", nil
 	case !asks(agent, *noted.Model):
-		return "", "", fault.New(fault.AgentNotFound, "The agent %.64q has no model %.64q of %.64q any more; choose another model",
+		return "", "", apierr.New(apierr.AgentNotFound, "The agent %.64q has no model %.64q of %.64q any more; choose another model",
 			noted.AgentID, noted.Model.ID, noted.Model.Provider)
 	}
 	return noted.AgentID, noted.Model.ID, nil
@@ -71,7 +71,7 @@ func (s *Sessions) answering(noted command.Session) (agentID, model string, err 
 
 // choose makes a model that of a session. One that the session's agent cannot ask brings the agent that has it, and the
 // session says so.
-func (s *Sessions) choose(n *command.Session, m command.Model) error {
+func (s *Sessions) choose(n *record.Session, m record.Model) error {
 	if !slices.ContainsFunc(s.models(), func(one model) bool { return one.Model == m }) {
 		return invalid("Invalid model configuration: GET /api/v1/models lists what there is")
 	}
@@ -89,7 +89,7 @@ func (s *Sessions) choose(n *command.Session, m command.Model) error {
 }
 
 // appoint makes an agent that of a session. It brings its own model where it cannot ask the one that was chosen.
-func (s *Sessions) appoint(n *command.Session, agentID string) {
+func (s *Sessions) appoint(n *record.Session, agentID string) {
 	n.AgentID = agentID
 	if n.Model != nil && !asks(s.Config.Agents[agentID], *n.Model) {
 		n.Model = nil
@@ -97,6 +97,6 @@ func (s *Sessions) appoint(n *command.Session, agentID string) {
 }
 
 // asks reports whether an agent may be asked to use a model.
-func asks(a config.Agent, m command.Model) bool {
+func asks(a config.Agent, m record.Model) bool {
 	return a.Backend == m.Provider && a.CheckModel("model", m.ID) == nil
 }

@@ -1,7 +1,7 @@
 package sessions
 
 import (
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,7 +9,7 @@ import (
 
 // oneshot makes a session for one query; a retry means the session of the first attempt. It makes none where it has
 // answered for the caller, or where the query is none.
-func (s *Sessions) oneshot(c *api.Call) (made command.Session, q question, answered bool, err error) {
+func (s *Sessions) oneshot(c *api.Call) (made record.Session, q question, answered bool, err error) {
 	body, err := c.Body()
 	if err != nil {
 		return made, q, false, err

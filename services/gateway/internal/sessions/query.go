@@ -5,12 +5,12 @@ import (
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/sse"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,7 +52,7 @@ func (s *Sessions) question(c *api.Call) (question, error) {
 }
 
 // address says whom a query of a session is for.
-func (s *Sessions) address(noted command.Session, body []byte) (question, error) {
+func (s *Sessions) address(noted record.Session, body []byte) (question, error) {
 	request, err := s.Speech.Query.Decode(body)
 	if err != nil {
 		return question{}, err
@@ -64,7 +64,7 @@ func (s *Sessions) address(noted command.Session, body []byte) (question, error)
 }
 
 // ask has a query accepted and opens its log.
-func (s *Sessions) ask(c *api.Call, q question) (accept.Ticket, stream.Answer, error) {
+func (s *Sessions) ask(c *api.Call, q question) (admission.Ticket, stream.Answer, error) {
 	defer c.Hurry()()
 	ticket, err := c.Accept(q.agentID, q.request, q.body)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Sessions) stream(c *api.Call, q question, first jsontext.Value) error {
 }
 
 // index is which of its thread's requests one is.
-func (s *Sessions) index(c *api.Call, t accept.Ticket) (int, error) {
+func (s *Sessions) index(c *api.Call, t admission.Ticket) (int, error) {
 	if t.Past {
 		return t.Index, nil
 	}
@@ -142,7 +142,7 @@ func (s *Sessions) index(c *api.Call, t accept.Ticket) (int, error) {
 	tenant := c.Principal().Tenant
 	newest, err := s.Bus.Thread(c.Context(), tenant, t.ThreadID)
 	if err != nil {
-		return 0, access.Unavailable(err)
+		return 0, authz.Unavailable(err)
 	}
 	if newest.RequestID == t.RequestID {
 		return newest.Index, nil
@@ -151,10 +151,10 @@ func (s *Sessions) index(c *api.Call, t accept.Ticket) (int, error) {
 }
 
 // indexAmong looks through all records of a thread: another request came behind this one, or it is a retry's.
-func (s *Sessions) indexAmong(ctx context.Context, tenant string, t accept.Ticket, newest bus.ThreadRecord) (int, error) {
+func (s *Sessions) indexAmong(ctx context.Context, tenant string, t admission.Ticket, newest bus.ThreadRecord) (int, error) {
 	for record, err := range s.Bus.ThreadRecords(ctx, tenant, t.ThreadID, 0) {
 		if err != nil {
-			return 0, access.Unavailable(err)
+			return 0, authz.Unavailable(err)
 		}
 		if record.RequestID == t.RequestID {
 			return record.Index, nil

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -61,33 +61,33 @@ type session struct {
 // find returns a session that the principal may see.
 func (s *Sessions) find(ctx context.Context, p auth.Principal, sessionID string) (session, error) {
 	thread, err := s.Guard.Thread(ctx, p, sessionID)
-	if fault.CodeOf(err) == fault.ThreadNotFound {
-		return session{}, fault.Wrap(err, fault.ThreadNotFound, "Session not found")
+	if apierr.CodeOf(err) == apierr.ThreadNotFound {
+		return session{}, apierr.Wrap(err, apierr.ThreadNotFound, "Session not found")
 	}
 	if err != nil {
 		return session{}, err
 	}
 	record, err := s.Bus.Session(ctx, p.Tenant, sessionID)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		return session{}, access.Unavailable(err)
+		return session{}, authz.Unavailable(err)
 	}
 	return session{p.Tenant, thread, record}, nil
 }
 
 // noted is what is noted on a session: by its record, by history where the bus has forgotten that, or by nobody.
-func (s *Sessions) noted(ctx context.Context, found session) (command.Session, error) {
+func (s *Sessions) noted(ctx context.Context, found session) (record.Session, error) {
 	if found.record.ThreadID != "" {
 		return found.record.Session, nil
 	}
-	told, err := s.History.Session(ctx, query.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	told, err := s.History.Session(ctx, historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
 	if err != nil {
-		return command.Session{}, err
+		return record.Session{}, err
 	}
 	return asSession(told), nil
 }
 
 // change lets edit change what is noted on a session, and writes it.
-func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Session) error) (info, error) {
+func (s *Sessions) change(c *api.Call, sessionID string, edit func(*record.Session) error) (info, error) {
 	ctx, p := c.Context(), c.Principal()
 	if err := c.Store(); err != nil {
 		return info{}, err
@@ -111,10 +111,10 @@ func (s *Sessions) change(c *api.Call, sessionID string, edit func(*command.Sess
 			return s.info(c, written.Session), nil
 		}
 		if !errors.Is(err, bus.ErrConflict) {
-			return info{}, access.Unavailable(err)
+			return info{}, authz.Unavailable(err)
 		}
 	}
-	return info{}, fault.New(fault.Unavailable, "Others change this session at the same time; try again")
+	return info{}, apierr.New(apierr.Unavailable, "Others change this session at the same time; try again")
 }
 
 // draft is what a client may say of a session that it creates.
@@ -128,15 +128,15 @@ type draft struct {
 }
 
 // begin makes a session of a draft. One that is there already was made by an earlier attempt of the same call.
-func (s *Sessions) begin(c *api.Call, threadID string, d draft) (command.Session, error) {
+func (s *Sessions) begin(c *api.Call, threadID string, d draft) (record.Session, error) {
 	if err := s.check(d); err != nil {
-		return command.Session{}, err
+		return record.Session{}, err
 	}
 	p, now := c.Principal(), s.Bus.Now().UTC()
 	if err := c.Store(); err != nil {
 		return s.begun(c, threadID, err)
 	}
-	made := command.Session{
+	made := record.Session{
 		ThreadID: threadID, Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
 	}
 	if d.Agent != "" {
@@ -155,19 +155,19 @@ func (s *Sessions) begin(c *api.Call, threadID string, d draft) (command.Session
 		written, err = s.Bus.Session(c.Context(), p.Tenant, threadID)
 	}
 	if err != nil {
-		return made, access.Unavailable(err)
+		return made, authz.Unavailable(err)
 	}
 	return written.Session, nil
 }
 
 // begun returns a session that an earlier attempt of the same call made, or else the refusal.
-func (s *Sessions) begun(c *api.Call, threadID string, refusal error) (command.Session, error) {
+func (s *Sessions) begun(c *api.Call, threadID string, refusal error) (record.Session, error) {
 	made, err := s.Bus.Session(c.Context(), c.Principal().Tenant, threadID)
 	if errors.Is(err, bus.ErrNotFound) {
-		return command.Session{}, refusal
+		return record.Session{}, refusal
 	}
 	if err != nil {
-		return command.Session{}, access.Unavailable(err)
+		return record.Session{}, authz.Unavailable(err)
 	}
 	return made.Session, nil
 }
@@ -203,5 +203,5 @@ func checkTags(tags []string) error {
 }
 
 func noAgent(name string) error {
-	return fault.New(fault.AgentNotFound, "There is no agent %.64q", name)
+	return apierr.New(apierr.AgentNotFound, "There is no agent %.64q", name)
 }

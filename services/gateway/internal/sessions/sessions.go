@@ -12,9 +12,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/accept"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/frontend"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/agentbus/agentbus/services/gateway/internal/workspace"
@@ -23,9 +23,9 @@ import (
 // Deps are what sessions are answered from. Every member is needed, except where it says otherwise.
 type Deps struct {
 	Bus        *bus.Bus
-	History    query.Client
-	Guard      *access.Guard
-	Desk       *accept.Desk
+	History    historyapi.Client
+	Guard      *authz.Guard
+	Desk       *admission.Desk
 	Logs       *stream.Logs
 	Speech     Speech
 	Workspaces map[string]*workspace.Workspace // by tenant

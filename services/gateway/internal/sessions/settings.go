@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,7 +35,7 @@ type settings struct {
 // getSettings shows what can be set and what is: for a session that does not exist, what one begins with.
 func (s *Sessions) getSettings(c *api.Call) error {
 	sessionID := c.Query().Get("sessionId")
-	noted := command.Session{AgentID: s.agent}
+	noted := record.Session{AgentID: s.agent}
 	if sessionID != "" {
 		found, err := s.find(c.Context(), c.Principal(), sessionID)
 		switch {
@@ -64,7 +64,7 @@ func (s *Sessions) schema() schema {
 	return schema{"object", properties}
 }
 
-func current(n command.Session) (map[string]jsontext.Value, error) {
+func current(n record.Session) (map[string]jsontext.Value, error) {
 	values := map[string]jsontext.Value{}
 	if len(n.RuntimeSettings) > 0 {
 		if err := json.Unmarshal(n.RuntimeSettings, &values); err != nil {
@@ -77,7 +77,7 @@ func current(n command.Session) (map[string]jsontext.Value, error) {
 }
 
 // settle takes over settings. They replace those that there were.
-func (s *Sessions) settle(n *command.Session, values jsontext.Value) error {
+func (s *Sessions) settle(n *record.Session, values jsontext.Value) error {
 	if err := object("runtimeSettings", values, maxSettings); err != nil || len(values) == 0 {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *Sessions) postSettings(c *api.Call) error {
 	if err := read(c, &in); err != nil {
 		return err
 	}
-	changed, err := s.change(c, in.SessionID, func(n *command.Session) error {
+	changed, err := s.change(c, in.SessionID, func(n *record.Session) error {
 		if len(in.RuntimeSettings) == 0 {
 			return invalid("Runtime settings object is required")
 		}

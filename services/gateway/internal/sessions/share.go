@@ -7,8 +7,8 @@ import (
 	"html/template"
 	"net/http"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/go-json-experiment/json"
@@ -57,7 +57,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 		return err
 	}
 	if in.Upload && !c.Principal().May(auth.ScopeRun) { // it leaves the gateway, for a page that anybody may read
-		return fault.New(fault.AuthFailed, "The API key lacks the scope %q, which an upload needs; share without upload", auth.ScopeRun)
+		return apierr.New(apierr.AuthFailed, "The API key lacks the scope %q, which an upload needs; share without upload", auth.ScopeRun)
 	}
 	if in.Upload && s.Provider == nil {
 		return invalid("No share provider is configured; share without upload, and send the page yourself")
@@ -71,7 +71,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 		return err
 	}
 	if events.HasMore {
-		return fault.New(fault.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
+		return apierr.New(apierr.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
 	about := s.info(c, noted)
 	html, err := s.render(about, events.Events)
@@ -83,7 +83,7 @@ func (s *Sessions) postShare(c *api.Call) error {
 	}
 	at, err := s.Provider.upload(c.Context(), about, asked(events.Events), html)
 	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "The share provider has not taken the page; try again, or share without upload")
+		return apierr.Wrap(err, apierr.Unavailable, "The share provider has not taken the page; try again, or share without upload")
 	}
 	return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, URL: at})
 }

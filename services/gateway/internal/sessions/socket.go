@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
@@ -104,7 +104,7 @@ func (t *talk) heed(ctx context.Context, text []byte, w *word) error {
 func (t *talk) seen(ctx context.Context, w word, scope auth.Scope) (session, error) {
 	p := t.socket.Principal()
 	if !p.May(scope) {
-		return session{}, fault.New(fault.AuthFailed, "the API key lacks the scope %q", scope)
+		return session{}, apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", scope)
 	}
 	if w.SessionID == "" {
 		return session{}, invalid("Session ID is required")
@@ -174,12 +174,12 @@ func (t *talk) answer(ctx context.Context, kind, sessionID string, data any) {
 
 // trouble is what went wrong: the members that an error event of S0 has, and ours.
 type trouble struct {
-	Error            string     `json:"error"`
-	Code             fault.Code `json:"code"`
-	Recoverable      bool       `json:"recoverable"`
-	InReplyTo        string     `json:"inReplyTo,omitempty"` // the type of the message
-	RetryAfterMs     int64      `json:"retryAfterMs,omitzero"`
-	RunningRequestID string     `json:"runningRequestId,omitempty"`
+	Error            string      `json:"error"`
+	Code             apierr.Code `json:"code"`
+	Recoverable      bool        `json:"recoverable"`
+	InReplyTo        string      `json:"inReplyTo,omitempty"` // the type of the message
+	RetryAfterMs     int64       `json:"retryAfterMs,omitzero"`
+	RunningRequestID string      `json:"runningRequestId,omitempty"`
 }
 
 // refuse tells the client what went wrong with a message, or with a session that it has joined (no type).

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 )
 
 // state is where a session stands, in Tarko's words.
@@ -54,7 +54,7 @@ func (s *Sessions) state(ctx context.Context, found session) (state, string, err
 	}
 	running, err := s.Desk.Running(ctx, found.tenant, found.thread)
 	if err != nil {
-		return "", "", access.Unavailable(err)
+		return "", "", authz.Unavailable(err)
 	}
 	log := bus.LogID{Tenant: found.tenant, RequestID: running.RequestID}
 	last, err := s.Bus.Last(ctx, log)
@@ -63,7 +63,7 @@ func (s *Sessions) state(ctx context.Context, found session) (state, string, err
 		return now, running.RequestID, err
 	}
 	if err != nil {
-		return "", "", access.Unavailable(err)
+		return "", "", authz.Unavailable(err)
 	}
 	if !last.Terminal() {
 		return executing, running.RequestID, nil
@@ -89,16 +89,16 @@ func (s *Sessions) unwritten(ctx context.Context, log bus.LogID) (state, error) 
 		return executing, nil
 	}
 	if !errors.Is(err, bus.ErrNotFound) {
-		return "", access.Unavailable(err)
+		return "", authz.Unavailable(err)
 	}
-	told, err := s.History.Request(ctx, query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID})
+	told, err := s.History.Request(ctx, historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID})
 	if err != nil {
 		return "", err
 	}
 	switch told.Status {
-	case query.StatusAborted:
+	case historyapi.StatusAborted:
 		return aborted, nil
-	case query.StatusError:
+	case historyapi.StatusError:
 		return broken, nil
 	default:
 		return idle, nil
@@ -128,15 +128,15 @@ func (s *Sessions) abort(ctx context.Context, found session, by string) (bool, e
 	if err != nil || now != executing {
 		return false, err
 	}
-	err = s.Desk.Abort(ctx, found.tenant, command.Abort{RequestID: requestID, By: by, At: s.Bus.Now().UTC()})
+	err = s.Desk.Abort(ctx, found.tenant, record.Abort{RequestID: requestID, By: by, At: s.Bus.Now().UTC()})
 	if err != nil {
-		return false, access.Unavailable(err)
+		return false, authz.Unavailable(err)
 	}
 	wait, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	err = s.Desk.AwaitEnd(wait, bus.LogID{Tenant: found.tenant, RequestID: requestID})
 	if err != nil && wait.Err() == nil {
-		return false, access.Unavailable(err)
+		return false, authz.Unavailable(err)
 	}
 	return true, nil
 }
@@ -153,7 +153,7 @@ func (s *Sessions) refuseSecond(c *api.Call) (refused bool, err error) {
 	if !s.Config.Gateway.Sessions.Exclusive {
 		return false, nil
 	}
-	open, err := s.History.Open(c.Context(), query.OpenQuery{
+	open, err := s.History.Open(c.Context(), historyapi.OpenQuery{
 		Before: s.Bus.Now().Add(time.Hour), Tenant: c.Principal().Tenant, Limit: 1,
 	})
 	if err != nil || len(open.Requests) == 0 {

@@ -3,7 +3,7 @@ package sessions
 import (
 	"net/http"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 )
 
@@ -22,13 +22,13 @@ func (s *Sessions) getVersion(c *api.Call) error { return c.Reply(http.StatusOK,
 
 // agentOptions is what clients may know of how they are served.
 type agentOptions struct {
-	Name          string         `json:"name"`
-	Description   string         `json:"description,omitempty"`
-	Model         *command.Model `json:"model,omitempty"`
-	Tools         []string       `json:"tools,omitempty"`
-	Agents        []string       `json:"agents"`
-	Workspace     string         `json:"workspace"`
-	WorkspaceName string         `json:"workspaceName"`
+	Name          string        `json:"name"`
+	Description   string        `json:"description,omitempty"`
+	Model         *record.Model `json:"model,omitempty"`
+	Tools         []string      `json:"tools,omitempty"`
+	Agents        []string      `json:"agents"`
+	Workspace     string        `json:"workspace"`
+	WorkspaceName string        `json:"workspaceName"`
 }
 
 // getOptions describes the agent of sessions that name none. Neither its prompt nor where anything lies is told.
@@ -39,7 +39,7 @@ func (s *Sessions) getOptions(c *api.Call) error {
 		Workspace: s.workspace(c).Name(), WorkspaceName: s.workspace(c).Name(),
 	}
 	if agent.Model != "" {
-		o.Model = &command.Model{Provider: agent.Backend, ID: agent.Model}
+		o.Model = &record.Model{Provider: agent.Backend, ID: agent.Model}
 	}
 	return c.Reply(http.StatusOK, map[string]agentOptions{"options": o})
 }

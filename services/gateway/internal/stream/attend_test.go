@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel/metric/noop"
 )
@@ -27,7 +27,7 @@ func TestWhatIsAttendedEndsWithTheReason(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				meter, err := measure.New(noop.NewMeterProvider())
+				meter, err := metrics.New(noop.NewMeterProvider())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,7 +61,7 @@ func TestWhatIsAttendedEndsWithTheReason(t *testing.T) {
 // There are many who are attended for hours, and what a server keeps for a request is large.
 func TestWhatIsAttendedKeepsNothingOfItsRequest(t *testing.T) {
 	t.Parallel()
-	meter, err := measure.New(noop.NewMeterProvider())
+	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestAWrongClockEndsNoStreamOfAGoodKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				meter, err := measure.New(noop.NewMeterProvider())
+				meter, err := metrics.New(noop.NewMeterProvider())
 				if err != nil {
 					t.Fatal(err)
 				}

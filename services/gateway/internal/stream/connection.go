@@ -11,7 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 )
 
 const (
@@ -28,7 +28,7 @@ type connection struct {
 	status  http.ResponseWriter // nil once the stream is parked
 	out     outlet
 	enc     dialect.Encoder
-	meter   *measure.Instruments
+	meter   *metrics.Instruments
 	began   time.Time
 	renewed time.Time // when the write deadline was
 	wrote   time.Time // when something was written last; began before that

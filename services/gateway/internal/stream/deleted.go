@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 )
 
 // Deleted is the io.EOF of a thread's frames: the thread is gone.
-type Deleted struct{ record command.Thread }
+type Deleted struct{ record record.Thread }
 
 // Error says so.
 func (d *Deleted) Error() string { return "thread " + d.record.ThreadID + " was deleted" }

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel/metric/noop"
 )
@@ -19,19 +19,19 @@ func TestWhoIsFollowedInVainIsToldWhy(t *testing.T) {
 	for _, test := range []struct {
 		what string
 		do   func(s *stream.Streamer, leave context.CancelFunc, frames channel)
-		code fault.Code
+		code apierr.Code
 		left bool
 	}{
-		{"the gateway drains", func(s *stream.Streamer, _ context.CancelFunc, _ channel) { s.Drain() }, fault.Unavailable, false},
-		{"the key is revoked", func(s *stream.Streamer, _ context.CancelFunc, _ channel) { s.Revoke("k") }, fault.AuthFailed, false},
-		{"time is up", func(*stream.Streamer, context.CancelFunc, channel) {}, fault.StreamTimeout, false},
+		{"the gateway drains", func(s *stream.Streamer, _ context.CancelFunc, _ channel) { s.Drain() }, apierr.Unavailable, false},
+		{"the key is revoked", func(s *stream.Streamer, _ context.CancelFunc, _ channel) { s.Revoke("k") }, apierr.AuthFailed, false},
+		{"time is up", func(*stream.Streamer, context.CancelFunc, channel) {}, apierr.StreamTimeout, false},
 		{"the client leaves", func(_ *stream.Streamer, leave context.CancelFunc, _ channel) { leave() }, "", true},
 		{"the frames end", func(_ *stream.Streamer, _ context.CancelFunc, frames channel) { close(frames) }, "", false},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				meter, err := measure.New(noop.NewMeterProvider())
+				meter, err := metrics.New(noop.NewMeterProvider())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -49,7 +49,7 @@ func TestWhoIsFollowedInVainIsToldWhy(t *testing.T) {
 				err = <-ended
 				told := ""
 				if err != nil && !errors.Is(err, stream.ErrCut) {
-					told = string(fault.CodeOf(err))
+					told = string(apierr.CodeOf(err))
 				}
 				if told != string(test.code) || errors.Is(err, stream.ErrLeft) != test.left || seen != 1 {
 					t.Errorf("after %d frames: got %v, want %q", seen, err, test.code)

@@ -11,13 +11,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
-	"github.com/agentbus/agentbus/pkg/query"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 )
 
 // Frames gives frames in order and without gaps. It is for one goroutine.
@@ -34,17 +34,17 @@ type Frames interface {
 // Logs opens logs. It is safe for concurrent use.
 type Logs struct {
 	bus     *bus.Bus
-	history query.Client
-	meter   *measure.Instruments
+	history historyapi.Client
+	meter   *metrics.Instruments
 }
 
 // NewLogs returns logs on the bus, with history behind it.
-func NewLogs(b *bus.Bus, history query.Client, meter *measure.Instruments) *Logs {
+func NewLogs(b *bus.Bus, history historyapi.Client, meter *metrics.Instruments) *Logs {
 	return &Logs{b, history, meter}
 }
 
 // Open returns the frames of a request's log from event n = from on, up to its terminal event.
-func (l *Logs) Open(ctx context.Context, r access.Request, from uint64) (Frames, error) {
+func (l *Logs) Open(ctx context.Context, r authz.Request, from uint64) (Frames, error) {
 	f := &logFrames{logs: l, log: r.Log(), known: r.Known, n: from, lease: l.bus.Replay().Lease(r.Tenant)}
 	if r.Past {
 		l.meter.Replayed(ctx)
@@ -73,7 +73,7 @@ type logFrames struct {
 func (f *logFrames) follow(ctx context.Context) error {
 	follower, err := f.logs.bus.Resume(ctx, f.log, f.n, f.known)
 	if err != nil {
-		return access.Unavailable(err)
+		return authz.Unavailable(err)
 	}
 	f.follower, f.past = follower, false
 	return nil
@@ -146,7 +146,7 @@ func (f *logFrames) page(ctx context.Context, wait time.Duration) error {
 		return nil
 	}
 	if f.gone {
-		return fault.New(fault.Unavailable, "the end of the request's log was lost; it may begin again: try again later")
+		return apierr.New(apierr.Unavailable, "the end of the request's log was lost; it may begin again: try again later")
 	}
 	if f.lost {
 		return fmt.Errorf("request %s: neither the bus nor history has event %d", f.log.RequestID, f.n)
@@ -183,9 +183,9 @@ func (f *logFrames) Close() {
 	}
 }
 
-func framesQuery(log bus.LogID, from uint64, limit int) query.FramesQuery {
-	return query.FramesQuery{
-		RequestRef: query.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}, From: from, Limit: limit,
+func framesQuery(log bus.LogID, from uint64, limit int) historyapi.FramesQuery {
+	return historyapi.FramesQuery{
+		RequestRef: historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}, From: from, Limit: limit,
 	}
 }
 
@@ -199,10 +199,10 @@ type Position struct {
 
 // Resume finds the position of a client whose last event had this cursor. A cursor that is none is a fault with
 // InvalidMessageFormat.
-func (l *Logs) Resume(ctx context.Context, r access.Request, cursor string) (Position, error) {
+func (l *Logs) Resume(ctx context.Context, r authz.Request, cursor string) (Position, error) {
 	incarnation, n, err := event.ParseCursor(cursor)
 	if err != nil {
-		return Position{}, fault.Wrap(err, fault.InvalidMessageFormat,
+		return Position{}, apierr.Wrap(err, apierr.InvalidMessageFormat,
 			"the id to resume after must be one that a stream gave, like k3f9-17; leave it out to start from the beginning")
 	}
 	if r.Past {
@@ -213,7 +213,7 @@ func (l *Logs) Resume(ctx context.Context, r access.Request, cursor string) (Pos
 		return Position{Reset: true}, nil // nothing has been written yet, so nothing can have been seen
 	}
 	if err != nil {
-		return Position{}, access.Unavailable(err)
+		return Position{}, authz.Unavailable(err)
 	}
 	last.Lines = nil // only its place counts: a reader that waits must not hold a frame that no budget knows
 	if last.Incarnation != incarnation {
@@ -225,7 +225,7 @@ func (l *Logs) Resume(ctx context.Context, r access.Request, cursor string) (Pos
 }
 
 // resumePast does the same in history, where every log has ended.
-func (l *Logs) resumePast(ctx context.Context, r access.Request, incarnation string, n uint64) (Position, error) {
+func (l *Logs) resumePast(ctx context.Context, r authz.Request, incarnation string, n uint64) (Position, error) {
 	first, err := l.history.Frames(ctx, framesQuery(r.Log(), 0, 1))
 	if err != nil {
 		return Position{}, err

@@ -17,7 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel/metric/noop"
 )
@@ -55,7 +55,7 @@ type lot struct {
 
 func open(t *testing.T) *lot {
 	t.Helper()
-	meter, err := measure.New(noop.NewMeterProvider())
+	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {
 		t.Fatal(err)
 	}

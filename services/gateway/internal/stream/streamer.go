@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 )
 
 var (
@@ -36,7 +36,7 @@ var (
 type Streamer struct {
 	heartbeat time.Duration
 	timeout   time.Duration
-	meter     *measure.Instruments
+	meter     *metrics.Instruments
 	expiry    func(keyID string) time.Time // zero = never; nil = no key expires
 	now       func() time.Time             // the clock of expiry
 
@@ -57,7 +57,7 @@ type entry struct {
 
 // NewStreamer returns a streamer that sends a heartbeat into streams that are quiet for so long, and ends those that
 // last longer than timeout.
-func NewStreamer(heartbeat, timeout time.Duration, meter *measure.Instruments) *Streamer {
+func NewStreamer(heartbeat, timeout time.Duration, meter *metrics.Instruments) *Streamer {
 	return &Streamer{heartbeat: heartbeat, timeout: timeout, meter: meter, now: time.Now, open: map[*entry]struct{}{}}
 }
 
@@ -166,13 +166,13 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 		c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
 		return errors.Join(ErrCut, ErrDraining, c.renew(time.Now(), lastWord), c.write())
 	case errors.Is(cause, ErrDraining):
-		return fault.New(fault.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
+		return apierr.New(apierr.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
 	case errors.Is(cause, ErrTimeout) && !c.open:
-		return fault.New(fault.StreamTimeout, "there is no answer after %v; the request goes on: read its stream to follow it", s.timeout)
+		return apierr.New(apierr.StreamTimeout, "there is no answer after %v; the request goes on: read its stream to follow it", s.timeout)
 	case errors.Is(cause, ErrRevoked) && !c.open:
-		return fault.Wrap(ErrRevoked, fault.AuthFailed, "the API key was revoked just now")
+		return apierr.Wrap(ErrRevoked, apierr.AuthFailed, "the API key was revoked just now")
 	case errors.Is(cause, ErrExpired) && !c.open:
-		return fault.Wrap(ErrExpired, fault.AuthFailed, "the API key expired just now")
+		return apierr.Wrap(ErrExpired, apierr.AuthFailed, "the API key expired just now")
 	case cause != nil && !isOurs(cause), errors.Is(err, errGone):
 		return errors.Join(ErrLeft, err)
 	case c.open:

@@ -16,7 +16,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
-	"github.com/agentbus/agentbus/services/gateway/internal/measure"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel/metric/noop"
 )
@@ -82,7 +82,7 @@ func (c *counter) Flush() { c.flushes++ }
 
 func serve(ctx context.Context, t *testing.T, w http.ResponseWriter, a stream.Answer) error {
 	t.Helper()
-	meter, err := measure.New(noop.NewMeterProvider())
+	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {
 		t.Fatal(err)
 	}

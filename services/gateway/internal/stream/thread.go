@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/weaken"
-	"github.com/agentbus/agentbus/services/gateway/internal/access"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 )
 
@@ -40,14 +40,14 @@ func (l *Logs) OpenThread(ctx context.Context, tenant string, newest bus.ThreadR
 	t := &Thread{logs: l, tenant: tenant, start: cursor, skip: -1}
 	after, reset, err := t.locate(ctx, newest, cursor)
 	if err != nil {
-		return nil, false, access.Unavailable(err)
+		return nil, false, authz.Unavailable(err)
 	}
 	if reset {
 		t.start = Beginning
 	}
 	t.records, err = l.bus.FollowThread(ctx, tenant, newest.ThreadID, after)
 	if err != nil {
-		return nil, false, access.Unavailable(err)
+		return nil, false, authz.Unavailable(err)
 	}
 	return t, reset, nil
 }
@@ -174,19 +174,19 @@ func (t *Thread) Next(ctx context.Context, wait time.Duration) (event.Frame, err
 
 // advance opens the thread's next request.
 func (t *Thread) advance(ctx context.Context, wait time.Duration) error {
-	record, err := t.records.Next(ctx, wait)
+	next, err := t.records.Next(ctx, wait)
 	if err != nil {
 		return err
 	}
-	if record.Deleted {
-		return &Deleted{record.Thread}
+	if next.Deleted {
+		return &Deleted{next.Thread}
 	}
-	request := access.Request{Accepted: command.Accepted{Tenant: t.tenant, RequestID: record.RequestID}}
+	request := authz.Request{Accepted: record.Accepted{Tenant: t.tenant, RequestID: next.RequestID}}
 	from := uint64(0)
-	if record.Index == t.skip {
+	if next.Index == t.skip {
 		from = t.from
 	}
-	t.index = record.Index
+	t.index = next.Index
 	t.current, err = t.logs.Open(ctx, request, from)
 	return err
 }
@@ -235,6 +235,6 @@ func parseThreadCursor(cursor string) (threadCursor, error) {
 }
 
 func badThreadCursor() error {
-	return fault.New(fault.InvalidMessageFormat,
+	return apierr.New(apierr.InvalidMessageFormat,
 		"the id to resume after must be one that this thread's stream gave, like k3f9-2.17, or 0 for all of it")
 }

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -54,9 +54,9 @@ type Entry struct {
 	Sequence  uint64 // in the stream
 	Time      time.Time
 
-	Accepted *command.Accepted
-	Thread   *command.Thread
-	Session  *command.Session
+	Accepted *record.Accepted
+	Thread   *record.Thread
+	Session  *record.Session
 	Frame    *event.Frame
 
 	// Forgotten, with Frame, says that the events before it are lost for good: it is no hole.
@@ -129,9 +129,9 @@ type Keeper interface {
 // Reader answers from what is stored. Missing and deleted threads and requests are ErrNotFound; lists leave them out.
 type Reader interface {
 	// Thread returns a thread that has a request, or on which something is noted.
-	Thread(ctx context.Context, tenant, threadID string) (query.Session, error)
+	Thread(ctx context.Context, tenant, threadID string) (historyapi.Session, error)
 	// Threads lists an owner's threads, the newest change first, from after on.
-	Threads(ctx context.Context, tenant, owner string, after ThreadPosition, limit int) ([]query.Session, error)
+	Threads(ctx context.Context, tenant, owner string, after ThreadPosition, limit int) ([]historyapi.Session, error)
 	Request(ctx context.Context, tenant, requestID string) (Request, error)
 	// Requests lists the requests of a thread that have an index, in order, from after on.
 	Requests(ctx context.Context, tenant, threadID string, after Position, limit int) ([]Request, error)
@@ -139,7 +139,7 @@ type Reader interface {
 	Ended(ctx context.Context, tenant, threadID string, before int) (int, error)
 	// Open lists the requests of all tenants that have their place on a thread and no terminal event, and of which nothing
 	// came at or after quiet: by tenant and request, from after on.
-	Open(ctx context.Context, quiet time.Time, after query.RequestRef, limit int) ([]query.OpenRequest, error)
+	Open(ctx context.Context, quiet time.Time, after historyapi.RequestRef, limit int) ([]historyapi.OpenRequest, error)
 	// Events lists events in the order of the thread: by request, then by n.
 	Events(ctx context.Context, q Events) ([]Event, error)
 	// Stored returns how many bytes are stored of an owner's threads, or with owner "" of all threads of the tenant: the
@@ -161,11 +161,11 @@ type Store interface {
 
 // Request is a request as it is stored.
 type Request struct {
-	query.Request                      // without Usage and Terminal
-	Accepted      bool                 // whether the accepted request is known: who, when, and Input
-	Input         []event.InputMessage // what the user said, as accepted
-	Next          uint64               // n of the event that comes next
-	BodyHash      string               // of the body that it came with; "" = not known
+	historyapi.Request                      // without Usage and Terminal
+	Accepted           bool                 // whether the accepted request is known: who, when, and Input
+	Input              []event.InputMessage // what the user said, as accepted
+	Next               uint64               // n of the event that comes next
+	BodyHash           string               // of the body that it came with; "" = not known
 }
 
 // Position is a place in a thread: after event N-1 of a request. The zero value is the start.

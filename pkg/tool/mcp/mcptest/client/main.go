@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 	"github.com/go-json-experiment/json"
@@ -67,7 +67,7 @@ func callAll(ctx context.Context, source *mcp.Source, specs []tool.Spec) error {
 			return err
 		}
 		result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
-		if fault.CodeOf(err) == fault.ToolError {
+		if apierr.CodeOf(err) == apierr.ToolError {
 			fmt.Fprintln(os.Stderr, spec.Name, "refuses:", err) // an example knows types, and no more of a schema
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/schemas"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"golang.org/x/tools/txtar"
@@ -205,9 +205,9 @@ func transcripts(t *testing.T, d dialect.Dialect, update *bool, formats []Format
 }
 
 func failures(t *testing.T, d dialect.Dialect) {
-	for _, code := range fault.Codes() {
+	for _, code := range apierr.Codes() {
 		contentType, body := d.Failure(dialect.Failure{
-			Error: fault.New(code, "what was wrong with \"this\"\nand that"), RequestID: "r1", At: time.Unix(0, 0),
+			Error: apierr.New(code, "what was wrong with \"this\"\nand that"), RequestID: "r1", At: time.Unix(0, 0),
 		})
 		if contentType == "" || len(body) == 0 {
 			t.Errorf("%s: got %q of type %q", code, body, contentType)
@@ -217,7 +217,7 @@ func failures(t *testing.T, d dialect.Dialect) {
 
 func garbage(t *testing.T, d dialect.Dialect) {
 	for _, body := range []string{"", "null", "[]", "{", "\x00", "\xff\xfe{", strings.Repeat("[", 100_000)} {
-		if _, err := d.Decode([]byte(body)); fault.CodeOf(err) != fault.InvalidMessageFormat {
+		if _, err := d.Decode([]byte(body)); apierr.CodeOf(err) != apierr.InvalidMessageFormat {
 			t.Errorf("%.20q: got %v, want invalid_message_format", body, err)
 		}
 	}

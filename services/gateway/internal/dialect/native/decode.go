@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/go-json-experiment/json"
@@ -85,12 +85,12 @@ func atMost[T any](limit int, advice string) *json.Unmarshalers {
 const example = `{"messages":[{"role":"user","content":"hi"}]}`
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.InvalidMessageFormat, format, args...)
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }
 
 // explain says where the JSON is wrong and how, without naming types of ours.
 func explain(err error) error {
-	if told, ok := errors.AsType[*fault.Error](err); ok {
+	if told, ok := errors.AsType[*apierr.Error](err); ok {
 		return told
 	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/go-json-experiment/json"
 )
@@ -138,8 +138,8 @@ func TestDecodeRefusesAndSaysWhere(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			_, err := native.Dialect{}.Decode([]byte(test.body))
-			f := fault.From(err)
-			if f == nil || f.Code != fault.InvalidMessageFormat || f.Retryable {
+			f := apierr.From(err)
+			if f == nil || f.Code != apierr.InvalidMessageFormat || f.Retryable {
 				t.Fatalf("got %v, want invalid_message_format", err)
 			}
 			if !strings.Contains(f.Message, test.says) {
@@ -160,7 +160,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := native.Dialect{}.Decode(body)
 		if err != nil {
-			if fault.CodeOf(err) != fault.InvalidMessageFormat {
+			if apierr.CodeOf(err) != apierr.InvalidMessageFormat {
 				t.Fatalf("got %v", err)
 			}
 			return

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 )
@@ -76,7 +76,7 @@ func filter(include []string) (wanted, error) {
 		case slices.Contains(event.Names(), name) && !name.IsInternal():
 			w.names = append(w.names, name)
 		default:
-			return w, fault.New(fault.InvalidMessageFormat, "include=%.40s: use %q, or names of %v", word, extended, choices())
+			return w, apierr.New(apierr.InvalidMessageFormat, "include=%.40s: use %q, or names of %v", word, extended, choices())
 		}
 	}
 	return w, nil

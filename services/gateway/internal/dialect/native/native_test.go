@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/dialecttest"
@@ -66,7 +66,7 @@ func TestIncludeRefusesWhatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"tool_output", "everything", "", "Extended", "a\r\nb"} {
 		_, err := native.Dialect{}.Encoder(dialect.Options{Include: []string{word}})
-		if fault.CodeOf(err) != fault.InvalidMessageFormat || !strings.Contains(err.Error(), "extended") {
+		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), "extended") {
 			t.Errorf("%q: got %v, want invalid_message_format that lists the choices", word, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestNote(t *testing.T) {
 
 func TestFailureIsTheErrorEvent(t *testing.T) {
 	t.Parallel()
-	busy := fault.New(fault.ThreadBusy, "wait")
+	busy := apierr.New(apierr.ThreadBusy, "wait")
 	busy.RequestID = "req_2"
 	kind, body := native.Dialect{}.Failure(dialect.Failure{Error: busy, ThreadID: "thr_1", At: time.Unix(0, 0)})
 	want := `{"event":"error","requestId":"","timestamp":"1970-01-01T00:00:00.000000Z","threadId":"thr_1","code":"thread_busy",` +

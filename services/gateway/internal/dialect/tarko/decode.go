@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/id"
 	words "github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/go-json-experiment/json"
@@ -123,12 +123,12 @@ func atMost[T any](limit int) *json.Unmarshalers {
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.InvalidMessageFormat, format, args...)
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }
 
 // explain says where the JSON is wrong, without naming types of ours.
 func explain(err error) error {
-	if told, ok := errors.AsType[*fault.Error](err); ok {
+	if told, ok := errors.AsType[*apierr.Error](err); ok {
 		return told
 	}
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {

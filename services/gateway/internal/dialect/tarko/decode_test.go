@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect/tarko"
 	"github.com/go-json-experiment/json"
 )
@@ -77,7 +77,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := tarko.Dialect{}.Decode([]byte(test.body))
-		if fault.CodeOf(err) != fault.InvalidMessageFormat || !strings.Contains(err.Error(), test.says) {
+		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: got %v, want an invalid_message_format that says %q", test.what, err, test.says)
 		}
 	}
@@ -95,8 +95,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := tarko.Dialect{}.Decode(body)
-		switch code := fault.CodeOf(err); {
-		case err != nil && code != fault.InvalidMessageFormat && code != fault.MessageTooLarge:
+		switch code := apierr.CodeOf(err); {
+		case err != nil && code != apierr.InvalidMessageFormat && code != apierr.MessageTooLarge:
 			t.Fatalf("%q: %v", body, err)
 		case err != nil:
 			return

@@ -1,17 +1,17 @@
 package tarko
 
 import (
-	"github.com/agentbus/agentbus/pkg/fault"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
 	"github.com/go-json-experiment/json"
 )
 
 // mistake is how Tarko's server tells what the client got wrong: {error: '…'}. What follows is ours.
 type mistake struct {
-	Error            string     `json:"error"`
-	Code             fault.Code `json:"code"`
-	Retryable        bool       `json:"retryable"`
-	RunningRequestID string     `json:"runningRequestId,omitempty"`
+	Error            string      `json:"error"`
+	Code             apierr.Code `json:"code"`
+	Retryable        bool        `json:"retryable"`
+	RunningRequestID string      `json:"runningRequestId,omitempty"`
 }
 
 // failed is how it tells what went wrong with a query: {success: false, error: {code, message, details}}.
@@ -27,9 +27,9 @@ type reason struct {
 }
 
 type details struct {
-	Code      fault.Code `json:"code"`
-	Retryable bool       `json:"retryable"`
-	RequestID string     `json:"requestId,omitempty"`
+	Code      apierr.Code `json:"code"`
+	Retryable bool        `json:"retryable"`
+	RequestID string      `json:"requestId,omitempty"`
 }
 
 // The codes that Tarko's server has.
@@ -42,9 +42,9 @@ const (
 func (Dialect) Failure(f dialect.Failure) (contentType string, body []byte) {
 	var told any
 	switch f.Code {
-	case fault.AgentError, fault.ToolError, fault.StreamTimeout:
+	case apierr.AgentError, apierr.ToolError, apierr.StreamTimeout:
 		told = wentWrong(codeExecution, f)
-	case fault.Internal, fault.Unavailable:
+	case apierr.Internal, apierr.Unavailable:
 		told = wentWrong(codeUnknown, f)
 	default:
 		told = mistake{Error: message(f), Code: f.Code, Retryable: f.Retryable, RunningRequestID: f.Error.RequestID}
@@ -62,7 +62,7 @@ func wentWrong(code string, f dialect.Failure) failed {
 
 // message is what clients compare with, where they do.
 func message(f dialect.Failure) string {
-	if f.Code == fault.ThreadNotFound {
+	if f.Code == apierr.ThreadNotFound {
 		return "Session not found"
 	}
 	return f.Message

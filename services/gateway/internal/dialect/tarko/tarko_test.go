@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/agentbus/agentbus/pkg/fault"
 	"github.com/agentbus/agentbus/pkg/sse"
 	words "github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
@@ -187,23 +187,23 @@ func TestEncoderRefusesWhatIsNoEvent(t *testing.T) {
 
 func TestFailuresAreThoseOfTarko(t *testing.T) {
 	t.Parallel()
-	busy := fault.New(fault.ThreadBusy, "the session is busy")
+	busy := apierr.New(apierr.ThreadBusy, "the session is busy")
 	busy.RequestID = "req_2"
 	tests := []struct {
 		what string
-		err  *fault.Error
+		err  *apierr.Error
 		want string
 	}{
-		{"a mistake of the client", fault.New(fault.InvalidMessageFormat, "Query is required"),
+		{"a mistake of the client", apierr.New(apierr.InvalidMessageFormat, "Query is required"),
 			`{"error":"Query is required","code":"invalid_message_format","retryable":false}`},
-		{"a session that is not there", fault.New(fault.ThreadNotFound, "there is no thread thr_1"),
+		{"a session that is not there", apierr.New(apierr.ThreadNotFound, "there is no thread thr_1"),
 			`{"error":"Session not found","code":"thread_not_found","retryable":false}`},
 		{"a second run", busy,
 			`{"error":"the session is busy","code":"thread_busy","retryable":true,"runningRequestId":"req_2"}`},
-		{"an agent that failed", fault.New(fault.AgentError, "the model broke off"),
+		{"an agent that failed", apierr.New(apierr.AgentError, "the model broke off"),
 			`{"success":false,"error":{"code":"AGENT_EXECUTION_ERROR","message":"the model broke off",` +
 				`"details":{"code":"agent_error","retryable":false,"requestId":"req_1"}}}`},
-		{"an error of ours", fault.From(errors.New("boom")),
+		{"an error of ours", apierr.From(errors.New("boom")),
 			`{"success":false,"error":{"code":"UNKNOWN_ERROR","message":"an internal error occurred; try again, and report the trace id if it stays",` +
 				`"details":{"code":"internal_error","retryable":true,"requestId":"req_1"}}}`},
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json"
 )
@@ -24,7 +24,7 @@ type request struct {
 	index                    int
 	accepted                 bool
 	title                    string
-	status                   query.Status
+	status                   historyapi.Status
 	next                     uint64
 	incarnation              string
 	created, ended           int64
@@ -33,7 +33,7 @@ type request struct {
 	held                     bool   // something of it is stored
 }
 
-func newRequest(k Key) *request { return &request{key: k, index: -1, status: query.StatusQueued} }
+func newRequest(k Key) *request { return &request{key: k, index: -1, status: historyapi.StatusQueued} }
 
 // thread is a row of threads.
 type thread struct {
@@ -42,7 +42,7 @@ type thread struct {
 	title            string
 	titleIndex, last int
 	lastRequestID    string
-	session          string // the newest command.Session as JSON; "" = nothing is noted
+	session          string // the newest record.Session as JSON; "" = nothing is noted
 	created, updated int64
 	deleted, dirty   bool
 	counted          noted // as stored
@@ -88,7 +88,7 @@ func (f *fold) entry(e store.Entry) error {
 	}
 }
 
-func (f *fold) accept(r *request, a command.Accepted) error {
+func (f *fold) accept(r *request, a record.Accepted) error {
 	if r.deleted || r.accepted {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (f *fold) accept(r *request, a command.Accepted) error {
 }
 
 // record takes in a record of a thread. It refuses one that would move a request that has ended to another place.
-func (f *fold) record(t *thread, c command.Thread, stored time.Time) error {
+func (f *fold) record(t *thread, c record.Thread, stored time.Time) error {
 	if t.deleted {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (f *fold) record(t *thread, c command.Thread, stored time.Time) error {
 }
 
 // note takes in what is noted on a thread. The newest record counts, in whatever order they come.
-func (f *fold) note(t *thread, s command.Session) error {
+func (f *fold) note(t *thread, s record.Session) error {
 	if t.deleted {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (f *fold) note(t *thread, s command.Session) error {
 	t.created, t.dirty = earlier(t.created, micros(s.CreatedAt)), true
 	t.updated = max(t.updated, micros(s.UpdatedAt))
 	if t.session != "" {
-		var held command.Session
+		var held record.Session
 		if err := json.Unmarshal([]byte(t.session), &held); err != nil {
 			return fmt.Errorf("session of thread %s: %w", t.key.ID, err)
 		}
@@ -243,7 +243,7 @@ func (f *fold) cut(r *request, fr event.Frame, held row) {
 
 func (f *fold) append(r *request, fr event.Frame) error {
 	r.incarnation, r.dirty = fr.Incarnation, true
-	r.status = query.StatusRunning
+	r.status = historyapi.StatusRunning
 	if r.created == 0 {
 		r.created = micros(fr.Time)
 	}
@@ -257,7 +257,7 @@ func (f *fold) append(r *request, fr event.Frame) error {
 	if len(rows) == 0 || !rows[len(rows)-1].part.Terminal() {
 		return nil
 	}
-	r.status, r.ended = query.Status(fr.Names[len(fr.Names)-1]), rows[len(rows)-1].last
+	r.status, r.ended = historyapi.Status(fr.Names[len(fr.Names)-1]), rows[len(rows)-1].last
 	f.settle(r)
 	if r.next < whole {
 		return fmt.Errorf("%w: request %s goes on after its terminal event %d", store.ErrStale, r.key.ID, r.next-1)

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/query"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json"
 )
@@ -18,16 +18,16 @@ const threadColumns = `SELECT thread_id, agent_id, owner, title, last_idx, last_
 	session, deleted FROM threads WHERE (last_idx >= 0 OR session <> '' OR deleted)`
 
 // Thread returns a thread, or store.ErrNotFound.
-func (s *Store) Thread(ctx context.Context, tenant, threadID string) (query.Session, error) {
+func (s *Store) Thread(ctx context.Context, tenant, threadID string) (historyapi.Session, error) {
 	threads, err := s.threads(ctx, threadColumns+` AND tenant = $1 AND thread_id = $2`, tenant, threadID)
 	if err != nil {
-		return query.Session{}, err
+		return historyapi.Session{}, err
 	}
 	if len(threads) == 0 {
-		return query.Session{}, fmt.Errorf("thread %s: %w", threadID, store.ErrNotFound)
+		return historyapi.Session{}, fmt.Errorf("thread %s: %w", threadID, store.ErrNotFound)
 	}
 	if threads[0].deleted {
-		return query.Session{}, fmt.Errorf("thread %s: %w", threadID, store.ErrDeleted)
+		return historyapi.Session{}, fmt.Errorf("thread %s: %w", threadID, store.ErrDeleted)
 	}
 	return threads[0].Session, nil
 }
@@ -35,14 +35,14 @@ func (s *Store) Thread(ctx context.Context, tenant, threadID string) (query.Sess
 // Threads lists an owner's threads, the newest change first, without those on which agents work for others.
 func (s *Store) Threads(
 	ctx context.Context, tenant, owner string, after store.ThreadPosition, limit int,
-) ([]query.Session, error) {
+) ([]historyapi.Session, error) {
 	text, args := threadColumns+` AND NOT deleted AND tenant = $1 AND owner = $2 AND substr(thread_id, 1, 4) <> '`+id.Below+`_'`,
 		[]any{tenant, owner, limit}
 	if after != (store.ThreadPosition{}) {
 		text, args = text+` AND (updated_at, thread_id) < ($4, $5)`, append(args, micros(after.UpdatedAt), after.ThreadID)
 	}
 	rows, err := s.threads(ctx, text+` ORDER BY updated_at DESC, thread_id DESC LIMIT $3`, args...)
-	threads := make([]query.Session, len(rows))
+	threads := make([]historyapi.Session, len(rows))
 	for i, t := range rows {
 		threads[i] = t.Session
 	}
@@ -51,7 +51,7 @@ func (s *Store) Threads(
 
 // threadRow is a thread or its tombstone.
 type threadRow struct {
-	query.Session
+	historyapi.Session
 	deleted bool
 }
 
@@ -165,16 +165,16 @@ func (s *Store) Ended(ctx context.Context, tenant, threadID string, before int) 
 
 // Open lists requests that have not ended and are quiet. The newest row of a log is the one before the next event.
 func (s *Store) Open(
-	ctx context.Context, quiet time.Time, after query.RequestRef, limit int,
-) ([]query.OpenRequest, error) {
-	open := []query.OpenRequest{}
+	ctx context.Context, quiet time.Time, after historyapi.RequestRef, limit int,
+) ([]historyapi.OpenRequest, error) {
+	open := []historyapi.OpenRequest{}
 	err := each(ctx, s.read, `SELECT r.tenant, r.request_id, r.thread_id, r.agent_id, r.created_at FROM requests r
 		LEFT JOIN frames f ON f.tenant = r.tenant AND f.request_id = r.request_id AND f.last_n = r.next_n - 1
 		WHERE r.ended_at = 0 AND NOT r.deleted AND r.idx >= 0 AND r.thread_id <> '' AND r.created_at < $1
 		AND (f.at IS NULL OR f.at < $1) AND (r.tenant, r.request_id) > ($2, $3)
 		ORDER BY r.tenant, r.request_id LIMIT $4`,
 		[]any{micros(quiet), after.Tenant, after.RequestID, limit}, func(rows *sql.Rows) error {
-			var r query.OpenRequest
+			var r historyapi.OpenRequest
 			var created int64
 			err := rows.Scan(&r.Tenant, &r.RequestID, &r.ThreadID, &r.AgentID, &created)
 			r.CreatedAt = moment(created)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"pgregory.net/rapid"
 )
@@ -24,7 +24,7 @@ func givesBack(t *testing.T, s store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Status != query.StatusDone || r.Next != 11 || !r.Accepted || r.Owner != "ada" || r.ThreadID != "thr" ||
+	if r.Status != historyapi.StatusDone || r.Next != 11 || !r.Accepted || r.Owner != "ada" || r.ThreadID != "thr" ||
 		!r.CreatedAt.Equal(l.at()) || r.EndedAt.IsZero() || r.Input[0].Content.Text() != "question 0" {
 		t.Errorf("got request %+v", r)
 	}

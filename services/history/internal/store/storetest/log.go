@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -39,7 +39,7 @@ func (l Log) at() time.Time { return start().Add(time.Duration(l.Index) * time.M
 func (l Log) Accepted() store.Entry {
 	return store.Entry{
 		Tenant: l.Tenant, ThreadID: l.ThreadID, RequestID: l.RequestID, Time: l.at(),
-		Accepted: &command.Accepted{
+		Accepted: &record.Accepted{
 			Tenant: l.Tenant, RequestID: l.RequestID, ThreadID: l.ThreadID, AgentID: "demo", Owner: l.Owner, At: l.at(),
 			Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(l.Text)}},
 		},
@@ -50,7 +50,7 @@ func (l Log) Accepted() store.Entry {
 func (l Log) Thread() store.Entry {
 	return store.Entry{
 		Tenant: l.Tenant, ThreadID: l.ThreadID, Time: l.at(),
-		Thread: &command.Thread{
+		Thread: &record.Thread{
 			ThreadID: l.ThreadID, Owner: l.Owner, AgentID: "demo", RequestID: l.RequestID, Index: l.Index, At: l.at(),
 		},
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/query"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -56,7 +56,7 @@ func listsOpen(t *testing.T, s store.Store) {
 	want := []string{"aaa/req_other_0", "acme/req_began_0", "acme/req_waits_0"}
 	for limit := 1; limit <= 4; limit++ {
 		var got []string
-		for after := (query.RequestRef{}); ; {
+		for after := (historyapi.RequestRef{}); ; {
 			page, err := s.Open(t.Context(), quiet, after, limit)
 			if err != nil {
 				t.Fatal(err)
@@ -71,12 +71,12 @@ func listsOpen(t *testing.T, s store.Store) {
 		}
 		wantSame(t, fmt.Sprintf("pages of %d", limit), got, want)
 	}
-	page, err := s.Open(t.Context(), quiet, query.RequestRef{}, 1)
+	page, err := s.Open(t.Context(), quiet, historyapi.RequestRef{}, 1)
 	if err != nil || page[0].ThreadID != other.ThreadID || page[0].AgentID != "demo" || !page[0].CreatedAt.Equal(other.at()) {
 		t.Errorf("got %+v, %v", page, err)
 	}
-	if all, err := s.Open(t.Context(), quiet.Add(time.Hour), query.RequestRef{}, 10); err != nil ||
-		!slices.ContainsFunc(all, func(r query.OpenRequest) bool { return r.RequestID == busy.RequestID }) {
+	if all, err := s.Open(t.Context(), quiet.Add(time.Hour), historyapi.RequestRef{}, 10); err != nil ||
+		!slices.ContainsFunc(all, func(r historyapi.OpenRequest) bool { return r.RequestID == busy.RequestID }) {
 		t.Errorf("later: got %+v, %v", all, err)
 	}
 }

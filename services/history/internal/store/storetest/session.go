@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/command"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -20,9 +20,9 @@ func Session(threadID string, i int) store.Entry {
 	at := start().Add(time.Duration(i) * time.Minute)
 	return store.Entry{
 		Tenant: Tenant, ThreadID: threadID, Time: at,
-		Session: &command.Session{
+		Session: &record.Session{
 			ThreadID: threadID, Owner: "ada", AgentID: "writer", Name: "name " + string(rune('0'+i)), Tags: []string{"a", "b"},
-			Metadata: jsontext.Value(`{"folder":{"id":7},"text":"\u0000 \" é"}`), Model: &command.Model{Provider: "p", ID: "m"},
+			Metadata: jsontext.Value(`{"folder":{"id":7},"text":"\u0000 \" é"}`), Model: &record.Model{Provider: "p", ID: "m"},
 			RuntimeSettings: jsontext.Value(`{"fast":true}`), CreatedAt: start(), UpdatedAt: at,
 		},
 	}

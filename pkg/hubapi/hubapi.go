@@ -1,0 +1,169 @@
+// Package hubapi is what the hub offers (S3): remote agents, the tasks that run on them, and the five operations
+// by which anyone gives them work. [Client] asks over the bus, [Toolbox] offers the same to models as tools.
+//
+// The hub itself answers as a [Door]: whoever lives in its process needs no bus.
+package hubapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+)
+
+// The names under which the hub answers. What waits has a name of its own, so that it holds up nothing else.
+const (
+	Service       = "hub"
+	FollowService = "hub-follow"
+)
+
+// The verbs of the service.
+const (
+	VerbAssignTask  = "assign_task"
+	VerbCheckStatus = "check_status"
+	VerbGetResult   = "get_result"
+	VerbCancelTask  = "cancel_task"
+	VerbListAgents  = "list_agents"
+	VerbConnect     = "connect"
+	VerbFollow      = "follow" // of FollowService
+)
+
+// The defaults of an [Assignment] (S3, assign_task).
+const (
+	DefaultMaxTurns     = 50
+	DefaultMaxBudgetUSD = 5.00
+)
+
+// Door is the five operations of S3. Errors are *apierr.Error values: apierr.AgentNotFound and apierr.RequestNotFound for
+// what the tenant does not have, apierr.Unavailable for an agent that is offline, apierr.ThreadBusy for one that works on
+// something else.
+type Door interface {
+	// AssignTask starts a task on an agent that is online, and returns as soon as the agent has taken it.
+	AssignTask(ctx context.Context, a Assignment) (Task, error)
+	// CheckStatus asks the agent where the task stands. Of an agent that does not answer it returns what was last known,
+	// with AgentOnline false and a Notice.
+	CheckStatus(ctx context.Context, r TaskRef) (Task, error)
+	// GetResult is CheckStatus, but for a task that has ended it asks nobody.
+	GetResult(ctx context.Context, r TaskRef) (Task, error)
+	// CancelTask stops a task. One that has ended stays as it is, and Cancelled says so. An agent that does not answer is
+	// told when it is back.
+	CancelTask(ctx context.Context, r TaskRef) (Cancelled, error)
+	// ListAgents tells of every agent of the tenant.
+	ListAgents(ctx context.Context, q AgentsQuery) (AgentList, error)
+}
+
+// Assignment is a task to be done.
+type Assignment struct {
+	Tenant        string  `json:"tenant"`
+	AgentID       string  `json:"agentId"`
+	Task          string  `json:"task"`
+	SystemPrompt  string  `json:"systemPrompt,omitempty"`
+	Cwd           string  `json:"cwd,omitempty"`         // "" = the agent's default
+	MaxTurns      int     `json:"maxTurns,omitzero"`     // 0 = DefaultMaxTurns
+	MaxBudgetUSD  float64 `json:"maxBudgetUsd,omitzero"` // 0 = DefaultMaxBudgetUSD
+	ResumeSession string  `json:"resumeSession,omitempty"`
+	// Key names the assignment: one that comes again under the same key is the same task. "" = a new one.
+	Key string `json:"key,omitempty"`
+}
+
+// TaskRef names a task on an agent.
+type TaskRef struct {
+	Tenant  string `json:"tenant"`
+	AgentID string `json:"agentId"`
+	TaskID  string `json:"taskId"`
+	// Key is the one of the assignment, for a cancel while its answer is missing and TaskID is "". An assignment that comes
+	// later under this key is refused.
+	Key string `json:"key,omitempty"`
+}
+
+// Task is what is known of a task.
+type Task struct {
+	TaskID         string             `json:"taskId"`
+	SessionID      string             `json:"sessionId,omitempty"` // "" until the agent knows it
+	AgentID        string             `json:"agentId"`
+	AgentName      string             `json:"agentName"`
+	AgentOnline    bool               `json:"agentOnline"`
+	Task           string             `json:"task"` // the start of what was asked
+	Status         remoteagent.Status `json:"status"`
+	CreatedAt      time.Time          `json:"createdAt"`
+	UpdatedAt      time.Time          `json:"updatedAt,omitzero"`
+	CompletedAt    time.Time          `json:"completedAt,omitzero"`
+	TurnsCompleted int                `json:"turnsCompleted"`
+	CostUSD        float64            `json:"costUsd"`
+	LastActivity   string             `json:"lastActivity,omitempty"`
+	Result         string             `json:"result,omitempty"`
+	Error          string             `json:"error,omitempty"`
+	StopReason     string             `json:"stopReason,omitempty"`
+	FilesModified  []string           `json:"filesModified,omitempty"`
+	Notice         string             `json:"notice,omitempty"` // what the user should know, such as that the agent went offline
+}
+
+// Cancelled is the answer to a cancel.
+type Cancelled struct {
+	TaskID  string             `json:"taskId"`
+	Status  remoteagent.Status `json:"status"`
+	Message string             `json:"message"`
+	Late    bool               `json:"late,omitzero"`    // the task had ended before
+	Pending bool               `json:"pending,omitzero"` // the agent does not answer: the task is cancelled as soon as it does
+}
+
+// AgentsQuery asks for a tenant's agents.
+type AgentsQuery struct {
+	Tenant string `json:"tenant"`
+	Live   bool   `json:"live,omitzero"` // ask each one that is online what it does right now
+}
+
+// AgentList is a tenant's agents by id.
+type AgentList struct {
+	Agents       []Agent `json:"agents"`
+	TotalCostUSD float64 `json:"totalCostUsd"` // of all their tasks in the budget's period, those of removed agents too
+}
+
+// Agent is a registered agent server, without its key.
+type Agent struct {
+	ID            string    `json:"id"`
+	Name          string    `json:"name"`
+	URL           string    `json:"url"`
+	Capabilities  []string  `json:"capabilities"`
+	DefaultCwd    string    `json:"defaultCwd,omitempty"`
+	DefaultModel  string    `json:"defaultModel,omitempty"`
+	BudgetUSD     float64   `json:"budgetUsd,omitzero"` // 0 = the one of the configuration
+	IsOnline      bool      `json:"isOnline"`
+	LastHeartbeat time.Time `json:"lastHeartbeat,omitzero"`
+	CreatedAt     time.Time `json:"createdAt"`
+	Status        string    `json:"status,omitempty"`      // idle, busy, unhealthy: what it says itself; "" = not asked, or no answer
+	CurrentTask   string    `json:"currentTask,omitempty"` // with Status
+	CostUSD       float64   `json:"costUsd"`               // of its tasks in the budget's period
+}
+
+// AgentRef names an agent.
+type AgentRef struct {
+	Tenant  string `json:"tenant"`
+	AgentID string `json:"agentId"`
+}
+
+// Connection is how to speak with an agent: for those who follow a task themselves.
+type Connection struct {
+	URL          string `json:"url"`
+	Key          string `json:"key"`
+	Name         string `json:"name"`
+	Online       bool   `json:"online"`
+	DefaultModel string `json:"defaultModel,omitempty"`
+}
+
+// FollowQuery asks what a task does, from the activity After on. An answer comes as soon as there is something new, and
+// else after [FollowWait].
+type FollowQuery struct {
+	TaskRef
+	After int `json:"after,omitzero"` // Next of the answer before
+}
+
+// FollowWait is the longest that a follow waits for something new.
+const FollowWait = 8 * time.Second
+
+// Progress is what a task did meanwhile.
+type Progress struct {
+	Lines []string `json:"lines,omitempty"` // as people read them: S3, What the User Sees
+	Next  int      `json:"next"`
+	Task  Task     `json:"task"`
+}

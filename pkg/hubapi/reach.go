@@ -1,0 +1,23 @@
+package hubapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/agentbus/agentbus/pkg/egress"
+)
+
+// maxStream bounds what comes over one connection to an agent, in bytes.
+const maxStream = 256 << 20
+
+// Reach returns a client for agent servers that passes the guard of outgoing requests: allow names what may be reached
+// though it is not public. Each exchange has a time limit of its own (pkg/remoteagent), and streams have none.
+func Reach(allow []string, plainHTTP bool) (*http.Client, error) {
+	list, err := egress.ParseAllow(allow)
+	if err != nil {
+		return nil, fmt.Errorf("hub.allow: %w", err)
+	}
+	return egress.NewClient(egress.Options{
+		PlainHTTP: plainHTTP, AnyPort: true, Allow: list, Timeout: egress.NoTimeout, MaxBody: maxStream, MaxRedirects: -1,
+	}), nil
+}

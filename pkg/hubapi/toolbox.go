@@ -1,0 +1,171 @@
+package hubapi
+
+import (
+	"context"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Toolbox offers a [Door] as the five tools of S3.
+type Toolbox struct{ door Door }
+
+// NewToolbox returns the tools of door.
+func NewToolbox(door Door) Toolbox { return Toolbox{door} }
+
+// Caller is who calls a tool.
+type Caller struct {
+	Tenant string
+	Key    string // names the call over retries; "" = each is a call of its own
+}
+
+// Reply is what a tool gives: Text for a model, and the same as a value that becomes JSON.
+type Reply struct {
+	Text string
+	Data any // an object: Task, Cancelled or AgentList
+}
+
+// Call runs the tool of that name. Arguments that do not fit its schema are apierr.InvalidMessageFormat.
+func (b Toolbox) Call(ctx context.Context, who Caller, name string, args jsontext.Value) (Reply, error) {
+	if name == VerbAssignTask {
+		return b.assign(ctx, who, args)
+	}
+	if name == VerbListAgents {
+		return b.list(ctx, who, args)
+	}
+	ask, ok := map[string]func(context.Context, TaskRef) (Reply, error){
+		VerbCheckStatus: b.check, VerbGetResult: b.result, VerbCancelTask: b.cancel,
+	}[name]
+	if !ok {
+		return Reply{}, apierr.New(apierr.ToolError, "there is no tool %.64q; there are %v", name, Names())
+	}
+	r, err := decodeRef(who, args)
+	if err != nil {
+		return Reply{}, err
+	}
+	return ask(ctx, r)
+}
+
+func (b Toolbox) assign(ctx context.Context, who Caller, args jsontext.Value) (Reply, error) {
+	var in struct {
+		AgentID       string  `json:"agent_id"`
+		Task          string  `json:"task"`
+		Cwd           string  `json:"cwd"`
+		MaxTurns      int     `json:"max_turns"`
+		MaxBudgetUSD  float64 `json:"max_budget_usd"`
+		ResumeSession string  `json:"resume_session"`
+	}
+	if err := decode(VerbAssignTask, args, &in); err != nil {
+		return Reply{}, err
+	}
+	t, err := b.door.AssignTask(ctx, Assignment{
+		Tenant: who.Tenant, AgentID: in.AgentID, Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
+		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: who.Key,
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{assignedText(t), t}, nil
+}
+
+func (b Toolbox) check(ctx context.Context, r TaskRef) (Reply, error) {
+	t, err := b.door.CheckStatus(ctx, r)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{statusText(t), t}, nil
+}
+
+func (b Toolbox) result(ctx context.Context, r TaskRef) (Reply, error) {
+	t, err := b.door.GetResult(ctx, r)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{ResultText(t), t}, nil
+}
+
+func (b Toolbox) cancel(ctx context.Context, r TaskRef) (Reply, error) {
+	c, err := b.door.CancelTask(ctx, r)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{c.Message + " (" + c.TaskID + " is " + string(c.Status) + ")", c}, nil
+}
+
+func (b Toolbox) list(ctx context.Context, who Caller, args jsontext.Value) (Reply, error) {
+	if err := decode(VerbListAgents, args, &struct{}{}); err != nil {
+		return Reply{}, err
+	}
+	l, err := b.door.ListAgents(ctx, AgentsQuery{Tenant: who.Tenant, Live: true})
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{listText(l), l}, nil
+}
+
+func decodeRef(who Caller, args jsontext.Value) (TaskRef, error) {
+	var in struct {
+		AgentID string `json:"agent_id"`
+		TaskID  string `json:"task_id"`
+	}
+	if err := decode("this tool", args, &in); err != nil {
+		return TaskRef{}, err
+	}
+	if in.AgentID == "" || in.TaskID == "" {
+		return TaskRef{}, apierr.New(apierr.InvalidMessageFormat,
+			"agent_id and task_id are needed: list_agents tells the agents, assign_task gave the task's id")
+	}
+	return TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}, nil
+}
+
+func decode(name string, args jsontext.Value, into any) error {
+	if len(args) == 0 {
+		args = jsontext.Value("{}")
+	}
+	if err := json.Unmarshal(args, into, json.RejectUnknownMembers(true)); err != nil {
+		return apierr.Wrap(err, apierr.InvalidMessageFormat, "the arguments of %s do not fit its schema: %s", name, remoteagent.ExplainJSON(err))
+	}
+	return nil
+}
+
+// Names lists the five tools.
+func Names() []string {
+	return []string{VerbAssignTask, VerbCheckStatus, VerbGetResult, VerbCancelTask, VerbListAgents}
+}
+
+// Specs describes the five tools, in the order of [Names] (S3, Tool Definitions).
+func Specs() []tool.Spec {
+	spec := func(name, description, schema string, effect tool.Effect) tool.Spec {
+		return tool.Spec{
+			Name: name, Description: description, Schema: jsontext.Value(schema), Effect: effect, Approval: tool.ApprovalNever,
+		}
+	}
+	return []tool.Spec{
+		spec(VerbAssignTask, "Sends a task to a remote agent, which works on it by itself. Gives its taskId and sessionId.",
+			assignSchema, tool.EffectIdempotent),
+		spec(VerbCheckStatus, "Gets the current status of a task.", refSchema, tool.EffectNone),
+		spec(VerbGetResult, "Gets the final result of a completed task. While the task runs it says so instead.",
+			refSchema, tool.EffectNone),
+		spec(VerbCancelTask, "Cancels a running task. What it has changed so far stays.", refSchema, tool.EffectIdempotent),
+		spec(VerbListAgents, "Returns all registered agents and their current status.", noSchema, tool.EffectNone),
+	}
+}
+
+const (
+	noSchema  = `{"type":"object","properties":{},"additionalProperties":false}`
+	refSchema = `{"type":"object","properties":{` +
+		`"agent_id":{"type":"string","description":"Agent ID"},` +
+		`"task_id":{"type":"string","description":"Task ID from assign_task"}},` +
+		`"required":["agent_id","task_id"],"additionalProperties":false}`
+	assignSchema = `{"type":"object","properties":{` +
+		`"agent_id":{"type":"string","description":"ID of the registered agent (e.g., \"home-pc-01\")"},` +
+		`"task":{"type":"string","description":"Description of what the agent should do"},` +
+		`"cwd":{"type":"string","description":"Working directory on the remote machine"},` +
+		`"max_turns":{"type":"integer","minimum":1,"default":50,"description":"Turn limit (default: 50)"},` +
+		`"max_budget_usd":{"type":"number","exclusiveMinimum":0,"default":5.00,"description":"Cost limit (default: 5.00)"},` +
+		`"resume_session":{"type":"string","description":"Session ID to resume"}},` +
+		`"required":["agent_id","task"],"additionalProperties":false}`
+)

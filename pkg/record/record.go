@@ -1,0 +1,152 @@
+// Package record is what the services ask of one another and the records they leave for one another, each a JSON
+// message on one subject of the bus. schemas/commands holds the same contract for everyone who is not Go.
+package record
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Accepted is a request as the gateway took it, or the tool-executor where an agent calls another, written once on
+// agentbus.accept.<tenant>.<requestId> before anything runs. With an idempotency key the requestId derives from the key,
+// so this record is also the key's memory.
+type Accepted struct {
+	Tenant    string             `json:"tenant"`
+	RequestID string             `json:"requestId"`
+	ThreadID  string             `json:"threadId"`
+	AgentID   string             `json:"agentId"`
+	Owner     string             `json:"owner"` // subject of the principal
+	Request   event.AgentRequest `json:"request"`
+	BodyHash  string             `json:"bodyHash,omitempty"` // of the client's body, to recognise a retry
+	Caller    *Caller            `json:"caller,omitempty"`   // the call of an agent that made the request; nil = a client did
+	At        time.Time          `json:"at"`
+}
+
+// Caller is the call of a tool by which an agent calls another one.
+type Caller struct {
+	RequestID  string   `json:"requestId"`
+	ThreadID   string   `json:"threadId"`
+	ToolCallID string   `json:"toolCallId"`
+	Agents     []string `json:"agents"` // those that wait for this one, the outermost first
+}
+
+// Thread is the newest record on agentbus.thread.<tenant>.<threadId>. Each request on the thread appends one by
+// compare-and-set: that decides who runs next, and, with Resolves, who resolved an action.
+type Thread struct {
+	ThreadID  string    `json:"threadId"`
+	Owner     string    `json:"owner"`
+	AgentID   string    `json:"agentId"`
+	RequestID string    `json:"requestId,omitempty"` // who runs, or ran last; "" = nobody ever did, and the thread is deleted
+	Index     int       `json:"index"`               // of that request on the thread, dense from 0
+	Behind    int       `json:"behind,omitzero"`     // how many records ago the oldest request stands that had not ended; 0 = all had
+	Resolves  []string  `json:"resolves,omitempty"`  // the actions which that request brings results for
+	Deleted   bool      `json:"deleted,omitzero"`    // the thread is gone
+	Ended     *Ended    `json:"ended,omitempty"`     // what there was to say of a deleted thread; nil = nobody knew
+	At        time.Time `json:"at"`
+}
+
+// Ended is what those who follow a thread are told when it is deleted.
+type Ended struct {
+	BeganAt  time.Time `json:"beganAt"`
+	At       time.Time `json:"at"`
+	Messages int       `json:"messages"` // of users, and turns of models
+}
+
+// Session is the newest record on agentbus.session.<tenant>.<threadId>: what people and clients have noted on a thread,
+// which may be there before the thread has a request. Each change appends one by compare-and-set. A thread without such a
+// record is a session too, of which nothing is noted.
+type Session struct {
+	ThreadID        string         `json:"threadId"`
+	Owner           string         `json:"owner"`
+	AgentID         string         `json:"agentId"` // who answers requests that name no agent
+	Name            string         `json:"name,omitempty"`
+	Tags            []string       `json:"tags,omitempty"`
+	Metadata        jsontext.Value `json:"metadata,omitzero"`        // an object, the client's own
+	Model           *Model         `json:"model,omitempty"`          // nil = the agent's own
+	RuntimeSettings jsontext.Value `json:"runtimeSettings,omitzero"` // an object, as the agent's schema has it
+	CreatedAt       time.Time      `json:"createdAt"`
+	UpdatedAt       time.Time      `json:"updatedAt"`        // later than that of the record before it, whatever the clocks say
+	Deleted         bool           `json:"deleted,omitzero"` // the session is gone, and its thread with it
+}
+
+// Created reports whether s is the record by which its session was created: whoever still finds it in the stream would find
+// the thread's requests there too.
+func (s Session) Created() bool { return s.UpdatedAt.Equal(s.CreatedAt) && !s.Deleted }
+
+// Model names a model: the choice of a [Session].
+type Model struct {
+	Provider string `json:"provider"`
+	ID       string `json:"id"`
+}
+
+// Start points a runner at an accepted request: agentbus.request.<tenant>.<agent>.<requestId>, a work queue.
+type Start struct {
+	Tenant    string `json:"tenant"`
+	AgentID   string `json:"agentId"`
+	RequestID string `json:"requestId"`
+	ThreadID  string `json:"threadId"`
+	Index     int    `json:"index"` // of the request on its thread; see Thread
+	// Accepted is the request's record, where it is small: it saves the runner the way to the bus.
+	Accepted *Accepted `json:"accepted,omitempty"`
+}
+
+// Abort asks for the end of a request: agentbus.command.<tenant>.<requestId>.abort, the first one counts.
+type Abort struct {
+	RequestID string    `json:"requestId"`
+	By        string    `json:"by"`
+	Reason    string    `json:"reason,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// Steer is what a user says to a request that runs: agentbus.command.<tenant>.<requestId>.steer.<steerId>, first write
+// wins. The model reads it before its next turn.
+type Steer struct {
+	RequestID string               `json:"requestId"`
+	SteerID   string               `json:"steerId"`
+	By        string               `json:"by"` // subject of the principal
+	Messages  []event.InputMessage `json:"messages"`
+	At        time.Time            `json:"at"`
+}
+
+// ToolCall asks a tool-executor to run a tool: agentbus.tool.<tenant>.<toolset>.<requestId>.<toolCallId>, a work queue.
+type ToolCall struct {
+	Tenant     string         `json:"tenant"`
+	RequestID  string         `json:"requestId"`
+	ThreadID   string         `json:"threadId"`
+	AgentID    string         `json:"agentId"`
+	ToolCallID string         `json:"toolCallId"`
+	Tool       string         `json:"name"`
+	Args       jsontext.Value `json:"args"`
+	ArgsHash   string         `json:"argsHash"`           // SHA-256 of the canonical arguments; see HashArgs
+	Approved   string         `json:"approved,omitempty"` // the actionId of the approval, where the tool asks for one
+	Deadline   time.Time      `json:"deadline,omitzero"`
+}
+
+// ToolStarted says that a call is about to take effect: agentbus.started.<tenant>.<requestId>.<toolCallId>, first
+// write wins. An unsafe tool never runs without having written it.
+type ToolStarted struct {
+	ToolCallID string    `json:"toolCallId"`
+	Executor   string    `json:"executor"`
+	At         time.Time `json:"at"`
+}
+
+// ToolResult is the end of a call: agentbus.result.<tenant>.<requestId>.<toolCallId>, first write wins. Content is what
+// the model reads; Ref stands in its place when it is large.
+type ToolResult struct {
+	ToolCallID string            `json:"toolCallId"`
+	Status     event.ToolStatus  `json:"status"`
+	Content    string            `json:"content,omitempty"`
+	Ref        *event.ObjectRef  `json:"ref,omitempty"`
+	Media      []event.InputPart `json:"media,omitempty"`   // images and files beside the content, by URL or reference
+	Summary    string            `json:"summary,omitempty"` // what clients see
+	ElapsedMS  int64             `json:"elapsedMs,omitzero"`
+	Events     []event.Custom    `json:"events,omitempty"` // what the tool has emitted
+}
+
+// ToolProgress is output of a running tool: agentbus.progress.<tenant>.<requestId>.<toolCallId>, kept nowhere.
+type ToolProgress struct {
+	ToolCallID string `json:"toolCallId"`
+	Delta      string `json:"delta"`
+}

@@ -1,0 +1,63 @@
+package remoteagent
+
+import "time"
+
+// Condition is how an agent does.
+type Condition string
+
+// The conditions of S3.
+const (
+	Idle      Condition = "idle"
+	Busy      Condition = "busy"
+	Unhealthy Condition = "unhealthy"
+)
+
+// Info is the answer to GET /agent/info.
+type Info struct {
+	AgentID       string    `json:"agentId"`
+	Name          string    `json:"name"`
+	Capabilities  []string  `json:"capabilities"`
+	Status        Condition `json:"status"`
+	Error         string    `json:"error,omitempty"` // why it is unhealthy
+	CurrentTask   *Task     `json:"currentTask"`     // null when it is idle, as S3 has it
+	QueuedTasks   int       `json:"queuedTasks,omitzero"`
+	Machine       Machine   `json:"machine"`
+	SDK           SDK       `json:"sdk"`
+	RegisteredAt  time.Time `json:"registeredAt"`
+	LastHeartbeat time.Time `json:"lastHeartbeat,omitzero"` // that the hub has taken
+}
+
+// Machine is where an agent runs.
+type Machine struct {
+	Hostname string  `json:"hostname"`
+	OS       string  `json:"os"`
+	CPUs     int     `json:"cpus"`
+	MemoryGB float64 `json:"memoryGb"`
+}
+
+// SDK is what an agent is made of.
+type SDK struct {
+	Version string `json:"version"`
+	Model   string `json:"model"`
+	Backend string `json:"backend,omitempty"`
+}
+
+// Health is the answer to GET /agent/health.
+type Health struct {
+	Healthy     bool    `json:"healthy"`
+	Uptime      int64   `json:"uptime"`      // seconds
+	APIKeyValid bool    `json:"apiKeyValid"` // the backend has what it needs to reach its model
+	DiskFreeGB  float64 `json:"diskFreeGb"`
+	Error       string  `json:"error,omitempty"` // what is wrong
+}
+
+// Rotation is the body of POST /agent/keys: from now on Key is valid too, and every other key for the overlap only.
+type Rotation struct {
+	Key            string `json:"key"`
+	OverlapSeconds int    `json:"overlapSeconds,omitzero"` // 0 = ten minutes
+}
+
+// Rotated is the answer to it.
+type Rotated struct {
+	OldKeysValidUntil time.Time `json:"oldKeysValidUntil"`
+}

@@ -1,0 +1,92 @@
+package remoteagent
+
+import (
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Assignment is the body of POST /tasks. Only Prompt is required.
+type Assignment struct {
+	Prompt         string         `json:"prompt"`
+	SystemPrompt   string         `json:"systemPrompt,omitempty"`
+	AllowedTools   []string       `json:"allowedTools,omitzero"` // nil = all that the agent has
+	PermissionMode PermissionMode `json:"permissionMode,omitempty"`
+	Cwd            string         `json:"cwd,omitempty"`
+	MaxTurns       int            `json:"maxTurns,omitzero"`     // 0 = the agent's own limit
+	MaxBudgetUSD   float64        `json:"maxBudgetUsd,omitzero"` // 0 = the agent's own limit
+	SessionID      string         `json:"sessionId,omitempty"`   // to resume; null is as good as none
+	Model          string         `json:"model,omitempty"`       // instead of the agent's own
+	Extra          jsontext.Value `json:",embed"`
+}
+
+// PermissionMode says what an agent may do without a person's leave.
+type PermissionMode string
+
+// The permission modes. Nobody sits at a spoke: what would need a person's leave is denied.
+const (
+	PermitDefault PermissionMode = "default"
+	PermitEdits   PermissionMode = "acceptEdits"       // edits of files need no leave
+	PermitAll     PermissionMode = "bypassPermissions" // nothing does
+)
+
+// PermissionModes lists them all.
+func PermissionModes() []PermissionMode {
+	return []PermissionMode{PermitDefault, PermitEdits, PermitAll}
+}
+
+// Status is where a task stands.
+type Status string
+
+// The statuses of S3, and Queued for an agent that lets tasks wait.
+const (
+	Queued    Status = "queued"
+	Running   Status = "running"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+	MaxTurns  Status = "max_turns"
+	MaxBudget Status = "max_budget"
+)
+
+// Finished reports whether a task with this status has ended. One that is not known here has.
+func (s Status) Finished() bool { return s != Queued && s != Running }
+
+// Task is the answer about a task (S3, GET /tasks/:id). The members behind LastActivity are those of a finished one.
+type Task struct {
+	TaskID         string    `json:"taskId"`
+	SessionID      string    `json:"sessionId"`
+	Status         Status    `json:"status"`
+	CreatedAt      time.Time `json:"createdAt"`
+	UpdatedAt      time.Time `json:"updatedAt,omitzero"`
+	TurnsCompleted int       `json:"turnsCompleted"`
+	CostUSD        float64   `json:"costUsd"`
+	LastActivity   string    `json:"lastActivity,omitempty"`
+
+	CompletedAt   time.Time      `json:"completedAt,omitzero"`
+	Result        string         `json:"result,omitempty"`
+	StopReason    string         `json:"stopReason,omitempty"`
+	FilesModified []string       `json:"filesModified,omitempty"`
+	Error         string         `json:"error,omitempty"`
+	Recoverable   bool           `json:"recoverable,omitzero"` // of a failed one: another try, or its session, may do
+	Usage         *event.Usage   `json:"usage,omitempty"`
+	Extra         jsontext.Value `json:",embed"`
+}
+
+// TaskList is the answer to GET /tasks, the newest task first.
+type TaskList struct {
+	Tasks []Task `json:"tasks"`
+}
+
+// Cancellation is the answer to POST /tasks/:id/cancel.
+type Cancellation struct {
+	TaskID  string `json:"taskId"`
+	Status  Status `json:"status"`
+	Message string `json:"message"`
+}
+
+// NewCancellation is what S3 answers.
+func NewCancellation(taskID string) Cancellation {
+	return Cancellation{TaskID: taskID, Status: Cancelled, Message: "Task cancelled by orchestrator"}
+}

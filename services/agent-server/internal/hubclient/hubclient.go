@@ -1,0 +1,293 @@
+// Package hubclient is what an agent-server tells its hub, if it has one: that it is there, how it does, and how tasks have
+// ended (S3, Registration Flow and Heartbeat). The hub's own calls come the other way: see package api.
+package hubclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/services/agent-server/internal/store"
+	"github.com/go-json-experiment/json"
+)
+
+// Store remembers what the hub knows.
+type Store interface {
+	Fact(ctx context.Context, name string) (string, error)
+	PutFact(ctx context.Context, name, value string) error
+	Untold(ctx context.Context, limit int) ([]store.Entry, error)
+	Told(ctx context.Context, taskID string) error
+}
+
+// Deps is what an uplink works with.
+type Deps struct {
+	Store     Store
+	Hub       string // address
+	Token     string // one-time set-up token; "" = the operator has registered the agent at the hub
+	Register  func() remoteagent.Registration
+	Condition func(ctx context.Context) (remoteagent.Condition, *remoteagent.Task)
+	Key       func() string // that the hub knows
+	AgentID   string
+	Name      string
+	Every     time.Duration // between two heartbeats
+	Log       *slog.Logger
+}
+
+const (
+	timeout   = 10 * time.Second // of one call
+	firstWait = time.Second
+	maxWait   = 5 * time.Minute
+	pageSize  = 32
+)
+
+// Uplink is safe for concurrent use.
+type Uplink struct {
+	deps   Deps
+	client *http.Client
+	wake   chan struct{} // holds a token while a task may have ended
+
+	mu   sync.Mutex
+	id   string // under which the hub knows the agent
+	last time.Time
+}
+
+// New returns an uplink that says nothing before it runs.
+func New(deps Deps) *Uplink {
+	deps.Hub = strings.TrimRight(deps.Hub, "/")
+	return &Uplink{deps: deps, client: &http.Client{Timeout: timeout}, wake: make(chan struct{}, 1), id: deps.AgentID}
+}
+
+// LastHeartbeat is when the hub has taken the last one; zero = never.
+func (u *Uplink) LastHeartbeat() time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.last
+}
+
+// Ended tells the uplink that a task may have ended.
+func (u *Uplink) Ended() {
+	select {
+	case u.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// Run speaks to the hub until ctx is done, and then says good-bye.
+func (u *Uplink) Run(ctx context.Context) error {
+	if err := u.register(ctx); err != nil {
+		return err
+	}
+	var both sync.WaitGroup
+	both.Go(func() { u.beat(ctx) })
+	both.Go(func() { u.report(ctx) })
+	both.Wait()
+	if ctx.Err() != nil {
+		_ = u.heartbeat(context.WithoutCancel(ctx), true) // a hub that does not hear it will notice the silence
+	}
+	return nil
+}
+
+// registered is the name of the fact that says where the agent is registered, and as what.
+const registered = "registered"
+
+// register brings the set-up token to the hub, once. What the hub refuses is for the operator: the agent works without.
+func (u *Uplink) register(ctx context.Context) error {
+	fact, err := u.deps.Store.Fact(ctx, registered)
+	if err != nil {
+		return err
+	}
+	if id, ok := strings.CutPrefix(fact, u.deps.Hub+" "); ok {
+		u.mu.Lock()
+		u.id = id
+		u.mu.Unlock()
+		return nil
+	}
+	if u.deps.Token == "" {
+		return nil
+	}
+	var answer remoteagent.Registered
+	ok := u.until(ctx, "register at the hub", func(ctx context.Context) error {
+		registration := u.deps.Register()
+		registration.Token = u.deps.Token
+		return u.post(ctx, remoteagent.PathRegister, registration, &answer)
+	})
+	if !ok {
+		return nil
+	}
+	id := cmp.Or(answer.ID, u.deps.AgentID)
+	u.mu.Lock()
+	u.id = id
+	u.mu.Unlock()
+	u.deps.Log.InfoContext(ctx, "registered at the hub", "hub", u.deps.Hub, "agent", id)
+	return u.deps.Store.PutFact(context.WithoutCancel(ctx), registered, u.deps.Hub+" "+id)
+}
+
+// beat sends heartbeats until ctx is done.
+func (u *Uplink) beat(ctx context.Context) {
+	every := time.NewTicker(u.deps.Every)
+	defer every.Stop()
+	for {
+		if err := u.heartbeat(ctx, false); err != nil && ctx.Err() == nil {
+			u.deps.Log.WarnContext(ctx, "the hub did not take a heartbeat", "hub", u.deps.Hub, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+func (u *Uplink) heartbeat(ctx context.Context, stopping bool) error {
+	condition, current := u.deps.Condition(ctx)
+	now := time.Now().UTC()
+	id := u.agentID()
+	err := u.post(ctx, remoteagent.PathHeartbeat(id), remoteagent.Heartbeat{
+		AgentID: id, Status: condition, CurrentTask: current, Stopping: stopping, SentAt: now,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last = now
+	return nil
+}
+
+func (u *Uplink) agentID() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.id
+}
+
+// report tells of tasks that have ended, each until the hub knows, until ctx is done.
+func (u *Uplink) report(ctx context.Context) {
+	for {
+		var entries []store.Entry
+		u.until(ctx, "read which tasks the hub does not know of", func(ctx context.Context) (err error) {
+			entries, err = u.deps.Store.Untold(ctx, pageSize)
+			return err
+		})
+		for _, e := range entries {
+			if !u.tell(ctx, e.Task) {
+				return
+			}
+		}
+		if len(entries) > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.wake:
+		}
+	}
+}
+
+// tell reports whether a task is dealt with; false = ctx is done. A hub that refuses to hear of it is not told again.
+func (u *Uplink) tell(ctx context.Context, task remoteagent.Task) bool {
+	u.until(ctx, "tell the hub of a task", func(ctx context.Context) error {
+		return u.patient(ctx, remoteagent.PathWebhook, remoteagent.Completion{
+			AgentID: u.agentID(), AgentName: u.deps.Name, TaskID: task.TaskID, SessionID: task.SessionID, Status: task.Status,
+			Result: task.Result, Error: task.Error, StopReason: task.StopReason, CostUSD: task.CostUSD,
+			TurnsCompleted: task.TurnsCompleted, FilesModified: task.FilesModified,
+		})
+	})
+	if ctx.Err() != nil {
+		return false
+	}
+	return u.until(ctx, "note that the hub knows of a task", func(ctx context.Context) error {
+		return u.deps.Store.Told(ctx, task.TaskID)
+	})
+}
+
+// patient posts, and takes a hub that does not know the key for one that does not know it yet.
+func (u *Uplink) patient(ctx context.Context, path string, body any) error {
+	err := u.post(ctx, path, body, nil)
+	refusal, refused := errors.AsType[*refusedError](err)
+	if refused && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {
+		return fmt.Errorf("the hub does not know the agent's key: %s", refusal.Error())
+	}
+	return err
+}
+
+// until does something until it works; false = it was refused, or ctx is done.
+func (u *Uplink) until(ctx context.Context, what string, do func(context.Context) error) bool {
+	wait := firstWait
+	for {
+		err := do(ctx)
+		if err == nil {
+			return true
+		}
+		if refusal, ok := errors.AsType[*refusedError](err); ok && !refusal.passing() {
+			u.deps.Log.ErrorContext(ctx, what+": the hub refused", "hub", u.deps.Hub, "error", err)
+			return false
+		}
+		u.deps.Log.WarnContext(ctx, what+": trying again", "hub", u.deps.Hub, "error", err, "in", wait)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// refusedError is an answer of the hub that is none of 2xx.
+type refusedError struct {
+	status int
+	body   string
+}
+
+// Error tells what the hub has answered.
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("the hub answered %d %s: %.200s", e.status, http.StatusText(e.status), e.body)
+}
+
+// passing reports whether the hub may answer otherwise later.
+func (e *refusedError) passing() bool {
+	switch e.status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	default:
+		return e.status >= http.StatusInternalServerError
+	}
+}
+
+func (u *Uplink) post(ctx context.Context, path string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the body of POST %s: %w", path, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.deps.Hub+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("address of the hub: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+u.deps.Key())
+	response, err := u.client.Do(request)
+	if err != nil {
+		return err // says the method, the address and what went wrong
+	}
+	defer response.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return &refusedError{response.StatusCode, string(got)}
+	}
+	if err != nil || answer == nil {
+		return err
+	}
+	if err := json.Unmarshal(got, answer); err != nil {
+		return fmt.Errorf("decode the answer to POST %s: %w; is %s a hub?", path, err, u.deps.Hub)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/services/agent-server/internal/store"
+	"github.com/agentbus/agentbus/services/agent-server/internal/worker"
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// retryPause is the wait before a task is taken up again whose record could not be written.
+	retryPause = 5 * time.Second
+	// cancelReason is why the tasks of a hub that lost its patience end.
+	cancelReason = "cancelled by the orchestrator"
+)
+
+// Run runs tasks until ctx is done. Then it takes no more, gives those that run the grace, stops the rest, and returns.
+func (d *Desk) Run(ctx context.Context) error {
+	tasks, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	var all sync.WaitGroup
+	for {
+		for _, j := range d.ready() {
+			all.Go(func() { d.work(tasks, j) })
+		}
+		select {
+		case <-d.wake:
+		case <-ctx.Done():
+			d.drain(&all, cut)
+			return nil
+		}
+	}
+}
+
+// ready takes the tasks from those that wait which may start now.
+func (d *Desk) ready() []*job {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ready []*job
+	if !d.open {
+		return nil
+	}
+	sessions := map[string]bool{}
+	for _, j := range d.running {
+		sessions[j.SessionID] = true
+	}
+	d.waiting = slices.DeleteFunc(d.waiting, func(j *job) bool {
+		if len(d.running) >= d.deps.Places || sessions[j.SessionID] {
+			return false
+		}
+		sessions[j.SessionID] = true
+		d.running[j.TaskID] = j
+		ready = append(ready, j)
+		return true
+	})
+	return ready
+}
+
+// work runs a task. One whose record cannot be written is tried again: nobody would hear of its end otherwise.
+func (d *Desk) work(ctx context.Context, j *job) {
+	defer d.leaveDesk(j)
+	task, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil) // ends the watch
+	watch.Go(func() {
+		select {
+		case <-j.stop:
+			cancel(&loop.Abort{Reason: cancelReason})
+		case <-task.Done():
+		}
+	})
+	for {
+		err := d.deps.Run(task, j.Entry, d.leave)
+		if err == nil || errors.Is(err, worker.ErrStopping) || errors.Is(err, loop.ErrHandOver) {
+			return
+		}
+		d.deps.Log.ErrorContext(ctx, "a task could not be run; it is tried again", "task", j.TaskID, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+func (d *Desk) leaveDesk(j *job) {
+	d.mu.Lock()
+	delete(d.running, j.TaskID)
+	close(j.bell)
+	close(j.done)
+	d.mu.Unlock()
+	d.ring()
+	d.deps.Ended()
+}
+
+// drain ends the work: tasks get the grace, and are cut off after it.
+func (d *Desk) drain(all *sync.WaitGroup, cut context.CancelCauseFunc) {
+	d.mu.Lock()
+	d.open = false
+	d.mu.Unlock()
+	if d.deps.HandOver {
+		close(d.leave)
+	}
+	grace := time.AfterFunc(d.deps.Grace, func() { cut(worker.ErrStopping) })
+	defer grace.Stop()
+	all.Wait()
+}
+
+// stopTask tells a task to stop, and waits until it has. It reports whether there was anything to stop.
+func (d *Desk) stopTask(ctx context.Context, taskID string) (stopped bool, err error) {
+	d.mu.Lock()
+	j := d.find(taskID)
+	if j == nil {
+		d.mu.Unlock()
+		return false, nil
+	}
+	if _, runs := d.running[taskID]; !runs {
+		defer d.deps.Ended()
+		defer d.mu.Unlock()
+		return true, d.drop(ctx, j)
+	}
+	select {
+	case <-j.stop:
+	default:
+		close(j.stop)
+	}
+	d.mu.Unlock()
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+	}
+	return true, nil
+}
+
+// drop ends a task that waits. It must be called with mu held.
+func (d *Desk) drop(ctx context.Context, j *job) error {
+	newest, err := d.deps.Store.LastEvent(ctx, j.TaskID)
+	if err != nil {
+		return err
+	}
+	task := j.Task
+	now := time.Now().UTC()
+	task.Status, task.StopReason, task.UpdatedAt, task.CompletedAt = remoteagent.Cancelled, "cancelled", now, now
+	result := remoteagent.Result{Status: task.Status, StopReason: task.StopReason, SessionID: task.SessionID}
+	data, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	err = d.deps.Store.Append(ctx, store.Batch{
+		Task: task, Events: []store.Event{{N: newest.N + 1, Name: result.Name(), Data: string(data)}},
+	})
+	if err != nil {
+		return err
+	}
+	d.waiting = slices.DeleteFunc(d.waiting, func(other *job) bool { return other == j })
+	close(j.bell)
+	close(j.done)
+	return nil
+}

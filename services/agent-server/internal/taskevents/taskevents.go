@@ -1,0 +1,243 @@
+// Package taskevents tells what an agent does in the words of S3: it turns the events of a log into those of a task's stream,
+// and keeps the task's record up to date. It is pure: the same log tells the same story.
+package taskevents
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+)
+
+const (
+	// maxInput is how long the arguments of a call may be that clients get to see.
+	maxInput = 16 << 10
+	// maxFiles is how many modified files a task lists.
+	maxFiles = 1000
+)
+
+// Teller tells the story of one task. It is not safe for concurrent use.
+type Teller struct {
+	task  remoteagent.Task
+	dir   string
+	calls map[string]use // that have no result yet
+	past  event.Usage    // of the task's requests before this one
+	turns int            // of those
+}
+
+// use is a tool at work.
+type use struct {
+	tool  string
+	verb  verb
+	files []string
+}
+
+// New returns a teller of a task that works in dir.
+func New(task remoteagent.Task, dir string) *Teller {
+	return &Teller{task: task, dir: dir, calls: map[string]use{}}
+}
+
+// Task is the task as the events have made it.
+func (t *Teller) Task() remoteagent.Task {
+	task := t.task
+	task.FilesModified = slices.Clone(task.FilesModified)
+	return task
+}
+
+// Tell takes the next event of the log, and returns what clients get to see of it.
+func (t *Teller) Tell(e event.Event) []remoteagent.Body {
+	t.task.UpdatedAt = e.Time.UTC()
+	switch b := e.Body.(type) {
+	case event.Text:
+		return text(b.Stage, b.Delta)
+	case event.FinalAnswer:
+		return text(b.Stage, b.Delta)
+	case event.ToolCall:
+		return t.call(b)
+	case event.ToolResult:
+		return t.result(b)
+	case event.UsageSoFar:
+		return t.progress(b)
+	case event.Done:
+		return t.done(b, e.Time)
+	case event.Aborted:
+		return t.aborted(b, e.Time)
+	case event.Error:
+		return t.failed(b, e.Time)
+	default:
+		return nil
+	}
+}
+
+// Begin says that the task runs.
+func (t *Teller) Begin(at time.Time) remoteagent.Body {
+	t.task.Status, t.task.UpdatedAt = remoteagent.Running, at.UTC()
+	return t.status()
+}
+
+func (t *Teller) status() remoteagent.Progress {
+	return remoteagent.Progress{
+		Status: t.task.Status, TurnsCompleted: t.task.TurnsCompleted, CostUSD: t.task.CostUSD, Usage: t.task.Usage,
+	}
+}
+
+func text(stage event.Stage, delta string) []remoteagent.Body {
+	if stage != event.Delta || delta == "" {
+		return nil
+	}
+	return []remoteagent.Body{remoteagent.TextDelta{Text: delta}}
+}
+
+// call tells of a tool once its arguments are whole.
+func (t *Teller) call(b event.ToolCall) []remoteagent.Body {
+	if b.Stage != event.Stop || b.Discarded {
+		return nil
+	}
+	verb := verbOf(b.Tool)
+	args := argsOf(b.Args)
+	u := use{tool: b.Tool, verb: verb}
+	for _, f := range args.files() {
+		u.files = append(u.files, t.relative(f))
+	}
+	t.calls[b.ToolCallID] = u
+	t.task.LastActivity = verb.activity(b.Tool, u.file(), args)
+	start := remoteagent.ToolStart{Tool: b.Tool, File: u.file(), ToolCallID: b.ToolCallID, Activity: t.task.LastActivity}
+	if len(b.Args) <= maxInput {
+		start.Input = b.Args
+	}
+	return []remoteagent.Body{start}
+}
+
+func (t *Teller) result(b event.ToolResult) []remoteagent.Body {
+	u := t.calls[b.ToolCallID]
+	switch {
+	case b.Stage == event.Delta:
+		return []remoteagent.Body{remoteagent.ToolOutput{Tool: u.tool, ToolCallID: b.ToolCallID, Text: b.Delta}}
+	case b.Stage != event.Stop || b.Discarded:
+		return nil
+	}
+	delete(t.calls, b.ToolCallID)
+	success := b.Status == event.ToolSuccess
+	if success && u.verb == editing {
+		t.modified(u.files)
+	}
+	return []remoteagent.Body{remoteagent.ToolEnd{
+		Tool: b.Tool, File: u.file(), Success: success, ToolCallID: b.ToolCallID, Summary: b.Summary,
+	}}
+}
+
+func (t *Teller) modified(files []string) {
+	for _, f := range files {
+		i, found := slices.BinarySearch(t.task.FilesModified, f)
+		if !found && len(t.task.FilesModified) < maxFiles {
+			t.task.FilesModified = slices.Insert(t.task.FilesModified, i, f)
+		}
+	}
+}
+
+func (t *Teller) progress(b event.UsageSoFar) []remoteagent.Body {
+	t.task.TurnsCompleted = t.turns + b.Turns
+	t.used(b.Usage)
+	return []remoteagent.Body{t.status()}
+}
+
+func (t *Teller) used(u event.Usage) {
+	sum := t.past.Add(u)
+	t.task.CostUSD, t.task.Usage = sum.CostUSD, &sum
+}
+
+// done ends the task, unless the agent waits for somebody: then another request goes on with it.
+func (t *Teller) done(b event.Done, at time.Time) []remoteagent.Body {
+	t.used(b.Usage)
+	if b.FinishReason == event.FinishActionRequired {
+		t.past, t.turns = t.past.Add(b.Usage), t.task.TurnsCompleted
+		return nil
+	}
+	status, reason := ending(b.FinishReason)
+	return t.end(status, reason, answer(b.Content), at)
+}
+
+func (t *Teller) aborted(b event.Aborted, at time.Time) []remoteagent.Body {
+	if b.Usage != nil {
+		t.used(*b.Usage)
+	}
+	return t.end(remoteagent.Cancelled, "cancelled", answer(b.Content), at)
+}
+
+func (t *Teller) end(status remoteagent.Status, reason, result string, at time.Time) []remoteagent.Body {
+	t.task.Status, t.task.StopReason, t.task.Result, t.task.CompletedAt = status, reason, result, at.UTC()
+	return []remoteagent.Body{remoteagent.Result{
+		Status: status, Result: result, CostUSD: t.task.CostUSD, TurnsCompleted: t.task.TurnsCompleted, StopReason: reason,
+		FilesModified: slices.Clone(t.task.FilesModified), SessionID: t.task.SessionID, Usage: t.task.Usage,
+	}}
+}
+
+func (t *Teller) failed(b event.Error, at time.Time) []remoteagent.Body {
+	if b.Usage != nil {
+		t.used(*b.Usage)
+	}
+	t.task.Status, t.task.StopReason, t.task.CompletedAt = remoteagent.Failed, "error", at.UTC()
+	t.task.Error, t.task.Recoverable = b.Message, b.Retryable
+	return []remoteagent.Body{remoteagent.Failure{
+		Message: b.Message, Recoverable: b.Retryable, Code: b.Code, Status: remoteagent.Failed, CostUSD: t.task.CostUSD,
+		TurnsCompleted: t.task.TurnsCompleted, SessionID: t.task.SessionID, Usage: t.task.Usage,
+	}}
+}
+
+// ending is a finish reason in the words of S3.
+func ending(finish event.FinishReason) (status remoteagent.Status, reason string) {
+	switch finish {
+	case event.FinishStop, event.FinishToolCalls, "":
+		return remoteagent.Completed, "end_turn"
+	case event.FinishLength:
+		return remoteagent.Completed, "max_tokens"
+	case event.FinishMaxTurns:
+		return remoteagent.MaxTurns, "max_turns"
+	case event.FinishBudget:
+		return remoteagent.MaxBudget, "max_budget"
+	default:
+		return remoteagent.Completed, string(finish)
+	}
+}
+
+// answer is what the agent has said since its last call of a tool, or all that it said when that is nothing.
+func answer(content []event.Content) string {
+	var all, last []string
+	for _, c := range content {
+		switch c.Type {
+		case event.ContentText:
+			all, last = append(all, c.Text), append(last, c.Text)
+		case event.ContentToolUse, event.ContentToolResult:
+			last = nil
+		}
+	}
+	if len(last) == 0 {
+		last = all
+	}
+	return strings.Join(last, "\n\n")
+}
+
+func (u use) file() string {
+	if len(u.files) == 0 {
+		return ""
+	}
+	return u.files[0]
+}
+
+// relative names a file as people do who work in the task's folder.
+func (t *Teller) relative(file string) string {
+	inside, err := filepath.Rel(t.dir, file)
+	if !filepath.IsAbs(file) || err != nil || !filepath.IsLocal(inside) {
+		return filepath.Clean(file)
+	}
+	return filepath.ToSlash(inside)
+}
+
+// EarlierTurns counts the turns of the task's requests that have ended before the one that runs.
+func (t *Teller) EarlierTurns() int { return t.turns }
+
+// EarlierCost is what those have cost, in US dollars.
+func (t *Teller) EarlierCost() float64 { return t.past.CostUSD }

@@ -1,0 +1,77 @@
+// Package worker runs tasks: it drives the turn loop with an agent's backend and with tools in this process, and records
+// what happens. A task that was cut off by the end of the process goes on, or ends, from where its record stands.
+//
+// Read task.go for the course of a task, recorder.go for how it is kept, tools.go for its tools.
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/limit"
+	"github.com/agentbus/agentbus/services/agent-server/internal/store"
+)
+
+// Store keeps what tasks do.
+type Store interface {
+	Append(ctx context.Context, b store.Batch) error
+	Log(ctx context.Context, sessionID string) (events []event.Event, last int64, err error)
+	LastEvent(ctx context.Context, taskID string) (store.Event, error)
+	StartCall(ctx context.Context, taskID, callID string) (first bool, err error)
+	PutObject(ctx context.Context, sessionID, objectID string, data []byte) error
+	Object(ctx context.Context, sessionID, objectID string) ([]byte, error)
+}
+
+// Deps is what a worker works with.
+type Deps struct {
+	Store       Store
+	Backend     backend.Backend
+	Agent       loop.Agent // what every task starts from
+	Limits      Limits
+	CompressAt  float64 // share of the window
+	Window      func(model string) int64
+	Price       func(model string, usage event.Usage) float64
+	Script      string // that the scripted backend runs whatever the prompt says
+	Tools       []tool.Tool
+	FolderTools func(folder string) []tool.Tool // for the folder that a task works in; nil = none
+	FailOnStop  bool                            // end a task that the end of the process cuts off; otherwise it goes on at the next start
+	Log         *slog.Logger
+	Changed     func(taskID string) // called when something new of a task is stored
+	Ended       func(ctx context.Context, task remoteagent.Task)
+}
+
+// Limits are the most that a task may ask for; 0 = no limit.
+type Limits struct {
+	Turns   int
+	CostUSD float64
+}
+
+// What a task may use that does not say, where the operator does not say either (S3, assign_task).
+const (
+	defaultTurns   = 50
+	defaultCostUSD = 5
+)
+
+// Worker runs tasks. It is safe for concurrent use.
+type Worker struct {
+	deps    Deps
+	limiter *limit.Limiter
+}
+
+const (
+	// places is how many calls of tools run at once, abandoned ones included.
+	places = 64
+	// defaultTimeout is how long a call may take whose tool does not say.
+	defaultTimeout = time.Minute
+	// defaultMaxOutput is how many bytes of a result the model reads, where the tool does not say.
+	defaultMaxOutput = 1 << 20
+)
+
+// New returns a worker.
+func New(deps Deps) *Worker { return &Worker{deps: deps, limiter: limit.New(places)} }

@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/rediscache"
+)
+
+// lateness is how long after its expiry an action may still be resolved: clocks differ.
+const lateness = 5 * time.Second
+
+// checkActions says whether every wanted action is open: the thread's last request announced it, and it has not
+// expired. An action that an earlier request announced is closed, by a result or by a newer message: what is still open
+// then is announced again.
+func (d *Desk) checkActions(ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	open, err := d.openActions(ctx, tenant, thread, wanted)
+	if err != nil {
+		return err
+	}
+	for _, actionID := range wanted {
+		action, ok := open[actionID]
+		if !ok {
+			return apierr.New(apierr.InvalidActionID, "action %s is not open on this thread: it is resolved, superseded or unknown", actionID)
+		}
+		if !action.ExpiresAt.IsZero() && d.bus.Now().Sub(action.ExpiresAt) > lateness {
+			return apierr.New(apierr.InvalidActionID, "action %s expired at %s; send a new message to go on",
+				actionID, action.ExpiresAt.Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// openActions finds the wanted actions among those that the thread's last request announced: in Redis where Redis has
+// them all, and else in the log.
+func (d *Desk) openActions(
+	ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string,
+) (map[string]rediscache.Action, error) {
+	open := make(map[string]rediscache.Action, len(wanted))
+	for _, actionID := range wanted {
+		action, found, err := d.state.Action(ctx, tenant, actionID)
+		if err != nil || !found || action.ThreadID != thread.ThreadID || action.RequestID != thread.RequestID {
+			return d.announced(ctx, tenant, thread)
+		}
+		open[actionID] = action
+	}
+	return open, nil
+}
+
+// announced reads the actions from the log of the thread's last request, and puts them back into Redis.
+func (d *Desk) announced(ctx context.Context, tenant string, thread bus.ThreadRecord) (map[string]rediscache.Action, error) {
+	open := map[string]rediscache.Action{}
+	collect := func(f event.Frame) error {
+		for line := range f.Each() {
+			if line.Name != event.NameContinuation {
+				continue
+			}
+			e, err := event.Decode(line.JSON)
+			if err != nil {
+				return err
+			}
+			if c, ok := e.Body.(event.Continuation); ok {
+				open[c.ActionID] = rediscache.Action{
+					Tenant: tenant, ActionID: c.ActionID, ThreadID: thread.ThreadID, RequestID: thread.RequestID,
+					Kind: c.Kind, Payload: c.Payload, ExpiresAt: c.ExpiresAt,
+				}
+			}
+		}
+		return nil
+	}
+	if err := d.eachFrame(ctx, bus.LogID{Tenant: tenant, RequestID: thread.RequestID}, collect); err != nil {
+		return nil, err
+	}
+	again := make([]rediscache.Action, 0, len(open))
+	for _, action := range open {
+		again = append(again, action)
+	}
+	if err := d.state.PutActions(ctx, again...); err != nil {
+		d.log.DebugContext(ctx, "actions are not cached", "error", err)
+	}
+	return open, nil
+}
+
+// eachFrame gives a finished log to visit: from the stream, and from history where the stream has forgotten it.
+func (d *Desk) eachFrame(ctx context.Context, log bus.LogID, visit func(event.Frame) error) error {
+	n := uint64(0)
+	for f, err := range d.bus.Read(ctx, log, 0) {
+		if errors.Is(err, bus.ErrForgotten) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := visit(f); err != nil {
+			return err
+		}
+		if n = f.Next(); f.Terminal() {
+			return nil
+		}
+	}
+	for {
+		page, err := d.history.Frames(ctx, historyapi.FramesQuery{
+			RequestRef: historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID}, From: n,
+		})
+		if err != nil || len(page.Frames) == 0 {
+			return err
+		}
+		for _, f := range page.Frames {
+			if err := visit(f.Event()); err != nil {
+				return err
+			}
+			n = f.Event().Next()
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// Package admission takes requests: steps 2 to 5 of ARCHITECTURE.md. It decides, by what is first on the bus and by nothing
+// else, whether a request is new or a retry, whether its thread is free or how many wait there, and who resolves an action.
+//
+// Each step may be repeated: whoever meets a request that was accepted only halfway goes on from there.
+package admission
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/rediscache"
+	"github.com/agentbus/agentbus/pkg/threadqueue"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// attempts is how often a request tries to become its thread's next one before it is told that the thread is busy.
+const attempts = 3
+
+// Desk takes requests. It is safe for concurrent use.
+type Desk struct {
+	bus     *bus.Bus
+	queue   *threadqueue.Queue
+	history historyapi.Client
+	state   *rediscache.Store
+	guard   *authz.Guard
+	log     *slog.Logger
+	room    room
+}
+
+// NewDesk returns a desk.
+func NewDesk(b *bus.Bus, history historyapi.Client, s *rediscache.Store, guard *authz.Guard, log *slog.Logger) *Desk {
+	return &Desk{bus: b, queue: threadqueue.New(b, b.Now), history: history, state: s, guard: guard, log: log}
+}
+
+// Watch keeps the desk informed of the room that the streams have, until ctx is done.
+func (d *Desk) Watch(ctx context.Context) { d.room.watch(ctx, d.bus.Fullness, d.log) }
+
+// Room reports why no new requests are taken: the streams are nearly full. nil while they have room.
+func (d *Desk) Room() error { return d.room.check() }
+
+// Call is a request that somebody wants to make.
+type Call struct {
+	Principal auth.Principal
+	AgentID   string // an agent that exists
+	Request   event.AgentRequest
+	Route     string // under which earlier versions counted Key
+	Key       string // the Idempotency-Key; "" = none. It is the principal's, whatever the route
+	BodyHash  string // see Hash
+	OnBusy    string // what to do while something runs on the thread, as config.Agent says; "" = config.OnBusyReject
+	Queue     int    // how many requests may wait on the thread, with config.OnBusyQueue
+	Refusal   error  // of a new request; a retry of one that was accepted before is answered all the same
+}
+
+// Ticket is a request that was taken.
+type Ticket struct {
+	RequestID string
+	ThreadID  string
+	AgentID   string
+	Replayed  bool // the key was used before: this is the request that it made then
+	Past      bool // the bus has forgotten that; history knows it
+	Index     int  // on its thread, with Past
+}
+
+// Hash tells whether two calls with one key are the same call. Spaces and the order of members do not matter.
+func Hash(agentID string, body []byte) string {
+	canonical := jsontext.Value(body).Clone()
+	if err := canonical.Canonicalize(); err != nil {
+		canonical = body // no JSON: then every byte counts
+	}
+	h := sha256.New()
+	h.Write([]byte(agentID + "\x00"))
+	h.Write(canonical)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Accept takes a request, so that it will run, or says why not: apierr.ThreadNotFound, ThreadAccessDenied, ThreadBusy
+// (with the running request), InvalidActionID, IdempotencyMismatch, MessageTooLarge, Unavailable. After Unavailable the
+// request may have been taken; with a key the same call may be made again.
+func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
+	a := d.record(c)
+	replayed := false
+	if c.Key != "" {
+		earlier, found, err := d.earlier(ctx, c, a)
+		if err != nil {
+			return Ticket{}, err
+		}
+		if found {
+			a, replayed = earlier, true
+		} else if past, known, err := d.past(ctx, c, a); err != nil || known {
+			return past, err
+		}
+	}
+	var large [][]byte
+	if !replayed && c.Refusal != nil {
+		return Ticket{}, c.Refusal
+	}
+	if !replayed {
+		var err error
+		if a, large, err = measured(a); err != nil {
+			return Ticket{}, authz.Unavailable(err)
+		}
+	}
+	if c.Key == "" && c.Request.ThreadID == "" {
+		if err := d.begin(ctx, a, large); err != nil {
+			return Ticket{}, authz.Unavailable(err)
+		}
+		return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
+	}
+	a, again, err := d.queue.Put(ctx, admission{d, c, large}, a, replayed, attempts+c.Queue)
+	switch {
+	case errors.Is(err, record.ErrConflict):
+		return Ticket{}, apierr.New(apierr.ThreadBusy, "many requests come in on this thread at once; try again")
+	case err != nil:
+		return Ticket{}, authz.Unavailable(err)
+	}
+	return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
+}
+
+// measured gives a the form in which it is recorded, and the data to upload before that. It refuses a request that cannot
+// be stored, its record and the start of its log, before anything is written.
+func measured(a record.Accepted) (record.Accepted, [][]byte, error) {
+	messages, large, err := shelve(a.Request.Messages)
+	if err != nil {
+		return a, nil, err
+	}
+	a.Request.Messages = messages
+	return a, large, bus.CheckAccepted(a)
+}
+
+// begin takes a request that starts a thread and has no key. No other call can have its ids, so nothing needs to be looked
+// up. The request's record comes before the thread's: a thread must not show a request that was never accepted.
+func (d *Desk) begin(ctx context.Context, a record.Accepted, large [][]byte) error {
+	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, nil, a); err != nil {
+		return err
+	}
+	a, _, err := d.write(ctx, a, large, false)
+	if err != nil {
+		return err
+	}
+	return d.queue.Append(ctx, bus.ThreadRecord{}, a, 0)
+}
+
+// record gives the call its ids. With a key they derive from it, so that a retry has the same.
+func (d *Desk) record(c Call) record.Accepted {
+	a := record.Accepted{
+		Tenant: c.Principal.Tenant, Owner: c.Principal.Subject, AgentID: c.AgentID,
+		Request: c.Request, BodyHash: c.BodyHash, ThreadID: c.Request.ThreadID, At: d.bus.Now().UTC(),
+	}
+	if c.Key == "" {
+		a.RequestID = id.New(id.Request)
+	} else {
+		a.RequestID = id.Derive(id.Request, a.Tenant, a.Owner, c.Key)
+	}
+	if a.ThreadID == "" && c.Key == "" {
+		a.ThreadID = id.New(id.Thread)
+	} else if a.ThreadID == "" {
+		a.ThreadID = id.Derive(id.Thread, a.Tenant, a.Owner, c.Key)
+	}
+	return a
+}
+
+// admission decides about one call.
+type admission struct {
+	desk  *Desk
+	call  Call
+	large [][]byte // to upload before the request's record is written
+}
+
+// Thread implements threadqueue.Admission.
+func (m admission) Thread(ctx context.Context, a record.Accepted) (bus.ThreadRecord, error) {
+	return m.desk.thread(ctx, m.call.Principal, a)
+}
+
+// Admit implements threadqueue.Admission.
+func (m admission) Admit(
+	ctx context.Context, newest bus.ThreadRecord, entries []threadqueue.Entry, a record.Accepted,
+) (behind int, err error) {
+	return m.desk.admit(ctx, m.call, newest, entries, a)
+}
+
+// Record implements threadqueue.Admission.
+func (m admission) Record(ctx context.Context, a record.Accepted) (stored record.Accepted, again bool, err error) {
+	return m.desk.write(ctx, a, m.large, m.call.Key != "")
+}
+
+// Recorded implements threadqueue.Admission.
+func (m admission) Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error) {
+	return m.desk.earlier(ctx, m.call, a)
+}
+
+// thread returns the newest record of a's thread: a zero one when a starts it.
+func (d *Desk) thread(ctx context.Context, p auth.Principal, a record.Accepted) (bus.ThreadRecord, error) {
+	if a.Request.ThreadID != "" {
+		return d.guard.Thread(ctx, p, a.ThreadID)
+	}
+	t, err := d.bus.Thread(ctx, a.Tenant, a.ThreadID)
+	if errors.Is(err, bus.ErrNotFound) {
+		return bus.ThreadRecord{}, nil
+	}
+	if err == nil && t.Deleted {
+		err = apierr.New(apierr.ThreadNotFound, "the thread that this Idempotency-Key made is deleted")
+	}
+	return t, err
+}
+
+// write stores the data that is too large for the record, and then the record. Of two calls with one key
+// the first wins, and the other becomes its retry.
+func (d *Desk) write(ctx context.Context, a record.Accepted, large [][]byte, keyed bool) (record.Accepted, bool, error) {
+	if err := d.upload(ctx, a.Tenant, a.ThreadID, large); err != nil {
+		return a, false, err
+	}
+	stored, first, err := d.bus.Accept(ctx, a)
+	if err != nil {
+		return a, false, err
+	}
+	if stored.BodyHash != a.BodyHash {
+		return a, false, mismatch()
+	}
+	if !keyed {
+		return stored, !first, nil
+	}
+	if err := d.state.Remember(ctx, a.Tenant, a.RequestID, stored.BodyHash); err != nil {
+		d.log.DebugContext(ctx, "idempotency key is not cached", "error", err)
+	}
+	return stored, !first, nil
+}

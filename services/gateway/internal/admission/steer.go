@@ -1,0 +1,98 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/go-json-experiment/json"
+)
+
+// maxSteers is how often a request may be steered. Each steer is kept with it, and read by the model.
+const maxSteers = 100
+
+// Steer records what somebody says to a request that runs or waits, or says why not: apierr.RequestFinished,
+// IdempotencyMismatch, MessageTooLarge, RateLimitExceeded, Unavailable. Replayed says that the same steer was recorded
+// before. Whoever runs the request may have ended it in the same moment: then nobody reads the steer. Refusal is that of a new
+// steer, nil for none; a retry of one that was recorded before is answered all the same.
+func (d *Desk) Steer(ctx context.Context, r authz.Request, s record.Steer, refusal error) (replayed bool, err error) {
+	if r.Past {
+		return false, finished()
+	}
+	messages, large, err := shelve(s.Messages)
+	if err != nil {
+		return false, err
+	}
+	s.Messages = messages
+	if err := bus.CheckSteer(s, r.ThreadID, r.AgentID); err != nil {
+		return false, authz.Unavailable(err)
+	}
+	last, err := d.bus.Last(ctx, r.Log())
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return false, authz.Unavailable(err)
+	}
+	said, before, err := d.said(ctx, r, s.SteerID)
+	switch {
+	case err != nil:
+		return false, authz.Unavailable(err)
+	case before != nil: // a retry of a steer that came in time is none that comes too late
+		return true, same(*before, s)
+	case last.Terminal():
+		return false, finished()
+	case said >= maxSteers:
+		return false, steeredEnough()
+	case refusal != nil:
+		return false, refusal
+	}
+	if err := d.upload(ctx, r.Tenant, r.ThreadID, large); err != nil {
+		return false, authz.Unavailable(err)
+	}
+	stored, first, err := d.bus.Steer(ctx, r.Tenant, s)
+	if err != nil {
+		return false, authz.Unavailable(err)
+	}
+	return !first, same(stored, s)
+}
+
+// said counts the steers of a request, and finds the one with an id; nil = there is none.
+func (d *Desk) said(ctx context.Context, r authz.Request, steerID string) (count int, found *record.Steer, err error) {
+	for stored, err := range d.bus.Steers(ctx, r.Log(), 0) {
+		if err != nil {
+			return count, nil, err
+		}
+		if stored.SteerID == steerID {
+			found = &stored.Steer
+		}
+		count++
+	}
+	return count, found, nil
+}
+
+// same is a fault unless both say the same.
+func same(stored, s record.Steer) error {
+	before, err := json.Marshal(stored.Messages)
+	if err != nil {
+		return err
+	}
+	now, err := json.Marshal(s.Messages)
+	if err != nil {
+		return err
+	}
+	if Hash("", before) != Hash("", now) {
+		return mismatch()
+	}
+	return nil
+}
+
+func finished() error {
+	return apierr.New(apierr.RequestFinished, "the request has ended; say it in a follow-up")
+}
+
+func steeredEnough() error {
+	f := apierr.New(apierr.RateLimitExceeded, "the request was steered %d times, which is the most; say it in a follow-up", maxSteers)
+	f.Retryable = false
+	return f
+}

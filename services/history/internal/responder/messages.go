@@ -1,0 +1,154 @@
+package responder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/weaken"
+	"github.com/agentbus/agentbus/services/history/internal/store"
+)
+
+// messageBytes bounds what is read of one request for its messages. What is beyond is left out: only a request that ended
+// with an error, whose blocks are sent one by one, can have as much.
+const messageBytes = 8 << 20
+
+// Messages lists what was said on a thread, the messages of so many requests a page.
+func (a *Answerer) Messages(ctx context.Context, q historyapi.MessagesQuery) (historyapi.MessagePage, error) {
+	page := historyapi.MessagePage{Messages: []historyapi.Message{}}
+	size, err := limit(q.Limit, 50, 200)
+	if err != nil {
+		return page, err
+	}
+	from, err := readCursor(historyapi.VerbMessages, q.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if err := a.seeThread(ctx, q.ThreadRef, whole); err != nil {
+		return page, err
+	}
+	if _, err := a.thread(ctx, q.ThreadRef); err != nil {
+		return page, err
+	}
+	requests, err := a.store.Requests(ctx, q.Tenant, q.ThreadID, from.position(), size+1)
+	if err != nil {
+		return page, err
+	}
+	more := len(requests) > size
+	requests = requests[:min(len(requests), size)]
+	told, events, err := a.told(ctx, q.ThreadRef, requests)
+	if err != nil {
+		return page, err
+	}
+	for _, r := range told {
+		messages, err := messagesOf(r, events[r.RequestID])
+		if err != nil {
+			return page, err
+		}
+		page.Messages = append(page.Messages, messages...)
+	}
+	if more || len(told) < len(requests) {
+		last := told[len(told)-1]
+		page.NextCursor = place{List: historyapi.VerbMessages, Index: last.Index, ID: last.RequestID}.cursor()
+	}
+	return page, nil
+}
+
+// told reads the events that messages are made of, for as many of the requests as one answer may hold, at least one.
+func (a *Answerer) told(
+	ctx context.Context, thread historyapi.ThreadRef, requests []store.Request,
+) ([]store.Request, map[string][]store.Event, error) {
+	events := map[string][]store.Event{}
+	bytes := 0
+	for i, r := range requests {
+		found, err := a.store.Events(ctx, store.Events{
+			Tenant: thread.Tenant, RequestID: r.RequestID, Blocks: true, Names: messageNames(r.Status), Limit: transcriptEvents,
+			Bytes: messageBytes,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		events[r.RequestID] = found
+		if bytes += bytesOf(found); bytes > pageBytes {
+			return requests[:i+1], events, nil
+		}
+	}
+	return requests, events, nil
+}
+
+// messageNames lists the events that tell what was said. An error says nothing of what was finished before it: there the
+// blocks themselves do.
+func messageNames(s historyapi.Status) []event.Name {
+	names := []event.Name{event.NameInput, event.NameDone, event.NameAborted}
+	if s == historyapi.StatusError {
+		names = append(names, event.NameText, event.NameThinking, event.NameToolCall, event.NameToolResult)
+	}
+	return names
+}
+
+// messagesOf tells a request: what the user said, as the log has it or else as it was accepted, and the answer.
+func messagesOf(r store.Request, events []store.Event) ([]historyapi.Message, error) {
+	var messages []historyapi.Message
+	answer := historyapi.Message{RequestID: r.RequestID, Role: "assistant", At: r.EndedAt}
+	for _, stored := range events {
+		e, err := event.Decode(stored.JSON)
+		if err != nil {
+			return nil, fmt.Errorf("event %d of request %s: %w", stored.N, r.RequestID, err)
+		}
+		switch body := e.Body.(type) {
+		case event.Input:
+			messages = append(messages, said(r, body.Messages, e.Time)...)
+		case event.Done:
+			answer.MessageID, answer.Content, answer.FinishReason = body.MessageID, body.Content, body.FinishReason
+		case event.Aborted:
+			answer.MessageID, answer.Content = body.MessageID, body.Content
+		default:
+			finish(&answer, body)
+		}
+	}
+	if !slices.ContainsFunc(events, func(e store.Event) bool { return e.Name == event.NameInput }) {
+		messages = append(said(r, r.Input, r.CreatedAt), messages...)
+	}
+	if weaken.Without(weaken.WholeMessages) {
+		answer.Content = slices.DeleteFunc(answer.Content, func(c event.Content) bool { return c.Type == event.ContentToolUse })
+	}
+	if len(answer.Content) > 0 || answer.FinishReason != "" {
+		messages = append(messages, answer)
+	}
+	return messages, nil
+}
+
+func said(r store.Request, input []event.InputMessage, at time.Time) []historyapi.Message {
+	messages := make([]historyapi.Message, len(input))
+	for i, m := range input {
+		messages[i] = historyapi.Message{RequestID: r.RequestID, Role: m.Role, Input: m.Content, At: at}
+	}
+	return messages
+}
+
+// finish adds a block that was finished before an error.
+func finish(m *historyapi.Message, body event.Body) {
+	add := func(b event.Block, c event.Content) {
+		if b.Stage != event.Stop || b.Discarded {
+			return
+		}
+		m.MessageID = b.MessageID
+		m.Content = append(m.Content, c)
+	}
+	switch b := body.(type) {
+	case event.Text:
+		add(b.Block, event.Content{Type: event.ContentText, Text: b.Text})
+	case event.Thinking:
+		add(b.Block, event.Content{Type: event.ContentThinking, Thinking: b.Thinking})
+	case event.ToolCall:
+		add(b.Block, event.Content{Type: event.ContentToolUse, ToolCallID: b.ToolCallID, Name: b.Tool, Args: b.Args})
+	case event.ToolResult:
+		add(b.Block, event.Content{
+			Type: event.ContentToolResult, ToolCallID: b.ToolCallID, Name: b.Tool, Status: b.Status, Summary: b.Summary,
+			Media: b.Media,
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/services/hub/internal/registry"
+	"github.com/agentbus/agentbus/services/hub/internal/task"
+	"github.com/go-json-experiment/json"
+)
+
+func (a *API) postAgent(r *http.Request, p auth.Principal) (int, any, error) {
+	var c registry.Candidate
+	if err := read(r, &c, json.RejectUnknownMembers(true)); err != nil {
+		return 0, nil, err
+	}
+	agent, err := a.registry.Register(r.Context(), p.Tenant, c)
+	return http.StatusCreated, task.Public(agent, 0), err
+}
+
+func (a *API) getAgents(r *http.Request, p auth.Principal) (int, any, error) {
+	list, err := a.desk.ListAgents(r.Context(), hubapi.AgentsQuery{Tenant: p.Tenant, Live: r.URL.Query().Get("live") == "true"})
+	return http.StatusOK, list, err
+}
+
+func (a *API) getAgent(r *http.Request, p auth.Principal) (int, any, error) {
+	list, err := a.desk.ListAgents(r.Context(), hubapi.AgentsQuery{Tenant: p.Tenant})
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, agent := range list.Agents {
+		if agent.ID == r.PathValue("id") {
+			return http.StatusOK, agent, nil
+		}
+	}
+	return 0, nil, apierr.New(apierr.AgentNotFound, "there is no remote agent %.64q; GET /api/agents lists them", r.PathValue("id"))
+}
+
+func (a *API) deleteAgent(r *http.Request, p auth.Principal) (int, any, error) {
+	agent, err := a.registry.Get(r.Context(), p.Tenant, r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusNoContent, nil, a.registry.Remove(r.Context(), agent)
+}
+
+// postKey replaces the key of an agent. The new one is not told: the agent has it, and the hub.
+func (a *API) postKey(r *http.Request, p auth.Principal) (int, any, error) {
+	var in struct {
+		APIKey string `json:"apiKey"` // "" = the hub makes one, and gives it to the agent
+	}
+	if err := read(r, &in, json.RejectUnknownMembers(true)); err != nil {
+		return 0, nil, err
+	}
+	agent, err := a.registry.Get(r.Context(), p.Tenant, r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	until, err := a.registry.Rotate(r.Context(), agent, in.APIKey)
+	return http.StatusOK, struct {
+		ID               string    `json:"id"`
+		OldKeyValidUntil time.Time `json:"oldKeyValidUntil"`
+	}{agent.ID, until}, err
+}
+
+func (a *API) postToken(r *http.Request, p auth.Principal) (int, any, error) {
+	token, expires, err := a.registry.Token(r.Context(), p.Tenant)
+	return http.StatusCreated, struct {
+		Token     string    `json:"token"`
+		ExpiresAt time.Time `json:"expiresAt"`
+	}{token, expires}, err
+}
+
+// assignment is the body of postTask, in the names of S3's agent servers.
+type assignment struct {
+	Task          string  `json:"task"`
+	Cwd           string  `json:"cwd"`
+	MaxTurns      int     `json:"maxTurns"`
+	MaxBudgetUSD  float64 `json:"maxBudgetUsd"`
+	ResumeSession string  `json:"resumeSession"`
+}
+
+// maxKey is the longest Idempotency-Key, in bytes.
+const maxKey = 255
+
+func (a *API) postTask(r *http.Request, p auth.Principal) (int, any, error) {
+	var in assignment
+	if err := read(r, &in, json.RejectUnknownMembers(true)); err != nil {
+		return 0, nil, err
+	}
+	key := r.Header.Get("Idempotency-Key")
+	if len(key) > maxKey {
+		return 0, nil, apierr.New(apierr.InvalidMessageFormat, "the Idempotency-Key has more than %d characters", maxKey)
+	}
+	if key != "" { // those of users are told from those of programs on the bus
+		key = "http " + p.Subject + " " + key
+	}
+	t, err := a.desk.AssignTask(r.Context(), hubapi.Assignment{
+		Tenant: p.Tenant, AgentID: r.PathValue("id"), Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
+		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: key,
+	})
+	return http.StatusCreated, t, err
+}
+
+func (a *API) getTask(r *http.Request, p auth.Principal) (int, any, error) {
+	t, err := a.desk.CheckStatus(r.Context(), ref(r, p))
+	return http.StatusOK, t, err
+}
+
+func (a *API) postCancel(r *http.Request, p auth.Principal) (int, any, error) {
+	c, err := a.desk.CancelTask(r.Context(), ref(r, p))
+	switch {
+	case c.Late:
+		return http.StatusConflict, c, err
+	case c.Pending:
+		return http.StatusAccepted, c, err
+	default:
+		return http.StatusOK, c, err
+	}
+}
+
+func ref(r *http.Request, p auth.Principal) hubapi.TaskRef {
+	return hubapi.TaskRef{Tenant: p.Tenant, AgentID: r.PathValue("id"), TaskID: r.PathValue("taskId")}
+}

@@ -1,0 +1,160 @@
+// Package mcp is the hub as an MCP server: the five tools of S3 (MCP Tools) for any program that speaks the Model Context
+// Protocol. What the tools do and say is pkg/hubapi's; here is how they are reached.
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	maxBody     = 1 << 20          // bytes of a message
+	sessionIdle = 10 * time.Minute // after which a session is forgotten, where there are any
+	verifyAfter = time.Hour        // a key is looked at with every request; the SDK wants an end nevertheless
+)
+
+const instructions = "Remote agents work on tasks by themselves, each on a machine of its own. list_agents tells who there is, " +
+	"assign_task gives one a task, check_status and get_result tell what became of it, cancel_task stops it."
+
+// Options say what a server offers, and to whom.
+type Options struct {
+	Door        hubapi.Door
+	Principal   func(*http.Request) (auth.Principal, error) // who calls; nil = everybody is auth.Dev
+	Version     string
+	Conformance bool // adds what the official conformance suite wants to find; it needs sessions
+	Log         *slog.Logger
+}
+
+// New returns the handler of the endpoint: streamable HTTP. It keeps nothing between two requests, so any process may
+// answer any of them; with the fixtures of the conformance suite it has sessions.
+func New(o Options) http.Handler {
+	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Title: "agentbus hub", Version: o.Version}, options(o))
+	box := hubapi.NewToolbox(o.Door)
+	for _, spec := range hubapi.Specs() {
+		server.AddTool(describe(spec), call(box, spec, o.Principal == nil))
+	}
+	if o.Conformance {
+		addFixtures(server)
+	}
+	handler := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: !o.Conformance, SessionTimeout: sessionIdle, Logger: o.Log,
+	}))
+	handler = unhurried(handler)
+	if o.Principal != nil {
+		handler = sdkauth.RequireBearerToken(verifier(o.Principal), nil)(handler)
+	}
+	return handler
+}
+
+func options(o Options) *sdk.ServerOptions {
+	options := &sdk.ServerOptions{Instructions: instructions, Logger: o.Log}
+	if o.Conformance {
+		fixtureOptions(options)
+	}
+	return options
+}
+
+// unhurried lets a response last longer than a request may take to arrive: the deadline for reading, which would end it,
+// is lifted as soon as the body is there.
+func unhurried(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			http.Error(w, fmt.Sprintf("a message has at most %d bytes", maxBody), http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(w, "the body did not arrive whole; send it again", http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a writer without deadlines has none to lift
+		next.ServeHTTP(w, r)
+	})
+}
+
+const principalKey = "principal"
+
+// verifier has the SDK check keys as every other route does. It also binds a session to the key's owner.
+func verifier(principal func(*http.Request) (auth.Principal, error)) sdkauth.TokenVerifier {
+	return func(_ context.Context, _ string, r *http.Request) (*sdkauth.TokenInfo, error) {
+		p, err := principal(r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", apierr.From(err).Message, errors.Join(sdkauth.ErrInvalidToken, err))
+		}
+		return &sdkauth.TokenInfo{
+			UserID: p.Tenant + "/" + p.Subject, Expiration: time.Now().Add(verifyAfter), Extra: map[string]any{principalKey: p},
+		}, nil
+	}
+}
+
+// caller is who makes a call; false = nobody knows. Where everybody is let in it is auth.Dev.
+func caller(r *sdk.CallToolRequest, open bool) (p auth.Principal, known bool) {
+	if open {
+		return auth.Dev(), true
+	}
+	if r.Extra == nil || r.Extra.TokenInfo == nil {
+		return auth.Principal{}, false
+	}
+	p, known = r.Extra.TokenInfo.Extra[principalKey].(auth.Principal)
+	return p, known
+}
+
+// describe tells clients of a tool of the hub.
+func describe(spec tool.Spec) *sdk.Tool {
+	return &sdk.Tool{
+		Name: spec.Name, Description: spec.Description, InputSchema: spec.Schema,
+		Annotations: &sdk.ToolAnnotations{
+			ReadOnlyHint: spec.Effect == tool.EffectNone, IdempotentHint: spec.Name == hubapi.VerbCancelTask,
+			DestructiveHint: new(spec.Effect != tool.EffectNone),
+		},
+	}
+}
+
+// call runs a tool of the hub for whoever the key belongs to. What goes wrong is the tool's result, so that a model can do
+// something about it.
+func call(box hubapi.Toolbox, spec tool.Spec, open bool) sdk.ToolHandler {
+	scope := auth.ScopeRun
+	if spec.Effect == tool.EffectNone {
+		scope = auth.ScopeRead
+	}
+	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		p, known := caller(r, open)
+		if !known {
+			return refuse(apierr.New(apierr.AuthFailed, "an API key is missing; send it as a bearer")), nil
+		}
+		if !p.May(scope) {
+			return refuse(apierr.New(apierr.AuthFailed, "the API key %s lacks the scope %q that %s needs", p.KeyID, scope, spec.Name)), nil
+		}
+		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, jsontext.Value(r.Params.Arguments))
+		if err != nil {
+			return refuse(err), nil
+		}
+		data, err := json.Marshal(reply.Data)
+		if err != nil {
+			return nil, fmt.Errorf("encode the answer of %s: %w", spec.Name, err)
+		}
+		return &sdk.CallToolResult{
+			Content: []sdk.Content{&sdk.TextContent{Text: reply.Text}}, StructuredContent: jsontext.Value(data),
+		}, nil
+	}
+}
+
+func refuse(err error) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: apierr.From(err).Message}}, IsError: true}
+}

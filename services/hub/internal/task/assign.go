@@ -1,0 +1,172 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/weaken"
+	"github.com/agentbus/agentbus/services/hub/internal/registry"
+	"github.com/agentbus/agentbus/services/hub/internal/store"
+)
+
+// Bounds of an assignment.
+const (
+	maxTask  = 256 << 10 // bytes
+	maxText  = 4096
+	maxTurns = 10_000
+)
+
+// AssignTask implements hub.Door.
+func (d *Desk) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task, error) {
+	if err := check(a); err != nil {
+		return hubapi.Task{}, err
+	}
+	agent, err := d.registry.Get(ctx, a.Tenant, a.AgentID)
+	if err != nil {
+		return hubapi.Task{}, err
+	}
+	t := store.Task{
+		Ref: id.New("asg"), Tenant: a.Tenant, AgentID: agent.ID, AgentName: agent.Name, Title: hubapi.Title(a.Task),
+		Status: remoteagent.Running, CreatedAt: d.registry.Now().UTC().Truncate(time.Millisecond),
+	}
+	if a.Key != "" && !weaken.Without(weaken.OneTask) {
+		t.Ref = refOf(a.Tenant, agent.ID, a.Key)
+	}
+	room, err := d.room(ctx, agent)
+	if err != nil {
+		return hubapi.Task{}, err
+	}
+	if d.full() {
+		return hubapi.Task{}, apierr.New(apierr.Unavailable, "the hub watches %d tasks already; try again later", maxOpen)
+	}
+	if t, err = d.store.AddTask(ctx, t); err != nil {
+		return hubapi.Task{}, err
+	}
+	if t.TaskID != "" {
+		return told(t, agent.Online), nil
+	}
+	if !t.EndedAt.IsZero() {
+		return hubapi.Task{}, apierr.New(apierr.AgentError, "the task was cancelled before agent %s had it", agent.ID)
+	}
+	if w := d.find(t.Ref); w != nil {
+		w.look()
+		return hubapi.Task{}, notYet(agent)
+	}
+	t, err = d.create(ctx, agent, t, remoteagent.Assignment{
+		Prompt: a.Task, SystemPrompt: a.SystemPrompt, Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), Model: agent.DefaultModel,
+		MaxTurns: cmp.Or(a.MaxTurns, hubapi.DefaultMaxTurns), SessionID: a.ResumeSession,
+		MaxBudgetUSD: min(cmp.Or(a.MaxBudgetUSD, hubapi.DefaultMaxBudgetUSD), room),
+	})
+	return told(t, true), err
+}
+
+// refOf names the task of an assignment by its key.
+func refOf(tenant, agentID, key string) string { return id.Derive("asg", tenant, agentID, key) }
+
+// lookWait is how long the watch of a task may take to find out whether its agent has it.
+const lookWait = time.Second
+
+// notYet answers for a task of which only its watch can find out whether the agent has it.
+func notYet(agent store.Agent) error {
+	f := apierr.New(apierr.Unavailable, "it is not known yet whether agent %s has taken this task; try again", agent.ID)
+	f.RetryAfter = lookWait
+	return f
+}
+
+// create has the agent take the task. When nobody knows whether it did, the task stays open and its watch finds out. Who
+// asks may leave meanwhile: what is begun is noted in any case.
+func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a remoteagent.Assignment) (store.Task, error) {
+	ctx = context.WithoutCancel(ctx)
+	if !agent.Online {
+		return t, errors.Join(d.store.DropTask(ctx, t.Ref), apierr.New(apierr.Unavailable,
+			"agent %s is offline, and gets no tasks; list_agents shows who is online", agent.ID))
+	}
+	client, err := d.registry.Client(agent)
+	if err != nil {
+		return t, err
+	}
+	now, err := client.Create(ctx, a, t.Ref)
+	if _, isRefusal := errors.AsType[*remoteagent.Refusal](err); isRefusal {
+		return t, errors.Join(d.store.DropTask(ctx, t.Ref), refused(agent, err))
+	}
+	if registry.Unreachable(err) {
+		return t, d.uncertain(ctx, agent, t, err)
+	}
+	if err != nil {
+		d.begin(ctx, t)
+		return t, err
+	}
+	notFinished := now
+	notFinished.Status = remoteagent.Running // the watch ends it, when it has ended already
+	taken := merge(t, notFinished, d.registry.Now())
+	if now.Status == remoteagent.Queued {
+		taken.Status = remoteagent.Queued
+	}
+	if _, err = d.store.PutTask(ctx, taken); err != nil {
+		d.begin(ctx, t) // the row lacks the task's id: the watch asks the agent for it and writes it
+		return t, err
+	}
+	d.begin(ctx, taken)
+	return taken, nil
+}
+
+// uncertain tells a task that the agent never heard of from one of which nobody knows.
+func (d *Desk) uncertain(ctx context.Context, agent store.Agent, t store.Task, cause error) error {
+	if dial, ok := errors.AsType[*net.OpError](cause); ok && dial.Op == "dial" {
+		return errors.Join(d.store.DropTask(ctx, t.Ref), d.offline(ctx, agent, cause))
+	}
+	d.begin(ctx, t)
+	return d.offline(ctx, agent, cause)
+}
+
+func check(a hubapi.Assignment) error {
+	switch {
+	case strings.TrimSpace(a.Task) == "":
+		return apierr.New(apierr.InvalidMessageFormat, "task is empty; say what the agent should do")
+	case len(a.Task) > maxTask || len(a.SystemPrompt) > maxTask:
+		return apierr.New(apierr.InvalidMessageFormat,
+			"task is longer than %d bytes; put what is long into files that the agent can read", maxTask)
+	case len(a.Cwd) > maxText || len(a.ResumeSession) > maxText || len(a.Key) > maxText:
+		return apierr.New(apierr.InvalidMessageFormat, "cwd and resume_session have at most %d characters", maxText)
+	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:
+		return apierr.New(apierr.InvalidMessageFormat, "max_turns must be a number from 1 to %d", maxTurns)
+	case !(a.MaxBudgetUSD >= 0 && a.MaxBudgetUSD < 1e9):
+		return apierr.New(apierr.InvalidMessageFormat, "max_budget_usd must be an amount in US dollars above 0")
+	}
+	return nil
+}
+
+// refused says for the one who asked why an agent does not do it.
+func refused(agent store.Agent, err error) error {
+	refusal, ok := errors.AsType[*remoteagent.Refusal](err)
+	if !ok {
+		return err
+	}
+	say := func(code apierr.Code, format string, args ...any) error {
+		return apierr.Wrap(err, code, format, args...)
+	}
+	switch {
+	case refusal.HTTP == http.StatusUnauthorized || refusal.HTTP == http.StatusForbidden:
+		return say(apierr.AgentError, "agent %s does not take the hub's key any more; give the hub one of its AGENT_KEYS", agent.ID)
+	case refusal.Code == remoteagent.AgentBusy && refusal.CurrentTask != nil:
+		return say(apierr.ThreadBusy, "agent %s is busy with task %s (%s); wait for it, or give the task to another agent",
+			agent.ID, refusal.CurrentTaskID, cmp.Or(refusal.CurrentTask.LastActivity, "no activity yet"))
+	case refusal.HTTP == http.StatusConflict || refusal.HTTP == http.StatusTooManyRequests:
+		return say(apierr.ThreadBusy, "agent %s: %s", agent.ID, refusal.Message)
+	case refusal.HTTP == http.StatusNotFound || refusal.HTTP == http.StatusGone:
+		return say(apierr.RequestNotFound, "agent %s: %s", agent.ID, refusal.Message)
+	case refusal.HTTP < http.StatusInternalServerError:
+		return say(apierr.InvalidMessageFormat, "agent %s: %s", agent.ID, refusal.Message)
+	default:
+		return say(apierr.Unavailable, "agent %s: %s", agent.ID, refusal.Message)
+	}
+}
