@@ -205,6 +205,19 @@ func TestApproval(t *testing.T) {
 	}
 }
 
+// The runner waits for the timeout of the tool and 30 s more.
+func TestAnApprovedCallWithoutAnAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.runner("r1")
+	end[event.Done](s, s.say("/tool silent {}\n/say done"))
+	_, events := end[event.Done](s, s.answer(event.ActionResult{ActionID: s.actions.only(t).ActionID, Status: event.ActionSuccess}))
+	got := find[event.ToolOutput](events)
+	if len(got) != 1 || got[0].Status != event.ToolUnknown || !strings.Contains(got[0].Content, "within 31s; it may or may not have run") {
+		t.Errorf("got the outputs %+v, want one that is unknown", got)
+	}
+}
+
 func TestClientToolAndInput(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"/tool pick_file {}\n/say done", "/ask which?\n/say done"} {

@@ -58,7 +58,7 @@ func newStackOn(t *testing.T, b *bus.Bus) *stack {
 		t: t, bus: b, history: &history{bus: b}, actions: redis, redis: redis,
 		grace: 10 * time.Second, sweep: time.Hour, slots: 4, backend: scripted.New(),
 		agents: map[string]config.Agent{"demo": {
-			Backend: "scripted", Model: "scripted", Tools: []string{"calculator", "slow", "delete_file"}, AskUser: true,
+			Backend: "scripted", Model: "scripted", Tools: []string{"calculator", "slow", "delete_file", "silent"}, AskUser: true,
 			ClientTools: []config.ClientTool{{Name: "pick_file"}},
 		}},
 	}
@@ -72,6 +72,7 @@ func (s *stack) runner(name string) (stop func()) {
 		{Name: "calculator", Schema: jsontext.Value(`{"type":"object"}`)},
 		{Name: "slow", Schema: jsontext.Value(`{"type":"object"}`)},
 		{Name: "delete_file", Schema: jsontext.Value(`{"type":"object"}`), Approval: tool.ApprovalAlways},
+		{Name: "silent", Schema: jsontext.Value(`{"type":"object"}`), Approval: tool.ApprovalAlways, Timeout: time.Second},
 	} {
 		specs[spec.Name] = spec
 	}
@@ -110,12 +111,12 @@ func (s *stack) runner(name string) (stop func()) {
 	return stop
 }
 
-// execute stands for a tool-executor. Its slow tool takes until the executor stops.
+// execute stands for a tool-executor. Its tools slow and silent take until the executor stops.
 func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c record.ToolCall) error {
 	log := bus.LogID{Tenant: c.Tenant, RequestID: c.RequestID}
 	result := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "42", Summary: "42"}
 	switch c.Tool {
-	case "slow":
+	case "slow", "silent":
 		<-stopped
 		return bus.ErrLeave
 	case "agent__helper": // which nobody runs
@@ -180,7 +181,7 @@ func (s *stack) limit(d time.Duration) {
 // until follows a log until an event fits, and returns the events up to there.
 func (s *stack) until(log bus.LogID, fits func(event.Body) bool) []event.Event {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	f, err := s.bus.Follow(ctx, log, 0)
 	if err != nil {
