@@ -1,9 +1,9 @@
-// Command tarko-cli is the terminal of Tarko's documentation (S0, CLI Integration) in Go: it asks an agent and shows its
-// events as they come. With `agentbus dev` running:
+// Command tarko-cli is the terminal of Tarko's documentation (CLI Integration) in Go: it asks an agent and shows its
+// events as they arrive. With `agentbus dev` running:
 //
 //	go run ./docs/examples/tarko-cli "How old is the universe?"
 //
-// With -watch it shows what others do in a session, from its beginning on.
+// With -watch it shows the events of an existing session, from its beginning.
 package main
 
 import (
@@ -48,13 +48,13 @@ func main() {
 	}
 }
 
-// query asks an agent. Who leaves early leaves the request going on.
+// query asks an agent. Ending the iteration early does not end the request.
 func query(ctx context.Context, c *client.Client, agent, text string) iter.Seq2[event.Event, error] {
 	request := event.AgentRequest{Messages: []event.InputMessage{event.UserText(text)}}
 	return c.Stream(ctx, agent, request, client.StreamOptions{Include: []string{client.Extended}})
 }
 
-// show prints what happens, until it has ended or somebody presses Ctrl-C.
+// show prints the events until the stream ends or ctx is done.
 func show(ctx context.Context, stream iter.Seq2[event.Event, error], out, side io.Writer) error {
 	events := eventstream.New(eventstream.Options{})
 	defer events.Dispose()
@@ -88,7 +88,7 @@ func (t terminal) handlers() eventstream.Handlers {
 			t.print("✅ Tool completed\n")
 		}),
 		string(tarko.TypeError): on(func(failure tarko.Error) {
-			_, _ = fmt.Fprintln(t.side, "Error:", clean(failure.Error)) // a terminal that is gone is nobody's to tell
+			_, _ = fmt.Fprintln(t.side, "Error:", clean(failure.Error)) // a closed terminal is not an error
 		}),
 	}
 }
@@ -97,7 +97,7 @@ func (t terminal) handlers() eventstream.Handlers {
 func on[D any](handle func(D)) func(eventstream.Event) {
 	return func(e eventstream.Event) {
 		var data D
-		if err := e.Decode(&data); err == nil { // what is no such data is of a newer server, and not for us
+		if err := e.Decode(&data); err == nil { // data of a newer server is skipped
 			handle(data)
 		}
 	}

@@ -1,0 +1,270 @@
+package archtest_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// showLanguage lists every hit of a folder and its subfolders: go test ./pkg/archtest -run TestLanguage -v -language=pkg/loop.
+var showLanguage = flag.String("language", "", "list the hits of this folder")
+
+// unwritten lists the folders whose comments and messages are not rewritten yet. An entry covers its subfolders. Remove the
+// entry when the folder is clean; the list only shrinks.
+func unwritten() []string {
+	return []string{
+		"pkg/apierr",
+		"pkg/app",
+		"pkg/auth",
+		"pkg/backend",
+		"pkg/bus",
+		"pkg/client",
+		"pkg/config",
+		"pkg/egress",
+		"pkg/event",
+		"pkg/eventstream",
+		"pkg/historyapi",
+		"pkg/hubapi",
+		"pkg/id",
+		"pkg/limit",
+		"pkg/loop",
+		"pkg/media",
+		"pkg/pgtest",
+		"pkg/procgroup",
+		"pkg/record",
+		"pkg/rediscache",
+		"pkg/remoteagent",
+		"pkg/sandbox",
+		"pkg/service",
+		"pkg/skew",
+		"pkg/sqldb",
+		"pkg/sse",
+		"pkg/tarko",
+		"pkg/telemetry",
+		"pkg/threadqueue",
+		"pkg/tool",
+		"pkg/transcript",
+		"pkg/weaken",
+		"services/agent-runner",
+		"services/agent-server",
+		"services/e2e",
+		"services/gateway",
+		"services/history",
+		"services/hub",
+		"services/tool-executor",
+		"cmd/agentbus",
+		"cmd/bench",
+		"cmd/chaos",
+	}
+}
+
+// phrase is a wording that comments and messages avoid. Folders that are rewritten may have max occurrences per 10,000
+// words of comments, counted over all of them: the highest count of five comparable projects (connect-go, a2a-go, mercure, river,
+// go-sdk). With a max of 0 each occurrence is an error.
+type phrase struct {
+	name    string
+	pattern *regexp.Regexp
+	max     float64
+}
+
+func phrases() []phrase {
+	of := func(name, pattern string, limit float64) phrase {
+		return phrase{name: name, pattern: regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`), max: limit}
+	}
+	return []phrase{
+		of("nobody", `nobody`, 0),
+		of("whoever", `whoever`, 0),
+		of("somebody", `somebody`, 0),
+		of("tell", `tells?|told|telling`, 0),
+		of("stands", `stands?|stood`, 0),
+		of("beside", `besides?`, 0),
+		of("goes on", `goes on|go on|went on|going on`, 0),
+		of("hears", `hears?|heard|hearing`, 0),
+		of("is none", `(?:is|are|was|were) none`, 0),
+		of("is no NOUN", `(?:is|are|was|were) no [a-z]+`, 0),
+		of("a code of a design document", `S[0-4](?:-[0-9]+|'s)?`, 0),
+		of("of its own", `of (?:its|their) own`, 1.1),
+		of("knows", `knows?|knew`, 0.6),
+		of("behind", `behind`, 1.1),
+		of("what it", `what it`, 0.6),
+	}
+}
+
+// allowed matches what a pattern hits although its meaning is another one: "is no longer", "stands for".
+var allowed = regexp.MustCompile(`(?i)\b(?:(?:is|are|was|were) no (?:longer|more|less|fewer|later|other)|stands? (?:for|in for))\b`)
+
+// hit is one occurrence of a phrase.
+type hit struct {
+	phrase, position, line string
+}
+
+// writing is the text of the non-test files of one folder: comments, and string literals of more than one word.
+type writing struct {
+	words int // of comments
+	hits  []hit
+}
+
+func TestLanguage(t *testing.T) {
+	t.Parallel()
+	folders := writings(t)
+	listed := map[string]int{}
+	rewritten := writing{}
+	for _, dir := range unwritten() {
+		listed[dir] = 0
+	}
+	for dir, w := range folders {
+		if entry := covering(dir, unwritten()); entry != "" {
+			listed[entry] += len(w.hits)
+		} else {
+			rewritten.words += w.words
+			rewritten.hits = append(rewritten.hits, w.hits...)
+		}
+		if *showLanguage != "" && covering(dir, []string{*showLanguage}) != "" {
+			show(t, w.hits)
+		}
+	}
+	for dir, n := range listed {
+		t.Logf("%-32s %4d", dir, n)
+		if n == 0 {
+			t.Errorf("%s is rewritten: remove it from the list of unwritten", dir)
+		}
+	}
+	checkRewritten(t, rewritten)
+}
+
+// checkRewritten compares the occurrences in all rewritten folders with the maximum of each phrase.
+func checkRewritten(t *testing.T, w writing) {
+	t.Helper()
+	for _, p := range phrases() {
+		var hits []hit
+		for _, h := range w.hits {
+			if h.phrase == p.name {
+				hits = append(hits, h)
+			}
+		}
+		rate := float64(len(hits)) * 1e4 / float64(max(w.words, 1))
+		t.Logf("%-32s %5.1f per 10,000 words, max %.1f", p.name, rate, p.max)
+		if rate > p.max {
+			show(t, hits)
+			t.Errorf("%q: got %.1f per 10,000 words of comments in rewritten folders, want at most %.1f", p.name, rate, p.max)
+		}
+	}
+}
+
+func show(t *testing.T, hits []hit) {
+	t.Helper()
+	for _, h := range hits {
+		t.Logf("%s: %q in %q", h.position, h.phrase, h.line)
+	}
+}
+
+// covering returns the entry that is the folder or a parent of it, "" without one.
+func covering(dir string, entries []string) string {
+	for _, entry := range entries {
+		if dir == entry || strings.HasPrefix(dir, entry+"/") {
+			return entry
+		}
+	}
+	return ""
+}
+
+// writings reads the non-test files of every folder.
+func writings(t *testing.T) map[string]writing {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	list := phrases()
+	folders := map[string]writing{}
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && file != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || isForeign(name)) {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		w := folders[filepath.ToSlash(dir)]
+		if err := w.read(file, list); err != nil {
+			return err
+		}
+		folders[filepath.ToSlash(dir)] = w
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folders
+}
+
+func (w *writing) read(file string, list []phrase) error {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", file, err)
+	}
+	for _, group := range parsed.Comments {
+		text := strings.Join(strings.Fields(group.Text()), " ")
+		w.words += len(strings.Fields(text))
+		w.find(set.Position(group.Pos()).String(), text, list)
+	}
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		literal, ok := node.(*ast.BasicLit)
+		if ok && literal.Kind == token.STRING && strings.Contains(literal.Value, " ") {
+			w.find(set.Position(literal.Pos()).String(), literal.Value, list)
+		}
+		return true
+	})
+	return nil
+}
+
+func (w *writing) find(position, text string, list []phrase) {
+	text = allowed.ReplaceAllString(text, "_")
+	for _, p := range list {
+		for _, at := range p.pattern.FindAllStringIndex(text, -1) {
+			w.hits = append(w.hits, hit{p.name, position, text[max(0, at[0]-60):min(len(text), at[1]+60)]})
+		}
+	}
+}
+
+func TestLanguageFinds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"plain text has no hit", "Read returns the next frame, or io.EOF at the end of the log.", nil},
+		{"each phrase is found", "Nobody is told of it.", []string{"nobody", "tell"}},
+		{"a negated noun", "An answer that is no JSON.", []string{"is no NOUN"}},
+		{"no longer is not a negated noun", "The lease is no longer held.", nil},
+		{"stands for is a term", "The key stands for a principal.", nil},
+		{"a code of a document with a number", "as S0-42 says", []string{"a code of a design document"}},
+		{"S3 of a longer name", "the S3Bucket", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var w writing
+			w.find("file.go:1", test.text, phrases())
+			var got []string
+			for _, h := range w.hits {
+				got = append(got, h.phrase)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
