@@ -13,13 +13,14 @@ type place struct {
 	session string // the agent's
 	task    string // "" = between two
 	asked   string // key of an assignment whose answer is not in the request's log, where task is ""
+	known   int    // of the conversation's messages, those that asked leaves out: the session has them
 	request string // that gave the task
 	after   uint64 // number of the task's newest event that is in the request's log, with all before it
 	said    bool   // the log has text of the task
 	used    event.Usage
 }
 
-// parsePlace reads what state wrote: "session", "@0@request@key#session" while an assignment has no answer, or
+// parsePlace reads what state wrote: "session", "@known@request@key#session" while an assignment has no answer, or
 // "task@after@request#session" within a task. "after" ends with "+" once the log has text of the task.
 func parsePlace(s backend.State) place {
 	task, session, within := strings.Cut(s.ID, "#")
@@ -29,7 +30,8 @@ func parsePlace(s backend.State) place {
 	taskID, rest, _ := strings.Cut(task, "@")
 	after, request, named := strings.Cut(rest, "@") // states of earlier versions name no request
 	if request, key, asked := strings.Cut(request, "@"); asked && taskID == "" {
-		return place{session: session, asked: key, request: request}
+		known, _ := strconv.Atoi(after) // states of earlier versions have 0: the task then has the whole conversation
+		return place{session: session, asked: key, known: max(0, known), request: request}
 	}
 	number, said := strings.CutSuffix(after, "+")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -41,7 +43,7 @@ func parsePlace(s backend.State) place {
 
 func (p place) state() backend.State {
 	if p.task == "" && p.asked != "" {
-		return backend.State{ID: "@0@" + p.request + "@" + p.asked + "#" + p.session}
+		return backend.State{ID: "@" + strconv.Itoa(p.known) + "@" + p.request + "@" + p.asked + "#" + p.session}
 	}
 	if p.task == "" {
 		return backend.State{ID: p.session}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -121,16 +122,20 @@ func (s *session) cancel(ctx context.Context) {
 	}
 }
 
-// assign gives the task to the agent. A session that the agent does not know any more is begun anew.
+// assign gives the task to the agent. A session that the agent does not know any more is begun anew. An assignment that
+// another runner has begun is repeated as it was.
 func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Emit) error {
-	known := min(turn.Known, len(turn.Messages))
+	known := turn.Known
+	if s.place.asked != "" {
+		known = s.place.known
+	}
 	if s.place.session == "" {
 		known = 0
 	}
-	t, err := s.give(ctx, turn, turn.Messages[known:], emit)
+	t, err := s.give(ctx, turn, min(known, len(turn.Messages)), emit)
 	if apierr.CodeOf(err) == apierr.RequestNotFound && s.place.session != "" {
 		s.place = place{request: s.start.RequestID}
-		t, err = s.give(ctx, turn, turn.Messages, emit)
+		t, err = s.give(ctx, turn, 0, emit)
 	}
 	if err != nil {
 		return err
@@ -139,20 +144,20 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 	return emit(s.place.state())
 }
 
-// give has the hub assign a task. The log says so before the hub is asked: a request that ends without the answer still
-// has the task cancelled, by its key.
-func (s *session) give(ctx context.Context, turn backend.Turn, messages []backend.Message, emit backend.Emit) (t hubapi.Task, err error) {
-	task := prompt.Of(messages, maxPrompt)
-	a := hubapi.Assignment{
-		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: task, SystemPrompt: turn.System, MaxTurns: turn.Limits.Turns,
-		MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session,
-		Key: id.Derive("turn", turn.RequestID, s.place.session, task),
-	}
-	if s.place.asked != a.Key {
-		s.place.asked, s.place.request = a.Key, s.start.RequestID
+// give has the hub assign a task with all messages but the first known ones. The log names the assignment before the hub is
+// asked: a request that ends without the answer still has the task cancelled, by its key, and a runner that takes the
+// request over asks with the same key. A key names a turn, not a prompt: two turns may have the same prompt.
+func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit backend.Emit) (t hubapi.Task, err error) {
+	if s.place.asked == "" {
+		s.place.known, s.place.request = known, s.start.RequestID
+		s.place.asked = id.Derive("turn", turn.RequestID, s.place.session, strconv.Itoa(known), strconv.Itoa(len(turn.Messages)))
 		if err := emit(s.place.state()); err != nil {
 			return t, err
 		}
+	}
+	a := hubapi.Assignment{
+		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: prompt.Of(turn.Messages[known:], maxPrompt), SystemPrompt: turn.System,
+		MaxTurns: turn.Limits.Turns, MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session, Key: s.place.asked,
 	}
 	err = s.patiently(ctx, func() error {
 		// A request that is aborted meanwhile must still learn of the task, to cancel it.

@@ -184,7 +184,7 @@ func TestATaskIsATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
-		"State @0@req_1@" + id.Derive("turn", "req_1", "", "build it") + "# $0",
+		"State @0@req_1@" + id.Derive("turn", "req_1", "", "0", "1") + "# $0",
 		"State task_1@0@req_1# $0",
 		"TextDelta I look. ",
 		`ToolStarted {ID:c1 Name:Edit Args:{"file":"a.go"}} > task_1@3+@req_1# $0`,
