@@ -185,7 +185,7 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 	if abort != nil {
 		return false, abort
 	}
-	if len(r.State.Unfinished()) > 0 {
+	if len(r.State.Unfinished()) > 0 || r.State.Begun() {
 		return false, nil
 	}
 	for _, s := range steers {

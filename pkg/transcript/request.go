@@ -14,6 +14,7 @@ type request struct {
 	id        string
 	agent     string
 	session   bool // the agent has said what session it keeps
+	begun     bool // the agent has said so in a turn that has not ended
 	running   []event.AgentTool
 	started   time.Time // of its first event
 	spoken    bool      // the user said something, beside action results
@@ -115,6 +116,10 @@ func (s *State) OpenText(blockID string) string {
 
 // Unfinished gives the finished blocks of a turn that has not ended, in the order of their indices.
 func (s *State) Unfinished() []Block { return slices.Clone(s.request.turn) }
+
+// Begun reports whether the agent has begun a turn in a session of its own, and the turn has not ended. A runner that takes
+// the request over must finish that turn before it adds a message: an agent that continues by itself would not read it.
+func (s *State) Begun() bool { return s.request.begun }
 
 // Content lists the request's blocks that count, as done.content does.
 func (s *State) Content() []event.Content {

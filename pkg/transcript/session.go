@@ -41,7 +41,7 @@ func (s *State) session(b event.AgentSession) {
 		s.agents[s.request.agent] = kept
 	}
 	kept.state = backend.State{ID: b.SessionID, Used: b.Used}
-	s.request.session = true
+	s.request.session, s.request.begun = true, true
 	s.request.running = b.Running
 	if !b.Settled {
 		return

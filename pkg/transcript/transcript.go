@@ -132,6 +132,7 @@ func (s *State) counted(b event.UsageSoFar) {
 	r := &s.request
 	s.spoken = b.InputTokens + b.OutputTokens - r.usage.InputTokens - r.usage.OutputTokens
 	r.turns, r.finish, r.usage, r.stalls, r.heard = b.Turns, b.FinishReason, b.Usage, 0, false
+	r.begun = false
 	made, inside := 0, 0
 	for _, block := range r.blocks {
 		switch {
