@@ -41,7 +41,7 @@ func dependencies() []dependency {
 			"JSON Schema 2020-12: arguments of tools, types of events, and the contract's tests"},
 		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
 
-		{"golang.org/x/net", []string{"services/gateway/internal/frontend", "pkg/sandbox"},
+		{"golang.org/x/net", []string{"services/gateway/internal/protocol/tarko/frontend", "pkg/sandbox"},
 			"HTML as browsers read it: which scripts are a page's own; instructions of a filter of system calls"},
 		{"github.com/klauspost/compress", []string{"pkg/event"}, "S2: frames shrink to a tenth, at a gigabyte a second"},
 

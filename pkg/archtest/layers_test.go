@@ -21,7 +21,7 @@ func layers() []layer {
 		"pkg/event", "pkg/apierr", "pkg/id", "pkg/media", "pkg/record", "pkg/historyapi", "pkg/redact", "pkg/tool", "pkg/backend",
 	}
 	and := func(more ...string) []string { return append(slices.Clone(vocabulary), more...) }
-	implementations := []string{"services/*/internal/dialect/*", "services/*/internal/store/*"}
+	implementations := []string{"services/*/internal/protocol/*/...", "services/*/internal/store/*"}
 	return []layer{
 		// The bottom: words that everyone shares.
 		{"pkg/apierr", nil, nil, "everyone imports it"},
@@ -64,10 +64,13 @@ func layers() []layer {
 		{"pkg/backend/cli/wire", vocabulary, nil, "a decoder knows neither programs nor processes"},
 		{"pkg/backend/*", and("pkg/backend/internal/...", "pkg/sse"), nil,
 			"an implementation knows its door and no other implementation"},
-		{"services/gateway/internal/dialect", and("pkg/sse"), nil, "a door does not know who stands behind it"},
-		{"services/gateway/internal/dialect/*",
-			and("services/gateway/internal/dialect", "pkg/sse", "pkg/tarko", "pkg/eventstream"), nil,
-			"a dialect is a projection of a log: it knows neither the bus nor HTTP nor another dialect"},
+		{"services/gateway/internal/codec", and("pkg/sse"), nil, "an interface does not depend on its implementations"},
+		{"services/gateway/internal/protocol/*/wire",
+			and("services/gateway/internal/codec", "pkg/sse", "pkg/tarko", "pkg/eventstream"), nil,
+			"a codec is a projection of a log: it imports neither the bus nor HTTP nor another protocol"},
+		{"services/gateway/internal/protocol/*/...",
+			[]string{"services/gateway/internal/protocol/$1/...", "services/gateway/internal/*", "pkg/...", "schemas"}, nil,
+			"a protocol does not depend on another protocol"},
 		{"services/history/internal/store", vocabulary, nil, "a door does not know who stands behind it"},
 		{"services/history/internal/store/sqlstore", and("services/history/internal/store"), nil, "what both databases share knows neither"},
 		{"services/history/internal/store/*",

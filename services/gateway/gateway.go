@@ -25,8 +25,8 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -35,7 +35,7 @@ import (
 // speakers is the list of dialects: a new one is a folder in internal/dialect and a line here.
 func speakers() []api.Speaker {
 	return []api.Speaker{
-		{Prefix: "/v1", Dialect: native.Dialect{}},
+		{Prefix: "/v1", Dialect: wire.Codec{}},
 	}
 }
 
@@ -61,7 +61,7 @@ type Gateway struct {
 	bus      *bus.Bus
 	keys     *auth.Keyring // nil = authentication is off
 	remotes  *agentlist.Agents
-	desk     *admission.Desk
+	desk     *admission.Acceptor
 	streamer *stream.Streamer
 	api      *api.API
 	limits   config.Crowd
@@ -94,7 +94,7 @@ func New(d Deps) (*Gateway, error) {
 	if keys != nil {
 		streamer.ExpireWith(keys.ExpiresAt, d.Bus.Now)
 	}
-	desk := admission.NewDesk(d.Bus, d.History, d.State, guard, d.Log)
+	desk := admission.New(d.Bus, d.History, d.State, guard, d.Log)
 	logs := stream.NewLogs(d.Bus, d.History, meter)
 	mounts, err := newSessions(d, guard, desk, logs)
 	if err != nil {
@@ -149,7 +149,7 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 }
 
 // Room reports why the gateway takes no new requests: the streams are nearly full. nil while they have room.
-func (g *Gateway) Room(context.Context) error { return g.desk.Room() }
+func (g *Gateway) Room(context.Context) error { return g.desk.Backpressure() }
 
 // Run keeps the API keys, the remote agents and what is known of the streams up to date until ctx is done. Until it has read all keys,
 // none opens anything.

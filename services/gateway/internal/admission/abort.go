@@ -19,7 +19,7 @@ const interruptWait = 10 * time.Second
 const interrupted = "interrupted"
 
 // Abort asks for the end of a request, and returns when the wish is recorded. Only the first abort of a request counts.
-func (d *Desk) Abort(ctx context.Context, tenant string, a record.Abort) error {
+func (d *Acceptor) Abort(ctx context.Context, tenant string, a record.Abort) error {
 	if _, err := d.bus.Abort(ctx, tenant, a); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (d *Desk) Abort(ctx context.Context, tenant string, a record.Abort) error {
 
 // interrupt ends the entries for a: the request that runs and those that wait. It fails with apierr.ThreadBusy when they have
 // not ended in time.
-func (d *Desk) interrupt(ctx context.Context, entries []threadqueue.Entry, a record.Accepted) error {
+func (d *Acceptor) interrupt(ctx context.Context, entries []threadqueue.Entry, a record.Accepted) error {
 	wait, cancel := context.WithTimeout(ctx, interruptWait)
 	defer cancel()
 	for _, one := range slices.Backward(entries) { // the first one last, or the second would begin when it ends
@@ -53,7 +53,7 @@ func (d *Desk) interrupt(ctx context.Context, entries []threadqueue.Entry, a rec
 }
 
 // AwaitEnd waits until a log has its terminal event.
-func (d *Desk) AwaitEnd(ctx context.Context, log bus.LogID) error {
+func (d *Acceptor) AwaitEnd(ctx context.Context, log bus.LogID) error {
 	last, err := d.bus.Last(ctx, log)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) || last.Terminal() {
 		return err

@@ -18,7 +18,7 @@ const lateness = 5 * time.Second
 // checkActions says whether every wanted action is open: the thread's last request announced it, and it has not
 // expired. An action that an earlier request announced is closed, by a result or by a newer message: what is still open
 // then is announced again.
-func (d *Desk) checkActions(ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string) error {
+func (d *Acceptor) checkActions(ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string) error {
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (d *Desk) checkActions(ctx context.Context, tenant string, thread bus.Threa
 
 // openActions finds the wanted actions among those that the thread's last request announced: in Redis where Redis has
 // them all, and else in the log.
-func (d *Desk) openActions(
+func (d *Acceptor) openActions(
 	ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string,
 ) (map[string]rediscache.Action, error) {
 	open := make(map[string]rediscache.Action, len(wanted))
@@ -56,7 +56,7 @@ func (d *Desk) openActions(
 }
 
 // announced reads the actions from the log of the thread's last request, and puts them back into Redis.
-func (d *Desk) announced(ctx context.Context, tenant string, thread bus.ThreadRecord) (map[string]rediscache.Action, error) {
+func (d *Acceptor) announced(ctx context.Context, tenant string, thread bus.ThreadRecord) (map[string]rediscache.Action, error) {
 	open := map[string]rediscache.Action{}
 	collect := func(f event.Frame) error {
 		for line := range f.Each() {
@@ -90,7 +90,7 @@ func (d *Desk) announced(ctx context.Context, tenant string, thread bus.ThreadRe
 }
 
 // eachFrame gives a finished log to visit: from the stream, and from history where the stream has forgotten it.
-func (d *Desk) eachFrame(ctx context.Context, log bus.LogID, visit func(event.Frame) error) error {
+func (d *Acceptor) eachFrame(ctx context.Context, log bus.LogID, visit func(event.Frame) error) error {
 	n := uint64(0)
 	for f, err := range d.bus.Read(ctx, log, 0) {
 		if errors.Is(err, bus.ErrForgotten) {

@@ -27,27 +27,27 @@ import (
 // attempts is how often a request tries to become its thread's next one before it is told that the thread is busy.
 const attempts = 3
 
-// Desk takes requests. It is safe for concurrent use.
-type Desk struct {
-	bus     *bus.Bus
-	queue   *threadqueue.Queue
-	history historyapi.Client
-	state   *rediscache.Store
-	guard   *authz.Guard
-	log     *slog.Logger
-	room    room
+// Acceptor takes requests. It is safe for concurrent use.
+type Acceptor struct {
+	bus          *bus.Bus
+	queue        *threadqueue.Queue
+	history      historyapi.Client
+	state        *rediscache.Store
+	guard        *authz.Guard
+	log          *slog.Logger
+	backpressure backpressure
 }
 
-// NewDesk returns a desk.
-func NewDesk(b *bus.Bus, history historyapi.Client, s *rediscache.Store, guard *authz.Guard, log *slog.Logger) *Desk {
-	return &Desk{bus: b, queue: threadqueue.New(b, b.Now), history: history, state: s, guard: guard, log: log}
+// New returns a desk.
+func New(b *bus.Bus, history historyapi.Client, s *rediscache.Store, guard *authz.Guard, log *slog.Logger) *Acceptor {
+	return &Acceptor{bus: b, queue: threadqueue.New(b, b.Now), history: history, state: s, guard: guard, log: log}
 }
 
 // Watch keeps the desk informed of the room that the streams have, until ctx is done.
-func (d *Desk) Watch(ctx context.Context) { d.room.watch(ctx, d.bus.Fullness, d.log) }
+func (d *Acceptor) Watch(ctx context.Context) { d.backpressure.watch(ctx, d.bus.Fullness, d.log) }
 
-// Room reports why no new requests are taken: the streams are nearly full. nil while they have room.
-func (d *Desk) Room() error { return d.room.check() }
+// Backpressure reports why no new requests are taken: the streams are nearly full. nil while they have room.
+func (d *Acceptor) Backpressure() error { return d.backpressure.check() }
 
 // Call is a request that somebody wants to make.
 type Call struct {
@@ -62,13 +62,13 @@ type Call struct {
 	Refusal   error  // of a new request; a retry of one that was accepted before is answered all the same
 }
 
-// Ticket is a request that was taken.
-type Ticket struct {
+// Receipt is a request that was taken.
+type Receipt struct {
 	RequestID string
 	ThreadID  string
 	AgentID   string
 	Replayed  bool // the key was used before: this is the request that it made then
-	Past      bool // the bus has forgotten that; history knows it
+	Archived  bool // the bus has forgotten that; history knows it
 	Index     int  // on its thread, with Past
 }
 
@@ -87,13 +87,13 @@ func Hash(agentID string, body []byte) string {
 // Accept takes a request, so that it will run, or says why not: apierr.ThreadNotFound, ThreadAccessDenied, ThreadBusy
 // (with the running request), InvalidActionID, IdempotencyMismatch, MessageTooLarge, Unavailable. After Unavailable the
 // request may have been taken; with a key the same call may be made again.
-func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
+func (d *Acceptor) Accept(ctx context.Context, c Call) (Receipt, error) {
 	a := d.record(c)
 	replayed := false
 	if c.Key != "" {
 		earlier, found, err := d.earlier(ctx, c, a)
 		if err != nil {
-			return Ticket{}, err
+			return Receipt{}, err
 		}
 		if found {
 			a, replayed = earlier, true
@@ -103,34 +103,34 @@ func (d *Desk) Accept(ctx context.Context, c Call) (Ticket, error) {
 	}
 	var large [][]byte
 	if !replayed && c.Refusal != nil {
-		return Ticket{}, c.Refusal
+		return Receipt{}, c.Refusal
 	}
 	if !replayed {
 		var err error
 		if a, large, err = measured(a); err != nil {
-			return Ticket{}, authz.Unavailable(err)
+			return Receipt{}, authz.Unavailable(err)
 		}
 	}
 	if c.Key == "" && c.Request.ThreadID == "" {
 		if err := d.begin(ctx, a, large); err != nil {
-			return Ticket{}, authz.Unavailable(err)
+			return Receipt{}, authz.Unavailable(err)
 		}
-		return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
+		return Receipt{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
 	}
 	a, again, err := d.queue.Put(ctx, admission{d, c, large}, a, replayed, attempts+c.Queue)
 	switch {
 	case errors.Is(err, record.ErrConflict):
-		return Ticket{}, apierr.New(apierr.ThreadBusy, "many requests come in on this thread at once; try again")
+		return Receipt{}, apierr.New(apierr.ThreadBusy, "many requests come in on this thread at once; try again")
 	case err != nil:
-		return Ticket{}, authz.Unavailable(err)
+		return Receipt{}, authz.Unavailable(err)
 	}
-	return Ticket{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
+	return Receipt{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
 }
 
 // measured gives a the form in which it is recorded, and the data to upload before that. It refuses a request that cannot
 // be stored, its record and the start of its log, before anything is written.
 func measured(a record.Accepted) (record.Accepted, [][]byte, error) {
-	messages, large, err := shelve(a.Request.Messages)
+	messages, large, err := offloadMedia(a.Request.Messages)
 	if err != nil {
 		return a, nil, err
 	}
@@ -140,7 +140,7 @@ func measured(a record.Accepted) (record.Accepted, [][]byte, error) {
 
 // begin takes a request that starts a thread and has no key. No other call can have its ids, so nothing needs to be looked
 // up. The request's record comes before the thread's: a thread must not show a request that was never accepted.
-func (d *Desk) begin(ctx context.Context, a record.Accepted, large [][]byte) error {
+func (d *Acceptor) begin(ctx context.Context, a record.Accepted, large [][]byte) error {
 	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, nil, a); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (d *Desk) begin(ctx context.Context, a record.Accepted, large [][]byte) err
 }
 
 // record gives the call its ids. With a key they derive from it, so that a retry has the same.
-func (d *Desk) record(c Call) record.Accepted {
+func (d *Acceptor) record(c Call) record.Accepted {
 	a := record.Accepted{
 		Tenant: c.Principal.Tenant, Owner: c.Principal.Subject, AgentID: c.AgentID,
 		Request: c.Request, BodyHash: c.BodyHash, ThreadID: c.Request.ThreadID, At: d.bus.Now().UTC(),
@@ -172,35 +172,35 @@ func (d *Desk) record(c Call) record.Accepted {
 
 // admission decides about one call.
 type admission struct {
-	desk  *Desk
-	call  Call
-	large [][]byte // to upload before the request's record is written
+	acceptor *Acceptor
+	call     Call
+	large    [][]byte // to upload before the request's record is written
 }
 
 // Thread implements threadqueue.Admission.
 func (m admission) Thread(ctx context.Context, a record.Accepted) (bus.ThreadRecord, error) {
-	return m.desk.thread(ctx, m.call.Principal, a)
+	return m.acceptor.thread(ctx, m.call.Principal, a)
 }
 
 // Admit implements threadqueue.Admission.
 func (m admission) Admit(
 	ctx context.Context, newest bus.ThreadRecord, entries []threadqueue.Entry, a record.Accepted,
 ) (behind int, err error) {
-	return m.desk.admit(ctx, m.call, newest, entries, a)
+	return m.acceptor.admit(ctx, m.call, newest, entries, a)
 }
 
 // Record implements threadqueue.Admission.
 func (m admission) Record(ctx context.Context, a record.Accepted) (stored record.Accepted, again bool, err error) {
-	return m.desk.write(ctx, a, m.large, m.call.Key != "")
+	return m.acceptor.write(ctx, a, m.large, m.call.Key != "")
 }
 
 // Recorded implements threadqueue.Admission.
 func (m admission) Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error) {
-	return m.desk.earlier(ctx, m.call, a)
+	return m.acceptor.earlier(ctx, m.call, a)
 }
 
 // thread returns the newest record of a's thread: a zero one when a starts it.
-func (d *Desk) thread(ctx context.Context, p auth.Principal, a record.Accepted) (bus.ThreadRecord, error) {
+func (d *Acceptor) thread(ctx context.Context, p auth.Principal, a record.Accepted) (bus.ThreadRecord, error) {
 	if a.Request.ThreadID != "" {
 		return d.guard.Thread(ctx, p, a.ThreadID)
 	}
@@ -216,7 +216,7 @@ func (d *Desk) thread(ctx context.Context, p auth.Principal, a record.Accepted) 
 
 // write stores the data that is too large for the record, and then the record. Of two calls with one key
 // the first wins, and the other becomes its retry.
-func (d *Desk) write(ctx context.Context, a record.Accepted, large [][]byte, keyed bool) (record.Accepted, bool, error) {
+func (d *Acceptor) write(ctx context.Context, a record.Accepted, large [][]byte, keyed bool) (record.Accepted, bool, error) {
 	if err := d.upload(ctx, a.Tenant, a.ThreadID, large); err != nil {
 		return a, false, err
 	}

@@ -17,10 +17,10 @@ import (
 
 // admit implements threadqueue.Admission: a may join its thread if the streams have room, if no request runs there or a may
 // wait, and if the actions that a brings results for are open.
-func (d *Desk) admit(
+func (d *Acceptor) admit(
 	ctx context.Context, c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, a record.Accepted,
 ) (behind int, err error) {
-	if err := d.room.check(); err != nil {
+	if err := d.backpressure.check(); err != nil {
 		return 0, err
 	}
 	wanted := threadqueue.ActionIDs(a.Request)
@@ -67,7 +67,7 @@ func wait(c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, wanted [
 }
 
 // Running returns the record of the request that runs on a thread, or that may start; the newest one where all have ended.
-func (d *Desk) Running(ctx context.Context, tenant string, newest bus.ThreadRecord) (bus.ThreadRecord, error) {
+func (d *Acceptor) Running(ctx context.Context, tenant string, newest bus.ThreadRecord) (bus.ThreadRecord, error) {
 	entries, err := d.queue.Entries(ctx, tenant, newest)
 	if err != nil || len(entries) == 0 {
 		return newest, err
@@ -76,7 +76,7 @@ func (d *Desk) Running(ctx context.Context, tenant string, newest bus.ThreadReco
 }
 
 // Delete removes a thread on which nothing runs, or says why not.
-func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecord) error {
+func (d *Acceptor) Delete(ctx context.Context, tenant string, thread bus.ThreadRecord) error {
 	entries, err := d.queue.Entries(ctx, tenant, thread)
 	if err == nil {
 		_, err = d.queue.EnsureFirst(ctx, entries)
@@ -104,7 +104,7 @@ func (d *Desk) Delete(ctx context.Context, tenant string, thread bus.ThreadRecor
 }
 
 // forget makes the last word on a deleted thread that nothing is noted on it, also where a change was under way.
-func (d *Desk) forget(ctx context.Context, tenant, threadID string) error {
+func (d *Acceptor) forget(ctx context.Context, tenant, threadID string) error {
 	for range attempts {
 		noted, err := d.bus.Session(ctx, tenant, threadID)
 		if errors.Is(err, bus.ErrNotFound) || noted.Deleted {

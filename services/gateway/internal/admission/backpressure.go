@@ -19,11 +19,11 @@ const (
 	comeBack = 10 * time.Second
 )
 
-// room says whether the streams have room for new requests. The zero value says yes. It is safe for concurrent use.
-type room struct{ full atomic.Bool }
+// backpressure says whether the streams have room for new requests. The zero value says yes. It is safe for concurrent use.
+type backpressure struct{ full atomic.Bool }
 
 // watch looks at the streams until ctx is done. While the bus does not answer, what it said last stands.
-func (r *room) watch(ctx context.Context, fullness func(context.Context) (float64, error), log *slog.Logger) {
+func (r *backpressure) watch(ctx context.Context, fullness func(context.Context) (float64, error), log *slog.Logger) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -43,7 +43,7 @@ func (r *room) watch(ctx context.Context, fullness func(context.Context) (float6
 }
 
 // check is the refusal of a new request, nil while there is room.
-func (r *room) check() error {
+func (r *backpressure) check() error {
 	if !r.full.Load() {
 		return nil
 	}

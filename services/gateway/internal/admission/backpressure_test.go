@@ -21,7 +21,7 @@ func TestNoNewRequestsWhileTheStreamsAreNearlyFull(t *testing.T) {
 			away    error
 			refused bool
 		}
-		var r room
+		var r backpressure
 		var now atomic.Pointer[step]
 		now.Store(&step{})
 		fullness := func(context.Context) (float64, error) { return now.Load().share, now.Load().away }

@@ -10,7 +10,7 @@ import (
 
 // sumUp is what those who follow a thread are told at its end, as long as somebody knows. A history that does not answer
 // keeps nobody from deleting: then it is nil.
-func (d *Desk) sumUp(ctx context.Context, ref historyapi.ThreadRef) *record.Ended {
+func (d *Acceptor) sumUp(ctx context.Context, ref historyapi.ThreadRef) *record.Ended {
 	session, err := d.history.Session(ctx, ref)
 	messages := 0
 	if err == nil {
@@ -24,7 +24,7 @@ func (d *Desk) sumUp(ctx context.Context, ref historyapi.ThreadRef) *record.Ende
 }
 
 // messages counts what users and models have said on a thread.
-func (d *Desk) messages(ctx context.Context, ref historyapi.ThreadRef) (n int, err error) {
+func (d *Acceptor) messages(ctx context.Context, ref historyapi.ThreadRef) (n int, err error) {
 	told := func(name event.Name) bool { return name == event.NameInput || name == event.NameUsage }
 	for part, err := range d.history.AllThreadFrames(ctx, historyapi.ThreadFramesQuery{ThreadRef: ref, Without: allBut(told), Limit: 2000}) {
 		if err != nil {

@@ -32,7 +32,7 @@ func byKey(c Call, a record.Accepted) []string {
 }
 
 // earlier returns the request that was accepted under the same key, if the stream holds its record.
-func (d *Desk) earlier(ctx context.Context, c Call, a record.Accepted) (record.Accepted, bool, error) {
+func (d *Acceptor) earlier(ctx context.Context, c Call, a record.Accepted) (record.Accepted, bool, error) {
 	for _, requestID := range byKey(c, a) {
 		// A hash that Redis remembers was that of the first record, and the first record never changes.
 		if hash, found, err := d.state.Recall(ctx, a.Tenant, requestID); err == nil && found && hash != a.BodyHash {
@@ -55,7 +55,7 @@ func (d *Desk) earlier(ctx context.Context, c Call, a record.Accepted) (record.A
 
 // past returns the request that was accepted under the same key, if history knows it: the stream has no record of it. While
 // history does not answer, a key that may be older than the stream's records is refused: its request must not run again.
-func (d *Desk) past(ctx context.Context, c Call, a record.Accepted) (t Ticket, known bool, err error) {
+func (d *Acceptor) past(ctx context.Context, c Call, a record.Accepted) (t Receipt, known bool, err error) {
 	young, wait := d.young(c.Key), pastWait
 	if young {
 		wait = youngWait
@@ -82,14 +82,14 @@ func (d *Desk) past(ctx context.Context, c Call, a record.Accepted) (t Ticket, k
 		return t, false, mismatch()
 	}
 	r := kept.Request
-	return Ticket{
-		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Replayed: true, Past: true, Index: r.Index,
+	return Receipt{
+		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Replayed: true, Archived: true, Index: r.Index,
 	}, true, nil
 }
 
 // young reports whether a key says that it was made so recently that the stream would still hold the record of its request.
 // Half of the time that the stream keeps records is left for clocks that differ.
-func (d *Desk) young(key string) bool {
+func (d *Acceptor) young(key string) bool {
 	made, ok := id.Time(key)
 	return ok && time.Since(made).Abs() < d.bus.MaxAge()/2
 }

@@ -17,10 +17,10 @@ const (
 	uploads     = 4        // to the object store at a time
 )
 
-// shelve returns messages as they are recorded on the thread, and the data that is too large for a record: a reference
-// stands in its place, and [Desk.upload] stores it. The same messages always become the same record. shelve writes nothing,
+// offloadMedia returns messages as they are recorded on the thread, and the data that is too large for a record: a reference
+// stands in its place, and [Acceptor.upload] stores it. The same messages always become the same record. shelve writes nothing,
 // so that the record can be measured first.
-func shelve(messages []event.InputMessage) (recorded []event.InputMessage, large [][]byte, err error) {
+func offloadMedia(messages []event.InputMessage) (recorded []event.InputMessage, large [][]byte, err error) {
 	if !slices.ContainsFunc(messages, bringsMedia) {
 		return messages, nil, nil
 	}
@@ -37,7 +37,7 @@ func shelve(messages []event.InputMessage) (recorded []event.InputMessage, large
 }
 
 // upload stores what shelve took out of the messages of a thread. Records refer to it, so it comes first.
-func (d *Desk) upload(ctx context.Context, tenant, threadID string, large [][]byte) error {
+func (d *Acceptor) upload(ctx context.Context, tenant, threadID string, large [][]byte) error {
 	puts, ctx := errgroup.WithContext(ctx)
 	puts.SetLimit(uploads)
 	for _, data := range large {

@@ -18,11 +18,11 @@ const maxSteers = 100
 // IdempotencyMismatch, MessageTooLarge, RateLimitExceeded, Unavailable. Replayed says that the same steer was recorded
 // before. Whoever runs the request may have ended it in the same moment: then nobody reads the steer. Refusal is that of a new
 // steer, nil for none; a retry of one that was recorded before is answered all the same.
-func (d *Desk) Steer(ctx context.Context, r authz.Request, s record.Steer, refusal error) (replayed bool, err error) {
+func (d *Acceptor) Steer(ctx context.Context, r authz.Request, s record.Steer, refusal error) (replayed bool, err error) {
 	if r.Past {
 		return false, finished()
 	}
-	messages, large, err := shelve(s.Messages)
+	messages, large, err := offloadMedia(s.Messages)
 	if err != nil {
 		return false, err
 	}
@@ -58,7 +58,7 @@ func (d *Desk) Steer(ctx context.Context, r authz.Request, s record.Steer, refus
 }
 
 // said counts the steers of a request, and finds the one with an id; nil = there is none.
-func (d *Desk) said(ctx context.Context, r authz.Request, steerID string) (count int, found *record.Steer, err error) {
+func (d *Acceptor) said(ctx context.Context, r authz.Request, steerID string) (count int, found *record.Steer, err error) {
 	for stored, err := range d.bus.Steers(ctx, r.Log(), 0) {
 		if err != nil {
 			return count, nil, err

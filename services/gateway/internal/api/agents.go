@@ -17,7 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
@@ -86,8 +86,8 @@ func (a *API) postStream(c *gin.Context) error {
 }
 
 // openNew takes the request of the body and opens its log.
-func (a *API) openNew(c *gin.Context) (answer stream.Answer, err error) {
-	enc, err := a.encoder(c, dialect.Options{})
+func (a *API) openNew(c *gin.Context) (answer stream.Response, err error) {
+	enc, err := a.encoder(c, codec.Options{})
 	if err != nil {
 		return answer, err
 	}
@@ -104,18 +104,18 @@ func (a *API) openNew(c *gin.Context) (answer stream.Answer, err error) {
 // began opens the log of a request that this call has begun, from its first event on. The status waits for that, so that
 // a request that nobody begins to run can still be answered with an error. A client that leaves before the end aborts
 // the request, where its agent says so.
-func (a *API) began(c *gin.Context, t admission.Ticket) (stream.Answer, error) {
+func (a *API) began(c *gin.Context, t admission.Receipt) (stream.Response, error) {
 	p := principal(c)
 	request := authz.Request{Accepted: record.Accepted{Tenant: p.Tenant, RequestID: t.RequestID}}
-	if t.Past {
+	if t.Archived {
 		var err error
 		if request, err = a.Guard.Request(c.Request.Context(), p, t.RequestID); err != nil {
-			return stream.Answer{}, err
+			return stream.Response{}, err
 		}
 	}
 	frames, err := a.Logs.Open(c.Request.Context(), request, 0)
-	return stream.Answer{Frames: frames, Hold: true, KeyID: p.KeyID, Ended: func(err error) {
-		if errors.Is(err, stream.ErrLeft) && a.Config.Agents[t.AgentID].OnDisconnect == config.OnDisconnectAbort {
+	return stream.Response{Frames: frames, DeferHeaders: true, KeyID: p.KeyID, Ended: func(err error) {
+		if errors.Is(err, stream.ErrDisconnected) && a.Config.Agents[t.AgentID].OnDisconnect == config.OnDisconnectAbort {
 			a.abandon(p, t.RequestID)
 		}
 	}}, err
@@ -150,20 +150,20 @@ func (a *API) postRequest(c *gin.Context) error {
 	return replyStarted(c, ticket)
 }
 
-func replyStarted(c *gin.Context, t admission.Ticket) error {
+func replyStarted(c *gin.Context, t admission.Receipt) error {
 	c.Header("Location", "/v1/requests/"+t.RequestID)
 	return reply(c, http.StatusAccepted, started{t.RequestID, t.ThreadID, t.AgentID, historyapi.StatusQueued})
 }
 
 // accept takes the request of the body, and sets the headers that name it.
-func (a *API) accept(c *gin.Context) (admission.Ticket, error) {
+func (a *API) accept(c *gin.Context) (admission.Receipt, error) {
 	agentID := c.Param("agentName")
 	if !a.has(principal(c), agentID) {
-		return admission.Ticket{}, apierr.New(apierr.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
+		return admission.Receipt{}, apierr.New(apierr.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
 	}
 	in, err := a.receive(c)
 	if err != nil {
-		return admission.Ticket{}, err
+		return admission.Receipt{}, err
 	}
 	defer a.hurry(c)()
 	return a.take(c, a.call(principal(c), c.FullPath(), agentID, in))
@@ -202,7 +202,7 @@ func (a *API) call(p auth.Principal, route, agentID string, in received) admissi
 }
 
 // take has a call accepted, and sets the headers that name the request.
-func (a *API) take(c *gin.Context, call admission.Call) (admission.Ticket, error) {
+func (a *API) take(c *gin.Context, call admission.Call) (admission.Receipt, error) {
 	ticket, err := a.admitted(c.Request.Context(), call)
 	if err == nil {
 		name(c, ticket)
@@ -211,20 +211,20 @@ func (a *API) take(c *gin.Context, call admission.Call) (admission.Ticket, error
 }
 
 // admitted has a call accepted that is within the quotas of its principal. A retry stores nothing more.
-func (a *API) admitted(ctx context.Context, call admission.Call) (admission.Ticket, error) {
+func (a *API) admitted(ctx context.Context, call admission.Call) (admission.Receipt, error) {
 	if call.Refusal == nil {
 		call.Refusal = a.quotas.Store(ctx, call.Principal)
 	}
 	done, err := a.quotas.Enter(ctx, call.Principal)
 	if err != nil {
-		return admission.Ticket{}, err
+		return admission.Receipt{}, err
 	}
 	ticket, err := a.Desk.Accept(ctx, call)
 	done(ticket.RequestID)
 	return ticket, err
 }
 
-func name(c *gin.Context, t admission.Ticket) {
+func name(c *gin.Context, t admission.Receipt) {
 	c.Header(headerRequest, t.RequestID)
 	c.Header(headerThread, t.ThreadID)
 	if t.Replayed {
@@ -244,7 +244,7 @@ func idempotencyKey(h http.Header) (string, error) {
 }
 
 // encoder returns an encoder for what the client asks for.
-func (a *API) encoder(c *gin.Context, o dialect.Options) (dialect.Encoder, error) {
+func (a *API) encoder(c *gin.Context, o codec.Options) (codec.Encoder, error) {
 	o.Accept = c.GetHeader("Accept")
 	o.Include = append(o.Include, words(c, "include")...)
 	return a.dialectOf(c).Encoder(o)

@@ -18,7 +18,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/quota"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -29,7 +29,7 @@ import (
 // Speaker is a dialect under the path that its routes begin with.
 type Speaker struct {
 	Prefix  string // "/v1"
-	Dialect dialect.Dialect
+	Dialect codec.Codec
 }
 
 // Deps are what the API works with. Every member is needed, except where it says otherwise.
@@ -39,7 +39,7 @@ type Deps struct {
 	State    *rediscache.Store
 	Keys     *auth.Keyring // nil = authentication is off
 	Guard    *authz.Guard
-	Desk     *admission.Desk
+	Desk     *admission.Acceptor
 	Logs     *stream.Logs
 	Streamer *stream.Streamer
 	Meter    *metrics.Instruments
@@ -57,12 +57,12 @@ type API struct {
 	Deps
 	origins    *origins
 	limits     limits
-	quotas     *quota.Quotas              // of tenants and keys
-	streams    *limit.Quota               // of a principal
-	lists      *limit.Quota               // the same
-	listPlaces chan struct{}              // see oneList
-	replays    *budget.Budget             // see paced
-	dialects   map[string]dialect.Dialect // by path, of routes that do not speak the first one
+	quotas     *quota.Quotas          // of tenants and keys
+	streams    *limit.Quota           // of a principal
+	lists      *limit.Quota           // the same
+	listPlaces chan struct{}          // see oneList
+	replays    *budget.Budget         // see paced
+	dialects   map[string]codec.Codec // by path, of routes that do not speak the first one
 	engine     *gin.Engine
 	traced     http.Handler // the engine
 }
@@ -73,7 +73,7 @@ func New(d Deps) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil), dialects: map[string]dialect.Dialect{}}
+	a := &API{Deps: d, origins: o, limits: newLimits(d.Config.Gateway, d.Keys != nil), dialects: map[string]codec.Codec{}}
 	a.streams, a.replays = limit.NewQuota(a.limits.streams), budget.NewTurns(a.limits.replays)
 	a.quotas = quota.New(a.limits.quotas, d.Bus, d.State, d.History)
 	a.lists, a.listPlaces = limit.NewQuota(a.limits.lists), make(chan struct{}, listPlaces)
@@ -204,7 +204,7 @@ func (a *API) ready(c *gin.Context) {
 		c.String(http.StatusServiceUnavailable, "the message bus does not answer\n")
 		return
 	}
-	if err := a.Desk.Room(); err != nil {
+	if err := a.Desk.Backpressure(); err != nil {
 		c.String(http.StatusOK, "ok\n"+err.Error()+"\n") // reading and ending what runs still work
 		return
 	}

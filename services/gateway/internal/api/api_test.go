@@ -14,8 +14,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -41,7 +41,7 @@ func brokenHandler(t *testing.T) (handler http.Handler, log *strings.Builder) {
 	log = &strings.Builder{}
 	handler, err = api.New(api.Deps{
 		Meter: meter, Streamer: stream.NewStreamer(time.Second, time.Second, meter),
-		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: native.Dialect{}}}, Remotes: new(agentlist.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
+		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: wire.Codec{}}}, Remotes: new(agentlist.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
@@ -58,7 +58,7 @@ func statusOf(code apierr.Code) int {
 // would look like success.
 func (a *API) fail(c *gin.Context, err error) {
 	ctx := c.Request.Context()
-	if errors.Is(err, stream.ErrCut) || errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
+	if errors.Is(err, stream.ErrTruncated) || errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
 		panic(http.ErrAbortHandler)
 	}
 	f := apierr.From(err)
@@ -93,7 +93,7 @@ func (a *API) refuse(c *gin.Context, f *apierr.Error, status int) {
 	if h.Get("Connection") == "keep-alive" { // what a stream has set that did not begin
 		h.Del("Connection")
 	}
-	contentType, body := a.dialectOf(c).Failure(dialect.Failure{
+	contentType, body := a.dialectOf(c).EncodeError(codec.ErrorResponse{
 		Error: f, RequestID: requestID, ThreadID: threadID, At: time.Now(),
 	})
 	c.Data(status, contentType, body)

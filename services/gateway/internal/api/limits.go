@@ -186,12 +186,12 @@ func (a *API) oneList(c *gin.Context) {
 }
 
 // serve streams an answer, on a route behind oneStream. The stream may go on after it has returned.
-func (a *API) serve(c *gin.Context, answer stream.Answer) error {
+func (a *API) serve(c *gin.Context, answer stream.Response) error {
 	held, _ := c.MustGet(keyPlace).(*place)
 	route, ended := c.FullPath(), answer.Ended // not c, which serves another request by then
 	answer.Ended = func(err error) {
 		held.leave()
-		if errors.Is(err, stream.ErrCut) && !errors.Is(err, stream.ErrLeft) {
+		if errors.Is(err, stream.ErrTruncated) && !errors.Is(err, stream.ErrDisconnected) {
 			a.Log.Info("stream cut", "route", route, "error", err)
 		}
 		if ended != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -67,14 +67,14 @@ func (a *API) secure(c *gin.Context) {
 }
 
 // speak remembers the dialect of a route.
-func (a *API) speak(d dialect.Dialect) gin.HandlerFunc {
+func (a *API) speak(d codec.Codec) gin.HandlerFunc {
 	return func(c *gin.Context) { c.Set(keyDialect, d) }
 }
 
 // dialectOf is the dialect that the client of a route reads, also before the handlers of the route run.
-func (a *API) dialectOf(c *gin.Context) dialect.Dialect {
+func (a *API) dialectOf(c *gin.Context) codec.Codec {
 	if d, ok := c.Get(keyDialect); ok {
-		return d.(dialect.Dialect)
+		return d.(codec.Codec)
 	}
 	if d, ok := a.dialects[c.FullPath()]; ok {
 		return d

@@ -12,15 +12,15 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
 
 // Mount is a family of routes that another package answers, behind the same keys, limits and deadlines as all others.
 type Mount struct {
-	Dialect   dialect.Dialect // tells the errors
-	MaxBody   int64           // bytes; 0 = as everywhere
+	Dialect   codec.Codec // tells the errors
+	MaxBody   int64       // bytes; 0 = as everywhere
 	Endpoints []Endpoint
 }
 
@@ -107,16 +107,16 @@ func (c *Call) Store() error { return c.api.quotas.Store(c.Context(), c.Principa
 
 // Accept has a request taken, and sets the headers that name it. The body is what a retry with the same Idempotency-Key
 // must bring again, for the same thread.
-func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (admission.Ticket, error) {
+func (c *Call) Accept(agentID string, r event.AgentRequest, body []byte) (admission.Receipt, error) {
 	key, err := idempotencyKey(c.gin.Request.Header)
 	if err != nil {
-		return admission.Ticket{}, err
+		return admission.Receipt{}, err
 	}
 	return c.api.take(c.gin, c.api.call(c.Principal(), c.gin.FullPath(), agentID, received{r, key, admission.Hash(r.ThreadID, body)}))
 }
 
 // Encoder returns an encoder of the dialect for what the client accepts.
-func (c *Call) Encoder(d dialect.Dialect, o dialect.Options) (dialect.Encoder, error) {
+func (c *Call) Encoder(d codec.Codec, o codec.Options) (codec.Encoder, error) {
 	o.Accept = c.gin.GetHeader("Accept")
 	return d.Encoder(o)
 }
@@ -152,17 +152,17 @@ func (c *Call) Named(threadID string, reset bool) {
 
 // Began opens the log of a request that the call began, from its first event on. A client that leaves before its end
 // aborts it, where its agent says so.
-func (c *Call) Began(t admission.Ticket) (stream.Answer, error) { return c.api.began(c.gin, t) }
+func (c *Call) Began(t admission.Receipt) (stream.Response, error) { return c.api.began(c.gin, t) }
 
 // Follows makes the frames of a log that somebody comes back to, or joins, an answer.
-func (c *Call) Follows(frames stream.Frames) stream.Answer {
-	return stream.Answer{Frames: c.api.paced(c.Principal().Tenant, frames), KeyID: c.Principal().KeyID}
+func (c *Call) Follows(frames stream.Frames) stream.Response {
+	return stream.Response{Frames: c.api.paced(c.Principal().Tenant, frames), KeyID: c.Principal().KeyID}
 }
 
 // Stream writes an answer until its frames end; it may go on after Stream has returned.
-func (c *Call) Stream(a stream.Answer) error { return c.api.serve(c.gin, a) }
+func (c *Call) Stream(a stream.Response) error { return c.api.serve(c.gin, a) }
 
 // Collect gives the frames of an answer to each until they end, under the rules of Stream and without writing anything.
-func (c *Call) Collect(a stream.Answer, each func(event.Frame) error) error {
-	return c.api.Streamer.Follow(c.Context(), a, each)
+func (c *Call) Collect(a stream.Response, each func(event.Frame) error) error {
+	return c.api.Streamer.Collect(c.Context(), a, each)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
@@ -163,7 +163,7 @@ func (a *API) getRequestStream(c *gin.Context) error {
 }
 
 // openRequest finds where the client stands and opens the log there. No frames mean that it has seen everything.
-func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
+func (a *API) openRequest(c *gin.Context) (answer stream.Response, err error) {
 	defer a.hurry(c)()
 	ctx := c.Request.Context()
 	cursor, err := resumeAfter(c)
@@ -181,7 +181,7 @@ func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
 		}
 		r.Known.Newest = at.Newest
 	}
-	enc, err := a.encoder(c, dialect.Options{From: at.From})
+	enc, err := a.encoder(c, codec.Options{From: at.From})
 	if err != nil {
 		return answer, err
 	}
@@ -195,7 +195,7 @@ func (a *API) openRequest(c *gin.Context) (answer stream.Answer, err error) {
 		c.Header(headerReset, "true")
 	}
 	frames, err := a.Logs.Open(ctx, r, enc.Start())
-	return stream.Answer{Encoder: enc, Frames: a.paced(principal(c).Tenant, frames), KeyID: principal(c).KeyID}, err
+	return stream.Response{Encoder: enc, Frames: a.paced(principal(c).Tenant, frames), KeyID: principal(c).KeyID}, err
 }
 
 // resumeAfter is the cursor that the client sent, in a header as browsers do or in the query; "" when it sent none.

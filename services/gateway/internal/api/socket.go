@@ -19,7 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/coder/websocket"
 )
@@ -210,7 +210,7 @@ func (s *Socket) Send(ctx context.Context, text []byte) error {
 }
 
 // Pour sends what the encoder makes of frames, a line a message, until they end or ctx does. It closes them.
-func (s *Socket) Pour(ctx context.Context, frames stream.Frames, enc dialect.Encoder) error {
+func (s *Socket) Pour(ctx context.Context, frames stream.Frames, enc codec.Encoder) error {
 	frames = s.api.paced(s.principal.Tenant, frames)
 	defer frames.Close()
 	return s.guard(ctx, func() error {
@@ -233,8 +233,8 @@ func (s *Socket) Pour(ctx context.Context, frames stream.Frames, enc dialect.Enc
 }
 
 // part sends what is left to say when the frames have ended, with end.
-func (s *Socket) part(ctx context.Context, enc dialect.Encoder, end error) error {
-	line, err := stream.LastWord(nil, enc, end)
+func (s *Socket) part(ctx context.Context, enc codec.Encoder, end error) error {
+	line, err := stream.AppendThreadDeleted(nil, enc, end)
 	if err != nil || len(line) == 0 {
 		return err
 	}
@@ -242,7 +242,7 @@ func (s *Socket) part(ctx context.Context, enc dialect.Encoder, end error) error
 }
 
 // pour sends what comes of a frame, and returns the buffer for the next one.
-func (s *Socket) pour(ctx context.Context, buffer []byte, f event.Frame, enc dialect.Encoder) ([]byte, error) {
+func (s *Socket) pour(ctx context.Context, buffer []byte, f event.Frame, enc codec.Encoder) ([]byte, error) {
 	lines, err := enc.Append(buffer, f)
 	if err != nil {
 		return nil, fmt.Errorf("encode frame at %d: %w", f.First, err)
@@ -263,9 +263,9 @@ func (s *Socket) pour(ctx context.Context, buffer []byte, f event.Frame, enc dia
 func (s *Socket) Principal() auth.Principal { return s.principal }
 
 // Accept has a request taken. The key is an Idempotency-Key, "" for none, and the body what a retry must bring again.
-func (s *Socket) Accept(ctx context.Context, agentID string, r event.AgentRequest, key string, body []byte) (admission.Ticket, error) {
+func (s *Socket) Accept(ctx context.Context, agentID string, r event.AgentRequest, key string, body []byte) (admission.Receipt, error) {
 	if len(key) > maxKey {
-		return admission.Ticket{}, apierr.New(apierr.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
+		return admission.Receipt{}, apierr.New(apierr.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
 	}
 	in := received{r, key, admission.Hash(agentID, body)}
 	return s.api.admitted(ctx, s.api.call(s.principal, s.route, agentID, in))

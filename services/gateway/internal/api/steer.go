@@ -41,7 +41,7 @@ func (a *API) postSteer(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	name(c, admission.Ticket{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
+	name(c, admission.Receipt{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
 	return reply(c, http.StatusAccepted, steering{r.RequestID, s.SteerID, "accepted"})
 }
 

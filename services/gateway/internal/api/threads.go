@@ -9,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
@@ -123,7 +123,7 @@ func (a *API) getThreadStream(c *gin.Context) error {
 
 // openThread finds where the client stands in a thread. Other screens need to see what was said, so input events are
 // always included.
-func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
+func (a *API) openThread(c *gin.Context) (answer stream.Response, err error) {
 	defer a.hurry(c)()
 	cursor, err := resumeAfter(c)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	case from != "" && from != "start":
 		return answer, apierr.New(apierr.InvalidMessageFormat, "from=%.40q: use \"start\", or leave it out", from)
 	case from == "start" && cursor == "":
-		cursor = stream.Beginning
+		cursor = stream.FromStart
 	}
 	t, ref, err := a.readThread(c)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	if err != nil {
 		return answer, err
 	}
-	enc, err := a.encoder(c, dialect.Options{Include: []string{string(event.NameInput)}, Place: frames.Place})
+	enc, err := a.encoder(c, codec.Options{Include: []string{string(event.NameInput)}, Cursor: frames.AppendCursor})
 	if err != nil {
 		frames.Close()
 		return answer, err
@@ -158,5 +158,5 @@ func (a *API) openThread(c *gin.Context) (answer stream.Answer, err error) {
 	if reset {
 		c.Header(headerReset, "true")
 	}
-	return stream.Answer{Encoder: enc, Frames: a.paced(principal(c).Tenant, frames), KeyID: principal(c).KeyID}, nil
+	return stream.Response{Encoder: enc, Frames: a.paced(principal(c).Tenant, frames), KeyID: principal(c).KeyID}, nil
 }

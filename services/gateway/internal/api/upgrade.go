@@ -56,7 +56,7 @@ func (c *Call) Upgrade(serve func(context.Context, *Socket) error) error {
 	}
 	held, _ := c.gin.MustGet(keyPlace).(*place)
 	held.taken = true
-	if !a.Streamer.Attend(r.Context(), s.principal.KeyID, func(ctx context.Context) {
+	if !a.Streamer.Track(r.Context(), s.principal.KeyID, func(ctx context.Context) {
 		defer held.leave()
 		s.run(ctx, serve)
 	}) {

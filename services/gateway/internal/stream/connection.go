@@ -10,32 +10,32 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 )
 
 const (
-	flushAt    = 16 << 10         // bytes that are written even though more events are ready
-	keepBuffer = 2 * flushAt      // bytes that are kept of a buffer for what is written next; a large event needs more
-	patience   = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
-	renewal    = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
-	lastWord   = 5 * time.Second  // the same when the gateway is about to end
-	reconnect  = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
+	flushAt           = 16 << 10         // bytes that are written even though more events are ready
+	keepBuffer        = 2 * flushAt      // bytes that are kept of a buffer for what is written next; a large event needs more
+	writeTimeout      = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
+	deadlineInterval  = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
+	drainWriteTimeout = 5 * time.Second  // the same when the gateway is about to end
+	reconnectDelay    = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
 )
 
 // connection is one response.
 type connection struct {
-	status  http.ResponseWriter // nil once the stream is parked
-	out     outlet
-	enc     dialect.Encoder
-	meter   *metrics.Instruments
-	began   time.Time
-	renewed time.Time // when the write deadline was
-	wrote   time.Time // when something was written last; began before that
-	buffer  []byte
-	open    bool // the status is written
-	first   bool // so is an event
-	stays   bool // the stream is parked already, or cannot be
+	status   http.ResponseWriter // nil once the stream is parked
+	sink     sink
+	enc      codec.Encoder
+	meter    *metrics.Instruments
+	began    time.Time
+	renewed  time.Time // when the write deadline was
+	wrote    time.Time // when something was written last; began before that
+	buffer   []byte
+	open     bool // the status is written
+	first    bool // so is an event
+	attached bool // the stream is parked already, or cannot be
 }
 
 // start writes the status, and what tells the client how to come back.
@@ -49,7 +49,7 @@ func (c *connection) start() {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	c.status.WriteHeader(http.StatusOK)
-	c.buffer = append(c.enc.Note(nil, dialect.Note{Retry: jitter(reconnect, reconnect/3)}), c.buffer...)
+	c.buffer = append(c.enc.AppendControl(nil, codec.Control{Retry: jitter(reconnectDelay, reconnectDelay/3)}), c.buffer...)
 }
 
 // add encodes a frame, a part at a time, so that a client that takes nothing holds up a part and not a frame of its own.
@@ -84,26 +84,26 @@ func (c *connection) addPart(ctx context.Context, f event.Frame, more bool) erro
 	return c.write()
 }
 
-// rest gives up the buffers of a connection that is quiet.
-func (c *connection) rest() {
+// releaseBuffers gives up the buffers of a connection that is quiet.
+func (c *connection) releaseBuffers() {
 	c.buffer = nil
-	c.out.rest()
+	c.sink.releaseBuffers()
 }
 
 // end writes what is left to say when the frames have ended, with err.
 func (c *connection) end(err error) error {
 	c.start()
 	var failed error
-	if c.buffer, failed = LastWord(c.buffer, c.enc, err); failed != nil {
+	if c.buffer, failed = AppendThreadDeleted(c.buffer, c.enc, err); failed != nil {
 		return failed
 	}
 	return c.write()
 }
 
-// beat keeps a quiet connection alive.
-func (c *connection) beat() error {
+// heartbeat keeps a quiet connection alive.
+func (c *connection) heartbeat() error {
 	c.start()
-	c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "heartbeat"})
+	c.buffer = c.enc.AppendControl(c.buffer, codec.Control{Comment: "heartbeat"})
 	c.wrote = time.Now() // also for a format that has no heartbeat
 	return c.write()
 }
@@ -114,12 +114,12 @@ func (c *connection) write() error {
 		return nil
 	}
 	c.start()
-	if now := time.Now(); now.Sub(c.renewed) > renewal {
-		if err := c.renew(now, patience); err != nil {
+	if now := time.Now(); now.Sub(c.renewed) > deadlineInterval {
+		if err := c.extendDeadline(now, writeTimeout); err != nil {
 			return err
 		}
 	}
-	if err := c.out.write(c.buffer); err != nil {
+	if err := c.sink.write(c.buffer); err != nil {
 		return writeError(err)
 	}
 	c.buffer = c.buffer[:0]
@@ -130,11 +130,11 @@ func (c *connection) write() error {
 	return nil
 }
 
-// renew gives the client until so long after now to take what is written.
-func (c *connection) renew(now time.Time, limit time.Duration) error {
+// extendDeadline gives the client until so long after now to take what is written.
+func (c *connection) extendDeadline(now time.Time, limit time.Duration) error {
 	c.renewed = now
-	if err := c.out.patience(now.Add(limit)); err != nil {
-		return errors.Join(errGone, err)
+	if err := c.sink.setDeadline(now.Add(limit)); err != nil {
+		return errors.Join(errConnectionLost, err)
 	}
 	return nil
 }
@@ -142,9 +142,9 @@ func (c *connection) renew(now time.Time, limit time.Duration) error {
 // writeError tells a client that left from one that is too slow.
 func writeError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("the client took nothing for %v: %w", patience, err)
+		return fmt.Errorf("the client took nothing for %v: %w", writeTimeout, err)
 	}
-	return errors.Join(errGone, err)
+	return errors.Join(errConnectionLost, err)
 }
 
 // jitter returns base and up to spread more, so that clients who were cut together do not come back together.

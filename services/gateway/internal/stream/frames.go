@@ -1,7 +1,7 @@
 // Package stream carries a log to a client: from the bus while the bus has it, from history when not, at the client's
 // own pace, until the terminal event or until one side leaves.
 //
-// A response that ends without a terminal event must not look whole: the caller aborts its connection (see [ErrCut]).
+// A response that ends without a terminal event must not look whole: the caller aborts its connection (see [ErrTruncated]).
 package stream
 
 import (

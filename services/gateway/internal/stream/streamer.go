@@ -12,24 +12,24 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 )
 
 var (
-	// ErrCut says that a response has begun and cannot be ended well: the caller must abort its connection.
-	ErrCut = errors.New("the stream was cut before its end")
-	// ErrLeft says the same, because the client closed the connection.
-	ErrLeft = fmt.Errorf("the client left: %w", ErrCut)
+	// ErrTruncated says that a response has begun and cannot be ended well: the caller must abort its connection.
+	ErrTruncated = errors.New("the stream was cut before its end")
+	// ErrDisconnected says the same, because the client closed the connection.
+	ErrDisconnected = fmt.Errorf("the client left: %w", ErrTruncated)
 
-	// What ends the context of those who are here: see [Streamer.Attend].
+	// What ends the context of those who are here: see [Streamer.Track].
 	ErrTimeout  = errors.New("the stream lasted too long")
 	ErrDraining = errors.New("the gateway is draining")
 	ErrRevoked  = errors.New("the API key was revoked")
 	ErrExpired  = errors.New("the API key has expired")
 
-	errGone     = errors.New("the connection is gone")
-	errPanicked = errors.New("panic")
+	errConnectionLost = errors.New("the connection is gone")
+	errPanicked       = errors.New("panic")
 )
 
 // Streamer writes streams, and knows which are open. It is safe for concurrent use.
@@ -40,7 +40,7 @@ type Streamer struct {
 	expiry    func(keyID string) time.Time // zero = never; nil = no key expires
 	now       func() time.Time             // the clock of expiry
 
-	parked sync.WaitGroup
+	detached sync.WaitGroup
 
 	mu       sync.Mutex
 	draining bool // nothing is parked any more
@@ -68,48 +68,48 @@ func (s *Streamer) ExpireWith(expiry func(keyID string) time.Time, now func() ti
 	s.expiry, s.now = expiry, now
 }
 
-// Answer is what a client is to read.
-type Answer struct {
-	Encoder dialect.Encoder
-	Frames  Frames // closed when the stream has ended
-	Hold    bool   // write the status with the first event, or at the latest with the first heartbeat
-	KeyID   string // the key that opened the stream
-	First   []byte // written before the first event
+// Response is what a client is to read.
+type Response struct {
+	Encoder      codec.Encoder
+	Frames       Frames // closed when the stream has ended
+	DeferHeaders bool   // write the status with the first event, or at the latest with the first heartbeat
+	KeyID        string // the key that opened the stream
+	Prelude      []byte // written before the first event
 	// Ended is called once, when the stream has ended: with what Serve returns, or what it would have returned had it
 	// not returned before. nil = nobody wants to know.
 	Ended func(error)
 }
 
-// Serve writes the answer until its frames end. An error that is no [ErrCut] means that nothing was written: it is for
+// Serve writes the answer until its frames end. An error that is no [ErrTruncated] means that nothing was written: it is for
 // the client, as a status and a body. Serve may return nil before the stream has ended: one that waits is parked (see
 // park), and needs neither w nor r from then on.
-func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err error) {
+func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Response) (err error) {
 	if r.ProtoMajor == 1 && !r.Close {
 		w.Header().Set("Connection", "keep-alive") // as S2 shows it
 	}
 	now := time.Now()
-	c := &connection{status: w, out: newResponse(w), enc: a.Encoder, buffer: a.First, meter: s.meter, began: now, wrote: now}
+	c := &connection{status: w, sink: newResponseSink(w), enc: a.Encoder, buffer: a.Prelude, meter: s.meter, began: now, wrote: now}
 	s.meter.Opened(r.Context())
-	ctx, e := s.enter(r.Context(), a.KeyID, s.timeout)
+	ctx, e := s.register(r.Context(), a.KeyID, s.timeout)
 	parked := false
 	defer func() {
-		s.forget(e)
+		s.unregister(e)
 		if !parked {
 			s.ended(ctx, a, err)
 		}
 	}()
-	if !a.Hold {
+	if !a.DeferHeaders {
 		c.start()
 		err = c.write()
 	}
 	if err == nil {
 		err = s.pump(ctx, c, a.Frames)
 	}
-	if errors.Is(err, errQuiet) {
-		if parked = s.park(w, r, c, a); parked {
+	if errors.Is(err, errIdle) {
+		if parked = s.detach(w, r, c, a); parked {
 			return nil
 		}
-		c.stays = true
+		c.attached = true
 		err = s.pump(ctx, c, a.Frames)
 	}
 	if err == nil {
@@ -119,7 +119,7 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Answer) (err 
 }
 
 // ended lets go of what a stream held.
-func (s *Streamer) ended(ctx context.Context, a Answer, err error) {
+func (s *Streamer) ended(ctx context.Context, a Response, err error) {
 	a.Frames.Close()
 	s.meter.Closed(ctx)
 	if a.Ended != nil {
@@ -131,22 +131,22 @@ func (s *Streamer) ended(ctx context.Context, a Answer, err error) {
 func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error {
 	for {
 		wait := max(s.heartbeat-time.Since(c.wrote), time.Millisecond)
-		parkable := c.open && !c.stays
+		parkable := c.open && !c.attached
 		if parkable {
-			wait = min(wait, parkAfter)
+			wait = min(wait, detachAfter)
 		}
 		f, err := frames.Next(ctx, wait)
 		switch {
 		case err == nil:
 			err = c.add(ctx, f, frames.Ready())
 		case errors.Is(err, bus.ErrIdle) && parkable:
-			return errQuiet
+			return errIdle
 		case errors.Is(err, bus.ErrIdle):
 			if time.Since(c.wrote) < s.heartbeat {
 				continue
 			}
-			err = c.beat()
-			c.rest()
+			err = c.heartbeat()
+			c.releaseBuffers()
 		case errors.Is(err, io.EOF):
 			return c.end(err)
 		}
@@ -161,10 +161,10 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded): // a slow client; the server takes it for one that left
-		return errors.Join(ErrCut, err)
+		return errors.Join(ErrTruncated, err)
 	case errors.Is(cause, ErrDraining) && c.open:
-		c.buffer = c.enc.Note(c.buffer, dialect.Note{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
-		return errors.Join(ErrCut, ErrDraining, c.renew(time.Now(), lastWord), c.write())
+		c.buffer = c.enc.AppendControl(c.buffer, codec.Control{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
+		return errors.Join(ErrTruncated, ErrDraining, c.extendDeadline(time.Now(), drainWriteTimeout), c.write())
 	case errors.Is(cause, ErrDraining):
 		return apierr.New(apierr.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
 	case errors.Is(cause, ErrTimeout) && !c.open:
@@ -173,21 +173,21 @@ func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
 		return apierr.Wrap(ErrRevoked, apierr.AuthFailed, "the API key was revoked just now")
 	case errors.Is(cause, ErrExpired) && !c.open:
 		return apierr.Wrap(ErrExpired, apierr.AuthFailed, "the API key expired just now")
-	case cause != nil && !isOurs(cause), errors.Is(err, errGone):
-		return errors.Join(ErrLeft, err)
+	case cause != nil && !isServerCause(cause), errors.Is(err, errConnectionLost):
+		return errors.Join(ErrDisconnected, err)
 	case c.open:
-		return errors.Join(ErrCut, cause, err)
+		return errors.Join(ErrTruncated, cause, err)
 	}
 	return err
 }
 
-func isOurs(cause error) bool {
+func isServerCause(cause error) bool {
 	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrTimeout) || errors.Is(cause, ErrRevoked) || errors.Is(cause, ErrExpired)
 }
 
-// enter registers a stream that may last so long. Its context ends when the client leaves, when it has lasted that long,
+// register registers a stream that may last so long. Its context ends when the client leaves, when it has lasted that long,
 // when its key expires, and when Drain or Revoke says so. Forget it at its end.
-func (s *Streamer) enter(ctx context.Context, keyID string, limit time.Duration) (context.Context, *entry) {
+func (s *Streamer) register(ctx context.Context, keyID string, limit time.Duration) (context.Context, *entry) {
 	ctx, end := context.WithCancelCause(ctx)
 	e := &entry{keyID: keyID, end: end, timer: time.AfterFunc(limit, func() { end(ErrTimeout) })}
 	s.mu.Lock()
@@ -213,7 +213,7 @@ func (s *Streamer) expireAt(e *entry, at time.Time) {
 	}
 }
 
-func (s *Streamer) forget(e *entry) {
+func (s *Streamer) unregister(e *entry) {
 	s.mu.Lock()
 	delete(s.open, e)
 	s.expireAt(e, time.Time{})
@@ -231,7 +231,7 @@ func (s *Streamer) Drain() {
 		e.end(ErrDraining)
 	}
 	s.mu.Unlock()
-	s.parked.Wait()
+	s.detached.Wait()
 }
 
 // Draining reports whether Drain was called.

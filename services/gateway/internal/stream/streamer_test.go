@@ -14,9 +14,9 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect/native"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel/metric/noop"
 )
@@ -80,13 +80,13 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 func (c *counter) Flush() { c.flushes++ }
 
-func serve(ctx context.Context, t *testing.T, w http.ResponseWriter, a stream.Answer) error {
+func serve(ctx context.Context, t *testing.T, w http.ResponseWriter, a stream.Response) error {
 	t.Helper()
 	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Encoder, err = (native.Dialect{}).Encoder(dialect.Options{}); err != nil {
+	if a.Encoder, err = (wire.Codec{}).Encoder(codec.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
@@ -101,7 +101,7 @@ func TestWhatIsReadyIsWrittenAtOnce(t *testing.T) {
 		texts[i] = strings.Repeat("x", 100)
 	}
 	source := &script{frames: frames(texts...), end: io.EOF}
-	if err := serve(t.Context(), t, w, stream.Answer{Frames: source, Hold: true}); err != nil {
+	if err := serve(t.Context(), t, w, stream.Response{Frames: source, DeferHeaders: true}); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.writes) > 12 || len(w.writes) < 5 || w.flushes > len(w.writes) {
@@ -121,7 +121,7 @@ func TestHeartbeatsComeWhileNothingElseDoes(t *testing.T) {
 		w := &counter{ResponseRecorder: httptest.NewRecorder()}
 		source := &script{frames: frames("a", "b"), gap: 40 * time.Second, end: io.EOF}
 		begin := time.Now()
-		if err := serve(t.Context(), t, w, stream.Answer{Frames: source, Hold: true}); err != nil {
+		if err := serve(t.Context(), t, w, stream.Response{Frames: source, DeferHeaders: true}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begin); took != 120*time.Second {
@@ -151,8 +151,8 @@ func TestAStreamThatFails(t *testing.T) {
 			t.Parallel()
 			w := &counter{ResponseRecorder: httptest.NewRecorder()}
 			source := &script{frames: test.frames, gap: time.Nanosecond, end: broken}
-			err := serve(t.Context(), t, w, stream.Answer{Frames: source, Hold: test.hold})
-			if !errors.Is(err, broken) || errors.Is(err, stream.ErrCut) != test.cut || errors.Is(err, stream.ErrLeft) {
+			err := serve(t.Context(), t, w, stream.Response{Frames: source, DeferHeaders: test.hold})
+			if !errors.Is(err, broken) || errors.Is(err, stream.ErrTruncated) != test.cut || errors.Is(err, stream.ErrDisconnected) {
 				t.Errorf("got %v", err)
 			}
 			if (len(w.writes) > 0) != test.cut {
@@ -167,8 +167,8 @@ func TestAClientThatLeavesIsNotCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
 		defer leave()
-		err := serve(ctx, t, &counter{ResponseRecorder: httptest.NewRecorder()}, stream.Answer{Frames: &script{gap: time.Hour}})
-		if !errors.Is(err, stream.ErrLeft) || !errors.Is(err, stream.ErrCut) {
+		err := serve(ctx, t, &counter{ResponseRecorder: httptest.NewRecorder()}, stream.Response{Frames: &script{gap: time.Hour}})
+		if !errors.Is(err, stream.ErrDisconnected) || !errors.Is(err, stream.ErrTruncated) {
 			t.Errorf("got %v, want ErrLeft", err)
 		}
 	})
@@ -184,7 +184,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 		texts[i] = text
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ended <- serve(r.Context(), t, w, stream.Answer{Frames: &script{frames: frames(texts...), end: io.EOF}})
+		ended <- serve(r.Context(), t, w, stream.Response{Frames: &script{frames: frames(texts...), end: io.EOF}})
 	}))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -197,7 +197,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		if !errors.Is(err, stream.ErrCut) || errors.Is(err, stream.ErrLeft) {
+		if !errors.Is(err, stream.ErrTruncated) || errors.Is(err, stream.ErrDisconnected) {
 			t.Errorf("got %v, want ErrCut", err)
 		}
 	case <-time.After(30 * time.Second):

@@ -14,7 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/dialect"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 
 // Thread is the stream of a whole thread: the logs of its requests, one after the other, and those to come. Its
@@ -31,8 +31,8 @@ type Thread struct {
 	from    uint64 // n of the first event of it that the client has not seen
 }
 
-// Beginning is the cursor, if one may call it that, of those who want all that the bus remembers of a thread.
-const Beginning = "0"
+// FromStart is the cursor, if one may call it that, of those who want all that the bus remembers of a thread.
+const FromStart = "0"
 
 // OpenThread returns the frames of a thread behind a cursor, and whether the cursor was of no use, so that the client
 // starts anew. Without a cursor it starts with the request that runs, or with the next one when none does.
@@ -43,7 +43,7 @@ func (l *Logs) OpenThread(ctx context.Context, tenant string, newest bus.ThreadR
 		return nil, false, authz.Unavailable(err)
 	}
 	if reset {
-		t.start = Beginning
+		t.start = FromStart
 	}
 	t.records, err = l.bus.FollowThread(ctx, tenant, newest.ThreadID, after)
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *Thread) locate(ctx context.Context, newest bus.ThreadRecord, cursor str
 	case "":
 		after, err = t.afterFinished(ctx, newest)
 		return after, false, err
-	case Beginning:
+	case FromStart:
 		return 0, false, nil
 	}
 	at, err := parseThreadCursor(cursor)
@@ -84,13 +84,13 @@ func (t *Thread) locate(ctx context.Context, newest bus.ThreadRecord, cursor str
 		if at.start {
 			return r.Sequence - 1, false, nil
 		}
-		return t.within(ctx, r, at.n)
+		return t.afterEvent(ctx, r, at.n)
 	}
 	return 0, true, nil // the bus has forgotten that request, or there never was one
 }
 
-// within stands the client behind event n of a record's request.
-func (t *Thread) within(ctx context.Context, r bus.ThreadRecord, n uint64) (after uint64, reset bool, err error) {
+// afterEvent stands the client behind event n of a record's request.
+func (t *Thread) afterEvent(ctx context.Context, r bus.ThreadRecord, n uint64) (after uint64, reset bool, err error) {
 	last, err := t.logs.bus.Last(ctx, bus.LogID{Tenant: t.tenant, RequestID: r.RequestID})
 	if errors.Is(err, bus.ErrNotFound) {
 		return 0, true, nil // nothing has been written yet, so nothing can have been seen
@@ -135,18 +135,20 @@ func (t *Thread) Rewind() (from uint64) {
 	return from
 }
 
-// Place appends the thread's cursor of event n of the request that Next gave last.
-func (t *Thread) Place(dst []byte, incarnation string, n uint64) []byte {
-	return place(dst, incarnation, t.index, n)
+// AppendCursor appends the thread's cursor of event n of the request that Next gave last.
+func (t *Thread) AppendCursor(dst []byte, incarnation string, n uint64) []byte {
+	return appendThreadCursor(dst, incarnation, t.index, n)
 }
 
-// Within gives the events of the thread's request with an index their place in the thread, for who reads it alone and
+// RequestCursor gives the events of the thread's request with an index their place in the thread, for who reads it alone and
 // may come back for the thread.
-func Within(index int) dialect.Place {
-	return func(dst []byte, incarnation string, n uint64) []byte { return place(dst, incarnation, index, n) }
+func RequestCursor(index int) codec.CursorFunc {
+	return func(dst []byte, incarnation string, n uint64) []byte {
+		return appendThreadCursor(dst, incarnation, index, n)
+	}
 }
 
-func place(dst []byte, incarnation string, index int, n uint64) []byte {
+func appendThreadCursor(dst []byte, incarnation string, index int, n uint64) []byte {
 	dst = append(append(dst, incarnation...), '-')
 	dst = append(strconv.AppendInt(dst, int64(index), 10), '.')
 	return strconv.AppendUint(dst, n, 10)
@@ -221,7 +223,7 @@ func parseThreadCursor(cursor string) (threadCursor, error) {
 	head, tail, ok := strings.Cut(cursor, ".")
 	incarnation, index, err := event.ParseCursor(head)
 	if !ok || err != nil || index > 1<<31 {
-		return threadCursor{}, badThreadCursor()
+		return threadCursor{}, errThreadCursor()
 	}
 	at := threadCursor{incarnation: incarnation, index: int(index), start: tail == atStart}
 	if at.start {
@@ -229,12 +231,12 @@ func parseThreadCursor(cursor string) (threadCursor, error) {
 	}
 	at.n, err = strconv.ParseUint(tail, 10, 63)
 	if err != nil || strconv.FormatUint(at.n, 10) != tail {
-		return threadCursor{}, badThreadCursor()
+		return threadCursor{}, errThreadCursor()
 	}
 	return at, nil
 }
 
-func badThreadCursor() error {
+func errThreadCursor() error {
 	return apierr.New(apierr.InvalidMessageFormat,
 		"the id to resume after must be one that this thread's stream gave, like k3f9-2.17, or 0 for all of it")
 }

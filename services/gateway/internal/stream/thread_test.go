@@ -18,7 +18,7 @@ func FuzzThreadCursor(f *testing.F) {
 		}
 		got := startOf(at.incarnation, at.index)
 		if !at.start {
-			got = string(place(nil, at.incarnation, at.index, at.n))
+			got = string(appendThreadCursor(nil, at.incarnation, at.index, at.n))
 		}
 		if got != cursor {
 			t.Fatalf("%q was taken for %q", cursor, got)

@@ -1,0 +1,155 @@
+// Package native is the dialect of the agent event protocol (S2): the events as they stand in the log, as server-sent
+// events or as JSON lines. It passes the bytes through without decoding them.
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/sse"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+)
+
+// NDJSON is the media type of JSON lines.
+const NDJSON = "application/x-ndjson"
+
+// extended is the word for every event that is not native.
+const extended = "extended"
+
+// Codec is the native dialect. The zero value is ready.
+type Codec struct{}
+
+var _ codec.Codec = Codec{}
+
+// Encoder returns an encoder for JSON lines where the client accepts them, and for server-sent events otherwise.
+func (Codec) Encoder(o codec.Options) (codec.Encoder, error) {
+	wanted, err := newFilter(o.Include)
+	if err != nil {
+		return nil, err
+	}
+	if o.Cursor == nil {
+		o.Cursor = appendCursor
+	}
+	if acceptsNDJSON(o.Accept) {
+		return &lineEncoder{from: o.From, wanted: wanted}, nil
+	}
+	return &sseEncoder{from: o.From, wanted: wanted, cursor: o.Cursor}, nil
+}
+
+// EncodeError is the error event as JSON.
+func (Codec) EncodeError(f codec.ErrorResponse) (contentType string, body []byte) {
+	body, err := event.Encode(event.Event{RequestID: f.RequestID, Time: f.At, Body: event.Error{
+		ThreadID: f.ThreadID, Code: f.Code, Message: f.Message, Retryable: f.Retryable, RunningRequestID: f.Error.RequestID,
+	}})
+	if err != nil {
+		body = []byte(`{"event":"error","requestId":"","code":"internal_error","message":"an internal error occurred","retryable":true}`)
+	}
+	return "application/json", append(body, '\n')
+}
+
+func acceptsNDJSON(accept string) bool {
+	for _, kind := range []string{NDJSON, "application/ndjson", "application/jsonl"} {
+		if strings.Contains(accept, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// filter says which events a client gets beside the native ones.
+type filter struct {
+	all   bool
+	names []event.Name
+}
+
+func newFilter(include []string) (filter, error) {
+	var w filter
+	for _, word := range include {
+		name := event.Name(word)
+		switch {
+		case word == extended:
+			w.all = true
+		case slices.Contains(event.Names(), name) && !name.IsInternal():
+			w.names = append(w.names, name)
+		default:
+			return w, apierr.New(apierr.InvalidMessageFormat, "include=%.40s: use %q, or names of %v", word, extended, choices())
+		}
+	}
+	return w, nil
+}
+
+// choices lists what include may name.
+func choices() []event.Name {
+	return slices.DeleteFunc(event.Names(), func(n event.Name) bool { return n.IsNative() || n.IsInternal() })
+}
+
+func (w filter) includes(name event.Name) bool {
+	return name.IsNative() || !name.IsInternal() && (w.all || slices.Contains(w.names, name))
+}
+
+// appendCursor is the place of an event in its own log.
+func appendCursor(dst []byte, incarnation string, n uint64) []byte {
+	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
+}
+
+// sseEncoder writes server-sent events: the id, the event's name, the event.
+type sseEncoder struct {
+	from   uint64
+	wanted filter
+	cursor codec.CursorFunc
+	id     []byte // of the event being written
+}
+
+func (*sseEncoder) ContentType() string { return sse.ContentType }
+func (s *sseEncoder) Start() uint64     { return s.from }
+
+func (s *sseEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
+	var err error
+	for line := range f.Each() {
+		if line.N < s.from || !s.wanted.includes(line.Name) {
+			continue
+		}
+		s.id = s.cursor(s.id[:0], f.Incarnation, line.N)
+		if dst, err = sse.Append(dst, s.id, string(line.Name), line.JSON); err != nil {
+			return dst, fmt.Errorf("event %d: %w", line.N, err)
+		}
+	}
+	return dst, nil
+}
+
+func (*sseEncoder) AppendControl(dst []byte, n codec.Control) []byte {
+	if n.Comment != "" {
+		if noted, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment that is no line is left out
+			dst = noted
+		}
+	}
+	if n.Retry > 0 {
+		dst = sse.AppendRetry(dst, n.Retry)
+	}
+	return dst
+}
+
+// lineEncoder writes an event a line.
+type lineEncoder struct {
+	from   uint64
+	wanted filter
+}
+
+func (*lineEncoder) ContentType() string { return NDJSON }
+func (l *lineEncoder) Start() uint64     { return l.from }
+
+func (l *lineEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
+	for line := range f.Each() {
+		if line.N >= l.from && l.wanted.includes(line.Name) {
+			dst = append(append(dst, line.JSON...), '\n')
+		}
+	}
+	return dst, nil
+}
+
+// AppendControl writes nothing: JSON lines have no place for it.
+func (*lineEncoder) AppendControl(dst []byte, _ codec.Control) []byte { return dst }

@@ -1,0 +1,73 @@
+package tarko
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// read reads the body into what value points to. An empty one is an empty object, and members that we do not know are
+// left alone: clients of several versions send them.
+func read(c *api.Call, value any) error {
+	body, err := c.Body()
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	return decode(body, value)
+}
+
+func decode(body []byte, value any) error {
+	if jsontext.Value(body).Kind() != jsontext.KindBeginObject {
+		return invalid("The body must be a JSON object")
+	}
+	err := json.Unmarshal(body, value)
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+		return invalid("%s has the wrong type", fieldPath(wrong.JSONPointer))
+	}
+	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return invalid("The body is not valid JSON near byte %d, in %s", wrong.ByteOffset, fieldPath(wrong.JSONPointer))
+	}
+	if err != nil {
+		return apierr.Wrap(err, apierr.InvalidMessageFormat, "The body is not valid JSON")
+	}
+	return nil
+}
+
+// fieldPath names a place of the body. Names are cut, since a client chose them.
+func fieldPath(p jsontext.Pointer) string {
+	if p == "" {
+		return "the body"
+	}
+	path := strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
+	if len(path) > 120 {
+		return strings.ToValidUTF8(path[:120], "") + "…"
+	}
+	return path
+}
+
+// checkObject says whether a value may be kept as one: it is absent, or an object of at most so many bytes that nests no
+// deeper than 32 levels.
+func checkObject(name string, value jsontext.Value, most int) error {
+	switch {
+	case len(value) == 0:
+		return nil
+	case value.Kind() != jsontext.KindBeginObject:
+		return invalid("%s must be an object", name)
+	case len(value) > most:
+		return invalid("%s is larger than %d bytes", name, most)
+	case codec.NestedDeeper(value, maxDepth):
+		return invalid("%s is nested more than %d levels deep", name, maxDepth)
+	}
+	return nil
+}
+
+const maxDepth = 32
+
+func invalid(format string, args ...any) error {
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
+}

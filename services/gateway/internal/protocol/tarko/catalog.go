@@ -1,0 +1,158 @@
+package tarko
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Bounds of a list of sessions.
+const (
+	pageSize    = 200
+	maxSessions = 1000 // without a limit
+)
+
+// created is the answer of postCreate: what S0 shows, and what Tarko's server gives.
+type created struct {
+	SessionID string           `json:"sessionId"`
+	CreatedAt int64            `json:"createdAt"`
+	Session   info             `json:"session"`
+	Events    []jsontext.Value `json:"events"` // a new session has none
+}
+
+// postCreate makes a session (S0, POST /api/v1/sessions/create).
+func (s *Server) postCreate(c *api.Call) error {
+	var in draft
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	if refused, err := s.refuseSecond(c); refused || err != nil {
+		return err
+	}
+	made, err := s.createSession(c, id.New(id.Thread), in)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(c, made), []jsontext.Value{}})
+}
+
+// catalog is the answer of getSessions.
+type catalog struct {
+	Sessions   []info `json:"sessions"`
+	NextCursor string `json:"nextCursor,omitempty"` // there are more behind it
+}
+
+// getSessions lists the caller's sessions, the newest change first.
+func (s *Server) getSessions(c *api.Call) error {
+	limit, err := number(c, "limit", maxSessions)
+	if err != nil {
+		return err
+	}
+	p, wanted := c.Principal(), limit
+	if wanted == 0 {
+		wanted = maxSessions
+	}
+	all := catalog{Sessions: []info{}, NextCursor: c.Query().Get("cursor")}
+	for len(all.Sessions) < wanted {
+		page, err := s.History.Sessions(c.Context(), historyapi.ThreadsQuery{
+			Tenant: p.Tenant, Owner: p.Subject, Limit: min(wanted-len(all.Sessions), pageSize), Cursor: all.NextCursor,
+		})
+		if err != nil {
+			return err
+		}
+		for _, t := range page.Sessions {
+			all.Sessions = append(all.Sessions, s.info(c, asSession(t)))
+		}
+		if all.NextCursor = page.NextCursor; all.NextCursor == "" {
+			break
+		}
+	}
+	return c.Reply(http.StatusOK, all)
+}
+
+// asSession is a session as history knows it. The newest change may be that of its newest query.
+func asSession(t historyapi.Session) record.Session {
+	if t.Record == nil {
+		return record.Session{
+			ThreadID: t.ThreadID, Owner: t.Owner, AgentID: t.AgentID, Name: t.Title, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+		}
+	}
+	noted := *t.Record
+	noted.Name, noted.UpdatedAt = t.Title, t.UpdatedAt
+	return noted
+}
+
+func (s *Server) getDetails(c *api.Call) error {
+	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+	if err != nil {
+		return err
+	}
+	told, err := s.History.Session(c.Context(), historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	if isNotFound(err) {
+		err = apierr.New(apierr.ThreadNotFound, "Session not found")
+	}
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]info{"session": s.info(c, asSession(told))})
+}
+
+// postUpdate merges an object into a session's metadata.
+func (s *Server) postUpdate(c *api.Call) error {
+	var in struct {
+		SessionID string         `json:"sessionId"`
+		Metadata  jsontext.Value `json:"metadata"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	changed, err := s.change(c, in.SessionID, func(n *record.Session) error { return merge(n, in.Metadata) })
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]info{"session": changed})
+}
+
+// postDelete deletes a session on which nothing runs.
+func (s *Server) postDelete(c *api.Call) error {
+	found, err := s.named(c)
+	if err != nil {
+		return err
+	}
+	if err := s.Acceptor.Delete(c.Context(), found.tenant, found.thread); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, map[string]bool{"success": true})
+}
+
+// named is the session that the body, or the URL, names.
+func (s *Server) named(c *api.Call) (session, error) {
+	var in struct {
+		SessionID string `json:"sessionId"`
+	}
+	if err := read(c, &in); err != nil {
+		return session{}, err
+	}
+	return s.mustFind(c, c.Query().Get("sessionId"), in.SessionID)
+}
+
+func isNotFound(err error) bool { return err != nil && apierr.CodeOf(err) == apierr.ThreadNotFound }
+
+// number reads a whole number from the URL; 0 when it is not there.
+func number(c *api.Call, name string, most int) (int, error) {
+	text := c.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, invalid("%s must be a number from 0 to %d", name, most)
+	}
+	return n, nil
+}

@@ -1,0 +1,312 @@
+package tarko
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Bounds of a list of events.
+const (
+	maxEvents = 10_000  // without a limit
+	maxListed = 8 << 20 // bytes; the list ends with the event that passes this
+)
+
+// selection is which events of a session somebody wants.
+type selection struct {
+	nested       bool
+	types        []string // none = all; one that ends with '*' is a prefix (S0, Event Filtering)
+	since, until time.Time
+	limit        int // 0 = all of them, up to maxEvents
+	offset       int
+}
+
+func parseSelection(c *api.Call) (sel selection, err error) {
+	if sel.nested, err = wantsNested(c); err != nil {
+		return sel, err
+	}
+	if sel.limit, err = number(c, "limit", maxEvents); err != nil {
+		return sel, err
+	}
+	if sel.offset, err = number(c, "offset", 1<<30); err != nil {
+		return sel, err
+	}
+	if sel.since, err = moment(c, "since"); err != nil {
+		return sel, err
+	}
+	if sel.until, err = moment(c, "until"); err != nil {
+		return sel, err
+	}
+	sel.types = c.Words("type")
+	if len(sel.types) > 100 {
+		return sel, invalid("type has more than 100 entries")
+	}
+	if sel.limit == 0 && !c.Query().Has("limit") {
+		sel.limit = maxEvents
+	}
+	return sel, nil
+}
+
+// moment reads a time from the URL: in milliseconds, as events have it, or in words.
+func moment(c *api.Call, name string) (time.Time, error) {
+	text := c.Query().Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
+		return time.UnixMilli(ms), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, invalid("%s must be a time in milliseconds, or like 2026-01-31T12:00:00Z", name)
+	}
+	return t, nil
+}
+
+func (sel selection) matches(e eventstream.Event) bool {
+	switch {
+	case tarko.Type(e.Type).IsStreaming():
+		return false
+	case !sel.since.IsZero() && e.Time.Before(sel.since), !sel.until.IsZero() && !e.Time.Before(sel.until):
+		return false
+	}
+	return len(sel.types) == 0 || slices.ContainsFunc(sel.types, func(t string) bool {
+		prefix, open := strings.CutSuffix(t, "*")
+		return t == e.Type || open && strings.HasPrefix(e.Type, prefix)
+	})
+}
+
+// page is a list of events (S0, GET /api/v1/sessions/events). Total counts the events that were selected as far as the
+// session was read: all of them where HasMore is false, else one at least behind the page.
+type page struct {
+	Events  []jsontext.Value `json:"events"`
+	Total   int              `json:"total"`
+	HasMore bool             `json:"hasMore"`
+}
+
+// listEvents gives the events of a session that were selected, in the order of its log, as far as there is room for them.
+// Increments are never among them.
+func (s *Server) listEvents(ctx context.Context, found session, sel selection) (page, error) {
+	l := lister{selection: sel, page: page{Events: []jsontext.Value{}}, form: eventstream.Event.AppendFlat}
+	projector := tarko.NewProjector(tarko.Flat)
+	if sel.nested {
+		l.form, projector = eventstream.Event.AppendNested, tarko.NewProjector(tarko.Nested)
+		noted, err := s.metadata(ctx, found)
+		if err != nil {
+			return page{}, err
+		}
+		if err := l.add(tarko.SessionStarted(noted.ThreadID, noted.AgentID, noted.CreatedAt)); err != nil {
+			return page{}, err
+		}
+	}
+	ref := historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID}
+	for part, err := range s.History.AllThreadFrames(ctx, historyapi.ThreadFramesQuery{ThreadRef: ref, Limit: sel.pageSize()}) {
+		if err != nil {
+			return page{}, err
+		}
+		for _, frame := range part.Frames {
+			if err := l.project(projector, frame.Event()); err != nil {
+				return page{}, err
+			}
+			if l.full() {
+				break
+			}
+		}
+		if l.full() {
+			break
+		}
+	}
+	l.page.HasMore = sel.offset+len(l.page.Events) < l.page.Total
+	return l.page, nil
+}
+
+// pageSize is how many events to ask history for at one time: no more than are likely to be needed.
+func (sel selection) pageSize() int {
+	const least, most = 100, 2000
+	return min(max(2*(sel.offset+sel.limit), least), most)
+}
+
+// lister makes a page of a session's events.
+type lister struct {
+	selection
+	page  page
+	bytes int // of its events
+	form  func(eventstream.Event, []byte) ([]byte, error)
+}
+
+// full reports whether the page is complete, and is known to have more behind it.
+func (l *lister) full() bool { return l.page.Total > l.offset+len(l.page.Events) && !l.hasRoom() }
+
+func (l *lister) hasRoom() bool { return len(l.page.Events) < l.limit && l.bytes < maxListed }
+
+func (l *lister) project(p *tarko.Projector, f event.Frame) error {
+	for line := range f.Each() {
+		e, err := event.Decode(line.JSON)
+		e.ID = event.NewCursor(f.Incarnation, line.N)
+		if err != nil {
+			return err
+		}
+		told, err := p.Project(e)
+		if err != nil {
+			return err
+		}
+		for _, one := range told {
+			if err := l.add(one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *lister) add(e eventstream.Event) error {
+	if !l.matches(e) {
+		return nil
+	}
+	place := l.page.Total
+	l.page.Total++
+	if place < l.offset || !l.hasRoom() {
+		return nil
+	}
+	text, err := l.form(e, nil)
+	if err != nil {
+		return err
+	}
+	l.page.Events, l.bytes = append(l.page.Events, text), l.bytes+len(text)
+	return nil
+}
+
+func (s *Server) getEvents(c *api.Call) error {
+	sel, err := parseSelection(c)
+	if err != nil {
+		return err
+	}
+	found, err := s.mustRead(c, c.Query().Get("sessionId"))
+	if err != nil {
+		return err
+	}
+	events, err := s.listEvents(c.Context(), found, sel)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, events)
+}
+
+// latest is the answer of getLatest.
+type latest struct {
+	SessionID   string `json:"sessionId"`
+	SessionInfo info   `json:"sessionInfo"`
+	page
+}
+
+// getLatest lists the events of the session that changed last.
+func (s *Server) getLatest(c *api.Call) error {
+	sel, err := parseSelection(c)
+	if err != nil {
+		return err
+	}
+	p := c.Principal()
+	newest, err := s.History.Sessions(c.Context(), historyapi.ThreadsQuery{Tenant: p.Tenant, Owner: p.Subject, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(newest.Sessions) == 0 {
+		return c.Reply(http.StatusNotFound, failure{"No sessions found"})
+	}
+	noted := asSession(newest.Sessions[0])
+	found, err := s.mustRead(c, noted.ThreadID)
+	if err != nil {
+		return err
+	}
+	events, err := s.listEvents(c.Context(), found, sel)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, latest{noted.ThreadID, s.info(c, noted), events})
+}
+
+// getEventStream streams a session, query after query, until the client leaves or the session is deleted (S0, React
+// Integration). It begins with what runs, or with the next query; with from=start at the beginning; or behind a cursor.
+func (s *Server) getEventStream(c *api.Call) error {
+	d, err := s.Encodings.choose(c, s.Encodings.Session, s.Encodings.SessionProtocol)
+	if err != nil {
+		return err
+	}
+	found, frames, err := s.openStream(c)
+	if err != nil {
+		return err
+	}
+	enc, err := c.Encoder(d, codec.Options{From: frames.Rewind(), Cursor: frames.AppendCursor})
+	if err != nil {
+		frames.Close()
+		return err
+	}
+	answer := c.Follows(frames)
+	answer.Encoder = enc
+	if answer.Prelude, err = s.prelude(c.Context(), found, frames, enc); err != nil {
+		frames.Close()
+		return err
+	}
+	return c.Stream(answer)
+}
+
+// prelude is what a client is told of a session before its first event: nothing, where the stream begins later.
+func (s *Server) prelude(ctx context.Context, found session, frames *stream.Thread, enc codec.Encoder) ([]byte, error) {
+	if frames.Start() != stream.FromStart {
+		return nil, nil
+	}
+	noted, err := s.metadata(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	return stream.AppendThreadStarted(nil, enc, codec.Thread{ID: noted.ThreadID, AgentID: noted.AgentID, CreatedAt: noted.CreatedAt})
+}
+
+// openStream opens the stream of a session where the client wants it to begin.
+func (s *Server) openStream(c *api.Call) (session, *stream.Thread, error) {
+	defer c.Hurry()()
+	cursor, err := c.Cursor()
+	if err != nil {
+		return session{}, nil, err
+	}
+	switch from := c.Query().Get("from"); {
+	case from != "" && from != "start":
+		return session{}, nil, invalid("from=%.40q: use start, or leave it out", from)
+	case from == "start" && cursor == "":
+		cursor = stream.FromStart
+	}
+	found, err := s.mustRead(c, c.Query().Get("sessionId"))
+	if err != nil {
+		return session{}, nil, err
+	}
+	frames, reset, err := s.open(c.Context(), found, cursor)
+	if err == nil {
+		c.Named(found.thread.ThreadID, reset)
+	}
+	return found, frames, err
+}
+
+// open opens the stream of a session behind a cursor; without one it begins with what runs, or with the next query. Reset
+// says that the cursor was of no use, so that the stream begins at the beginning.
+func (s *Server) open(ctx context.Context, found session, cursor string) (frames *stream.Thread, reset bool, err error) {
+	at := found.thread
+	if cursor == "" { // what runs may have others waiting behind it
+		if at, err = s.Acceptor.Running(ctx, found.tenant, at); err != nil {
+			return nil, false, authz.Unavailable(err)
+		}
+	}
+	return s.Logs.OpenThread(ctx, found.tenant, at, cursor)
+}

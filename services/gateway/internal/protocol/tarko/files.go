@@ -1,0 +1,139 @@
+package tarko
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko/workspace"
+)
+
+// maxPaths bounds what one call may ask about.
+const maxPaths = 100
+
+// listing is what is at a path of the workspace: a file, or a directory with its files.
+type listing struct {
+	Type     workspace.Kind `json:"type"`
+	Name     string         `json:"name,omitempty"`
+	Size     *int64         `json:"size,omitempty"`
+	Modified *time.Time     `json:"modified,omitempty"`
+	Path     string         `json:"path"`
+	Files    *[]file        `json:"files,omitempty"` // of a directory
+}
+
+type file struct {
+	Name        string    `json:"name"`
+	IsDirectory bool      `json:"isDirectory"`
+	Size        int64     `json:"size"`
+	Modified    time.Time `json:"modified"`
+	Path        string    `json:"path"`
+}
+
+// getFiles shows one folder or file of the workspace.
+func (s *Server) getFiles(c *api.Call) error {
+	if _, err := s.mustFind(c, c.Query().Get("sessionId")); err != nil {
+		return err
+	}
+	entry, err := s.workspace(c).Look(c.Query().Get("path"))
+	if errors.Is(err, workspace.ErrNotFound) {
+		return c.Reply(http.StatusNotFound, failure{"Path not found"})
+	}
+	if err != nil {
+		return err
+	}
+	if entry.Kind == workspace.File {
+		return c.Reply(http.StatusOK, listing{
+			Type: entry.Kind, Name: entry.Name, Size: &entry.Size, Modified: &entry.Modified, Path: rooted(entry.Path),
+		})
+	}
+	files := make([]file, 0, len(entry.Entries))
+	for _, e := range entry.Entries {
+		files = append(files, file{e.Name, e.Kind == workspace.Directory, e.Size, e.Modified, rooted(e.Path)})
+	}
+	return c.Reply(http.StatusOK, listing{Type: entry.Kind, Path: rooted(entry.Path), Files: &files})
+}
+
+// workspace is that of the caller's tenant; an empty one where it has none.
+func (s *Server) workspace(c *api.Call) *workspace.Workspace {
+	if own, ok := s.Workspaces[c.Principal().Tenant]; ok {
+		return own
+	}
+	return new(workspace.Workspace)
+}
+
+// rooted is a path as clients see it: the workspace is their root, wherever it lies on this machine.
+func rooted(name string) string { return path.Join("/", name) }
+
+// item is one that a search has found.
+type item struct {
+	Name         string         `json:"name"`
+	Path         string         `json:"path"`
+	Type         workspace.Kind `json:"type"`
+	RelativePath string         `json:"relativePath"`
+}
+
+// getSearch finds files and folders of the workspace by name.
+func (s *Server) getSearch(c *api.Call) error {
+	values := c.Query()
+	if _, err := s.mustFind(c, values.Get("sessionId")); err != nil {
+		return err
+	}
+	if !values.Has("q") {
+		return invalid("Search query parameter is required")
+	}
+	kind := workspace.Kind(values.Get("type"))
+	switch kind {
+	case "", "all":
+		kind = ""
+	case workspace.File, workspace.Directory:
+	default:
+		return invalid("type must be file, directory or all")
+	}
+	found, err := s.workspace(c).Search(c.Context(), values.Get("q"), kind)
+	if err != nil {
+		return err
+	}
+	items := make([]item, 0, len(found))
+	for _, e := range found {
+		items = append(items, item{e.Name, rooted(e.Path), e.Kind, e.Path})
+	}
+	return c.Reply(http.StatusOK, map[string][]item{"items": items})
+}
+
+// verdict says whether a path exists.
+type verdict struct {
+	Path   string         `json:"path"`
+	Exists bool           `json:"exists"`
+	Type   workspace.Kind `json:"type,omitempty"`
+}
+
+// postValidate says which of the paths that somebody mentions exist.
+func (s *Server) postValidate(c *api.Call) error {
+	var in struct {
+		SessionID string    `json:"sessionId"`
+		Paths     *[]string `json:"paths"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	if _, err := s.mustFind(c, c.Query().Get("sessionId"), in.SessionID); err != nil {
+		return err
+	}
+	switch {
+	case in.Paths == nil:
+		return invalid("Paths array is required")
+	case len(*in.Paths) > maxPaths:
+		return invalid("Paths array has more than %d entries", maxPaths)
+	}
+	results := make([]verdict, 0, len(*in.Paths))
+	for _, name := range *in.Paths {
+		entry, err := s.workspace(c).Look(name)
+		if err != nil && !errors.Is(err, workspace.ErrNotFound) {
+			return err
+		}
+		results = append(results, verdict{name, err == nil, entry.Kind})
+	}
+	return c.Reply(http.StatusOK, map[string][]verdict{"results": results})
+}

@@ -1,0 +1,121 @@
+package tarko
+
+import (
+	"fmt"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// outcome is what came of a query: Tarko's server answers with the result, S0 with the response and the events.
+type outcome struct {
+	SessionID string           `json:"sessionId,omitempty"` // that the call has made
+	Result    jsontext.Value   `json:"result,omitzero"`     // the last assistant_message, flat
+	Response  string           `json:"response"`            // its content
+	Events    []jsontext.Value `json:"events"`              // of the query, nested, without increments
+	HasMore   bool             `json:"hasMore,omitzero"`    // events had no room here; the list of the session's has them
+
+	bytes   int // of Events
+	failure *event.Error
+	flat    *tarko.Projector
+	nested  *tarko.Projector
+}
+
+// maxCollected bounds the events of an outcome, in bytes: many queries may be waited for at one time.
+const maxCollected = 2 << 20
+
+func newOutcome(made string) *outcome {
+	return &outcome{
+		SessionID: made, Events: []jsontext.Value{}, flat: tarko.NewProjector(tarko.Flat), nested: tarko.NewProjector(tarko.Nested),
+	}
+}
+
+// add takes the next frame of the query's log.
+func (o *outcome) add(f event.Frame) error {
+	for line := range f.Each() {
+		e, err := event.Decode(line.JSON)
+		e.ID = event.NewCursor(f.Incarnation, line.N)
+		if err != nil {
+			return fmt.Errorf("event %d: %w", line.N, err)
+		}
+		if failure, ok := e.Body.(event.Error); ok {
+			o.failure = &failure
+		}
+		if err := o.tell(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *outcome) tell(e event.Event) error {
+	nested, err := o.nested.Project(e)
+	if err != nil {
+		return err
+	}
+	if err := o.keep(nested); err != nil {
+		return err
+	}
+	flat, err := o.flat.Project(e)
+	if err != nil {
+		return err
+	}
+	for _, one := range flat {
+		if one.Type != string(tarko.TypeAssistantMessage) {
+			continue
+		}
+		var said tarko.AssistantMessage
+		if err := one.Decode(&said); err != nil {
+			return err
+		}
+		o.Response = said.Content
+		if o.Result, err = one.AppendFlat(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed is how Tarko's server tells that a query went wrong.
+type failed struct {
+	SessionID string `json:"sessionId,omitempty"`
+	Success   bool   `json:"success"`
+	Error     reason `json:"error"`
+}
+
+type reason struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Details details `json:"details"`
+}
+
+type details struct {
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+}
+
+func (o *outcome) failed() failed {
+	e := o.failure
+	return failed{o.SessionID, false, reason{"AGENT_EXECUTION_ERROR", e.Message, details{string(e.Code), e.Retryable}}}
+}
+
+// keep adds events, without increments, as far as there is room for them.
+func (o *outcome) keep(events []eventstream.Event) error {
+	for _, one := range events {
+		if tarko.Type(one.Type).IsStreaming() {
+			continue
+		}
+		if o.bytes >= maxCollected {
+			o.HasMore = true
+			return nil
+		}
+		text, err := one.AppendNested(nil)
+		if err != nil {
+			return err
+		}
+		o.Events, o.bytes = append(o.Events, text), o.bytes+len(text)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package tarko
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of what is noted on a session.
+const (
+	maxName     = 500 // characters
+	maxTags     = 50
+	maxTag      = 100 // characters
+	maxMetadata = 64 << 10
+	maxSettings = 16 << 10
+)
+
+// attempts is how often a change is tried again that somebody else's change has overtaken.
+const attempts = 5
+
+// failure is an error as Tarko's clients read it.
+type failure struct {
+	Error string `json:"error"`
+}
+
+// mustFind is find for the first id that a call gives, in its URL or its body.
+func (s *Server) mustFind(c *api.Call, ids ...string) (session, error) {
+	for _, one := range ids {
+		if one != "" {
+			return s.find(c.Context(), c.Principal(), one)
+		}
+	}
+	return session{}, invalid("Session ID is required")
+}
+
+// mustRead is mustFind for a call that reads the session's events, which operators are told.
+func (s *Server) mustRead(c *api.Call, ids ...string) (session, error) {
+	found, err := s.mustFind(c, ids...)
+	c.Audit(cmp.Or(ids...), err)
+	return found, err
+}
+
+// session is a thread with what is noted on it.
+type session struct {
+	tenant string
+	thread bus.ThreadRecord
+	record bus.SessionRecord // zero = nothing is noted
+}
+
+// find returns a session that the principal may see.
+func (s *Server) find(ctx context.Context, p auth.Principal, sessionID string) (session, error) {
+	thread, err := s.Guard.Thread(ctx, p, sessionID)
+	if apierr.CodeOf(err) == apierr.ThreadNotFound {
+		return session{}, apierr.Wrap(err, apierr.ThreadNotFound, "Session not found")
+	}
+	if err != nil {
+		return session{}, err
+	}
+	record, err := s.Bus.Session(ctx, p.Tenant, sessionID)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return session{}, authz.Unavailable(err)
+	}
+	return session{p.Tenant, thread, record}, nil
+}
+
+// metadata is what is noted on a session: by its record, by history where the bus has forgotten that, or by nobody.
+func (s *Server) metadata(ctx context.Context, found session) (record.Session, error) {
+	if found.record.ThreadID != "" {
+		return found.record.Session, nil
+	}
+	told, err := s.History.Session(ctx, historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	if err != nil {
+		return record.Session{}, err
+	}
+	return asSession(told), nil
+}
+
+// change lets edit change what is noted on a session, and writes it.
+func (s *Server) change(c *api.Call, sessionID string, edit func(*record.Session) error) (info, error) {
+	ctx, p := c.Context(), c.Principal()
+	if err := c.Store(); err != nil {
+		return info{}, err
+	}
+	for range attempts {
+		found, err := s.mustFind(c, sessionID)
+		if err != nil {
+			return info{}, err
+		}
+		before, err := s.metadata(ctx, found)
+		if err != nil {
+			return info{}, err
+		}
+		next := before
+		next.UpdatedAt = s.Bus.Now().UTC()
+		if err := edit(&next); err != nil {
+			return info{}, err
+		}
+		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, bus.SessionRecord{Session: before, Sequence: found.record.Sequence})
+		if err == nil {
+			return s.info(c, written.Session), nil
+		}
+		if !errors.Is(err, bus.ErrConflict) {
+			return info{}, authz.Unavailable(err)
+		}
+	}
+	return info{}, apierr.New(apierr.Unavailable, "Others change this session at the same time; try again")
+}
+
+// draft is what a client may say of a session that it creates.
+type draft struct {
+	Name            string         `json:"name"`
+	Tags            []string       `json:"tags"`
+	Agent           string         `json:"agent"` // ours: who answers
+	Metadata        jsontext.Value `json:"metadata"`
+	RuntimeSettings jsontext.Value `json:"runtimeSettings"`
+	AgentOptions    jsontext.Value `json:"agentOptions"`
+}
+
+// createSession makes a session of a draft. One that is there already was made by an earlier attempt of the same call.
+func (s *Server) createSession(c *api.Call, threadID string, d draft) (record.Session, error) {
+	if err := s.check(d); err != nil {
+		return record.Session{}, err
+	}
+	p, now := c.Principal(), s.Bus.Now().UTC()
+	if err := c.Store(); err != nil {
+		return s.existingSession(c, threadID, err)
+	}
+	made := record.Session{
+		ThreadID: threadID, Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
+	}
+	if d.Agent != "" {
+		made.AgentID = d.Agent
+	}
+	if err := s.applySettings(&made, d.RuntimeSettings); err != nil {
+		return made, err
+	}
+	for _, more := range []jsontext.Value{d.Metadata, options(d.AgentOptions)} {
+		if err := merge(&made, more); err != nil {
+			return made, err
+		}
+	}
+	written, err := s.Bus.SwapSession(c.Context(), p.Tenant, made, bus.SessionRecord{})
+	if errors.Is(err, bus.ErrConflict) {
+		written, err = s.Bus.Session(c.Context(), p.Tenant, threadID)
+	}
+	if err != nil {
+		return made, authz.Unavailable(err)
+	}
+	return written.Session, nil
+}
+
+// existingSession returns a session that an earlier attempt of the same call made, or else the refusal.
+func (s *Server) existingSession(c *api.Call, threadID string, refusal error) (record.Session, error) {
+	made, err := s.Bus.Session(c.Context(), c.Principal().Tenant, threadID)
+	if errors.Is(err, bus.ErrNotFound) {
+		return record.Session{}, refusal
+	}
+	if err != nil {
+		return record.Session{}, authz.Unavailable(err)
+	}
+	return made.Session, nil
+}
+
+func (s *Server) check(d draft) error {
+	if _, ok := s.Config.Agents[d.Agent]; d.Agent != "" && !ok {
+		return noAgent(d.Agent)
+	}
+	if err := checkName(d.Name); err != nil {
+		return err
+	}
+	if err := checkObject("agentOptions", d.AgentOptions, maxSettings); err != nil {
+		return err
+	}
+	return checkTags(d.Tags)
+}
+
+func checkName(name string) error {
+	if utf8.RuneCountInString(name) > maxName {
+		return invalid("name is longer than %d characters", maxName)
+	}
+	return nil
+}
+
+func checkTags(tags []string) error {
+	if len(tags) > maxTags {
+		return invalid("tags has more than %d entries", maxTags)
+	}
+	if slices.ContainsFunc(tags, func(tag string) bool { return utf8.RuneCountInString(tag) > maxTag }) {
+		return invalid("tags has an entry of more than %d characters", maxTag)
+	}
+	return nil
+}
+
+func noAgent(name string) error {
+	return apierr.New(apierr.AgentNotFound, "There is no agent %.64q", name)
+}

@@ -1,0 +1,183 @@
+package tarko
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+//go:embed share.html
+var shareHTML string
+
+var sharePage = template.Must(template.New("share").Parse(shareHTML))
+
+// shareConfig is the answer of getShareConfig.
+type shareConfig struct {
+	HasShareProvider bool   `json:"hasShareProvider"`
+	ShareProvider    string `json:"shareProvider"`
+}
+
+// getShareConfig says whether pages of sessions can be handed to somebody who shows them.
+func (s *Server) getShareConfig(c *api.Call) error {
+	if s.Provider == nil {
+		return c.Reply(http.StatusOK, shareConfig{})
+	}
+	return c.Reply(http.StatusOK, shareConfig{true, s.Provider.shown})
+}
+
+// shared is the answer of postShare.
+type shared struct {
+	Success   bool   `json:"success"`
+	SessionID string `json:"sessionId"`
+	HTML      string `json:"html,omitempty"`
+	URL       string `json:"url,omitempty"` // of the page, where a provider shows it
+}
+
+// postShare makes a page of a session that needs no server: what was said and done, and the events as data. With upload it
+// is handed to the provider.
+func (s *Server) postShare(c *api.Call) error {
+	var in struct {
+		SessionID string `json:"sessionId"`
+		Upload    bool   `json:"upload"`
+	}
+	if err := read(c, &in); err != nil {
+		return err
+	}
+	found, err := s.mustRead(c, c.Query().Get("sessionId"), in.SessionID)
+	if err != nil {
+		return err
+	}
+	if in.Upload && !c.Principal().May(auth.ScopeRun) { // it leaves the gateway, for a page that anybody may read
+		return apierr.New(apierr.AuthFailed, "The API key lacks the scope %q, which an upload needs; share without upload", auth.ScopeRun)
+	}
+	if in.Upload && s.Provider == nil {
+		return invalid("No share provider is configured; share without upload, and send the page yourself")
+	}
+	noted, err := s.metadata(c.Context(), found)
+	if err != nil {
+		return err
+	}
+	events, err := s.listEvents(c.Context(), found, selection{limit: maxEvents})
+	if err != nil {
+		return err
+	}
+	if events.HasMore {
+		return apierr.New(apierr.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
+	}
+	about := s.info(c, noted)
+	html, err := s.render(about, events.Events)
+	if err != nil {
+		return err
+	}
+	if !in.Upload {
+		return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, HTML: html})
+	}
+	at, err := s.Provider.upload(c.Context(), about, asked(events.Events), html)
+	if err != nil {
+		return apierr.Wrap(err, apierr.Unavailable, "The share provider has not taken the page; try again, or share without upload")
+	}
+	return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, URL: at})
+}
+
+// asked is what a session's user said first.
+func asked(events []jsontext.Value) string {
+	for _, one := range events {
+		var t told
+		if err := json.Unmarshal(one, &t); err == nil && t.Type == tarko.TypeUserMessage {
+			return t.Text()
+		}
+	}
+	return ""
+}
+
+// told is what the page shows of an event.
+type told struct {
+	Type    tarko.Type     `json:"type"`
+	Name    string         `json:"name"`    // of a tool
+	Content jsontext.Value `json:"content"` // of a message or a result
+	Args    jsontext.Value `json:"arguments"`
+	Message string         `json:"message"` // of a notice
+}
+
+// Text is what was said, or else the JSON of it.
+func (t told) Text() string {
+	value := t.Content
+	if t.Type == tarko.TypeToolCall {
+		value = t.Args
+	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	if len(value) == 0 {
+		return t.Message
+	}
+	return value.String()
+}
+
+// Shown reports whether people read it.
+func (t told) Shown() bool {
+	switch t.Type {
+	case tarko.TypeUserMessage, tarko.TypeAssistantMessage, tarko.TypeToolCall, tarko.TypeToolResult, tarko.TypeFinalAnswer, tarko.TypeSystem:
+		return t.Text() != ""
+	default:
+		return false
+	}
+}
+
+// render makes the page: the user interface as a player of what happened, or a plain one where there is none.
+func (s *Server) render(about info, events []jsontext.Value) (string, error) {
+	if s.Page != nil {
+		return s.replay(about, events)
+	}
+	all := make([]told, 0, len(events))
+	for _, one := range events {
+		var t told
+		if err := json.Unmarshal(one, &t); err != nil {
+			return "", fmt.Errorf("share session %s: %w", about.ID, err)
+		}
+		all = append(all, t)
+	}
+	data, err := embedded(map[string]any{"session": about, "events": events})
+	if err != nil {
+		return "", err
+	}
+	var page bytes.Buffer
+	err = sharePage.Execute(&page, map[string]any{
+		"Title": about.Metadata.Name, "Events": all, "Data": template.JS(data), //nolint:gosec // it is JSON without <, > and &
+	})
+	return page.String(), err
+}
+
+// replay gives the user interface what it plays back instead of asking a server.
+func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
+	script := []byte("window.AGENT_REPLAY_MODE=true;")
+	for _, one := range []struct {
+		name  string
+		value any
+	}{
+		{"AGENT_SESSION_DATA", about}, {"AGENT_EVENT_STREAM", events}, {"AGENT_VERSION_INFO", s.Build},
+	} {
+		data, err := embedded(one.value)
+		if err != nil {
+			return "", fmt.Errorf("share session %s: %w", about.ID, err)
+		}
+		script = fmt.Appendf(script, "window.%s=%s;", one.name, data)
+	}
+	return s.Page.With(string(script)), nil
+}
+
+// embedded is a value as JSON that may stand in a script of a page: it holds neither the end of one nor a line that
+// JavaScript would not take.
+func embedded(value any) ([]byte, error) {
+	return json.Marshal(value, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), json.Deterministic(true))
+}

@@ -1,0 +1,197 @@
+package tarko
+
+import (
+	"context"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/go-json-experiment/json"
+)
+
+// Limits of a WebSocket.
+const (
+	maxJoined  = 32               // sessions
+	answerTime = 15 * time.Second // for what a message asks
+	maxType    = 40               // bytes of a type that an answer repeats
+)
+
+// getSocket is the WebSocket (S0, WebSocket Protocol). Beside the events of the sessions that were joined, each message
+// of the client has one answer, in order; docs/tarko.md lists them.
+func (s *Server) getSocket(c *api.Call) error {
+	d, err := s.Encodings.choose(c, s.Encodings.Message, s.Encodings.MessageProtocol)
+	if err != nil {
+		return err
+	}
+	return c.Upgrade(func(ctx context.Context, socket *api.Socket) error {
+		t := &wsConn{Server: s, socket: socket, codec: d, subscriptions: map[string]*subscription{}}
+		defer t.close()
+		return t.listen(ctx)
+	})
+}
+
+// wsConn is what goes on over one WebSocket. It is for the goroutine that listens.
+type wsConn struct {
+	*Server
+	socket        *api.Socket
+	codec         codec.Codec
+	subscriptions map[string]*subscription // by session
+}
+
+// clientMessage is what a client sends (S0, Client → Server). After and IdempotencyKey are ours.
+type clientMessage struct {
+	Type           string `json:"type"`
+	SessionID      string `json:"sessionId"`
+	After          string `json:"after"`          // a cursor, or 0 for all that there is
+	IdempotencyKey string `json:"idempotencyKey"` // of a query
+}
+
+// The types of a client's messages.
+const (
+	joinSession  = "join_session"
+	leaveSession = "leave_session"
+	sendQuery    = "send_query"
+	abortQuery   = "abort_query"
+	ping         = "ping"
+)
+
+// listen answers the client until the socket ends.
+func (t *wsConn) listen(ctx context.Context) error {
+	for {
+		idle := t.Config.Gateway.Limits.IdleTime.Or(2 * time.Minute)
+		if t.subscribed() > 0 {
+			idle = 0
+		}
+		text, err := t.socket.Receive(ctx, idle)
+		if err != nil {
+			return err
+		}
+		var w clientMessage
+		if err := t.handle(ctx, text, &w); err != nil {
+			t.sendError(ctx, w, err)
+		}
+	}
+}
+
+// handle does what a message asks and answers it. Its error takes the place of the answer.
+func (t *wsConn) handle(ctx context.Context, text []byte, w *clientMessage) error {
+	if err := t.socket.Admit(ctx); err != nil {
+		return err
+	}
+	if err := decode(text, w); err != nil {
+		return err
+	}
+	switch w.Type {
+	case joinSession:
+		return t.subscribe(ctx, *w)
+	case leaveSession:
+		return t.unsubscribe(ctx, *w)
+	case sendQuery:
+		return t.query(ctx, *w, text)
+	case abortQuery:
+		return t.abortQuery(ctx, *w)
+	case ping:
+		t.send(ctx, "pong", "", nil)
+		return nil
+	}
+	return invalid("type=%.40q: use %s, %s, %s, %s or %s", w.Type, joinSession, leaveSession, sendQuery, abortQuery, ping)
+}
+
+// authorize finds the session of a message, if the client may see it, and do with it what the scope says.
+func (t *wsConn) authorize(ctx context.Context, w clientMessage, scope auth.Scope) (session, error) {
+	p := t.socket.Principal()
+	if !p.May(scope) {
+		return session{}, apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", scope)
+	}
+	if w.SessionID == "" {
+		return session{}, invalid("Session ID is required")
+	}
+	return t.find(ctx, p, w.SessionID)
+}
+
+// accepted is the answer to a query.
+type accepted struct {
+	RequestID string `json:"requestId"`
+	Replayed  bool   `json:"replayed,omitzero"` // the idempotencyKey was used before: this is the request that it made then
+}
+
+// query asks a session (S0-43). What comes of it is seen by all who have joined, and goes on without them.
+func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error {
+	quick, done := context.WithTimeout(ctx, answerTime)
+	defer done()
+	found, err := t.authorize(quick, w, auth.ScopeRun)
+	if err != nil {
+		return err
+	}
+	noted, err := t.metadata(quick, found)
+	if err != nil {
+		return err
+	}
+	q, err := t.newQuery(noted, text)
+	if err != nil {
+		return err
+	}
+	ticket, err := t.socket.Accept(quick, q.agentID, q.request, w.IdempotencyKey, text)
+	if err != nil {
+		return err
+	}
+	t.send(ctx, "query_accepted", w.SessionID, accepted{ticket.RequestID, ticket.Replayed})
+	return nil
+}
+
+// abortQuery asks for the end of what runs on a session (S0-44). Where nothing does, there is no success, and no error either.
+func (t *wsConn) abortQuery(ctx context.Context, w clientMessage) error {
+	quick, done := context.WithTimeout(ctx, answerTime)
+	defer done()
+	found, err := t.authorize(quick, w, auth.ScopeRun)
+	if err != nil {
+		return err
+	}
+	stopped, err := t.abort(quick, found, t.socket.Principal().Subject)
+	if err != nil {
+		return err
+	}
+	t.send(ctx, "abort_result", w.SessionID, map[string]bool{"success": stopped})
+	return nil
+}
+
+// send sends what is no event. A client that does not take it is no concern of the caller: the socket ends.
+func (t *wsConn) send(ctx context.Context, kind, sessionID string, data any) {
+	text, err := json.Marshal(struct {
+		Type      string `json:"type"`
+		SessionID string `json:"sessionId,omitempty"`
+		Data      any    `json:"data,omitzero"`
+	}{kind, sessionID, data})
+	if err != nil {
+		_ = t.socket.Fault(ctx, err) // nobody can be told, and it is logged
+		return
+	}
+	_ = t.socket.Send(ctx, text)
+}
+
+// errorPayload is what went wrong: the members that an error event of S0 has, and ours.
+type errorPayload struct {
+	Error            string      `json:"error"`
+	Code             apierr.Code `json:"code"`
+	Recoverable      bool        `json:"recoverable"`
+	InReplyTo        string      `json:"inReplyTo,omitempty"` // the type of the message
+	RetryAfterMs     int64       `json:"retryAfterMs,omitzero"`
+	RunningRequestID string      `json:"runningRequestId,omitempty"`
+}
+
+// sendError tells the client what went wrong with a message, or with a session that it has joined (no type).
+func (t *wsConn) sendError(ctx context.Context, w clientMessage, err error) {
+	f := t.socket.Fault(ctx, err)
+	if !id.Valid(w.SessionID) {
+		w.SessionID = ""
+	}
+	if len(w.Type) > maxType {
+		w.Type = ""
+	}
+	t.send(ctx, "error", w.SessionID, errorPayload{
+		f.Message, f.Code, f.Retryable, w.Type, f.RetryAfter.Milliseconds(), f.RequestID,
+	})
+}

@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+	words "github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of a query.
+const (
+	maxParts   = 100
+	maxActions = 100
+)
+
+// query is the body of a query (S0, Server Protocol). Members that we do not know are left alone: clients of several
+// versions send them.
+type query struct {
+	SessionID     string               `json:"sessionId"`
+	Query         words.Content        `json:"query"`   // as a user_query has it
+	Content       words.Content        `json:"content"` // as a user_message has it
+	ActionResults []words.ActionResult `json:"actionResults"`
+}
+
+// Decode reads a query: {sessionId, query}, where query is a string or an array of parts. Beyond what Tarko has it takes
+// actionResults, with which a query answers what an action_required asked for; it then needs no text. The session may be
+// left out, for a query that begins one.
+func (Codec) Decode(text []byte) (event.AgentRequest, error) {
+	if jsontext.Value(text).Kind() != jsontext.KindBeginObject {
+		return event.AgentRequest{}, invalid("The body must be a JSON object such as {\"sessionId\":…,\"query\":\"hi\"}")
+	}
+	var q query
+	if err := json.Unmarshal(text, &q, json.WithUnmarshalers(lists)); err != nil {
+		return event.AgentRequest{}, explain(err)
+	}
+	return q.request()
+}
+
+func (q query) request() (event.AgentRequest, error) {
+	r := event.AgentRequest{ThreadID: q.SessionID, Messages: []event.InputMessage{}}
+	if q.SessionID != "" && !id.Valid(q.SessionID) {
+		return r, invalid("sessionId %.80q must match ^[A-Za-z0-9_-]{1,64}$", q.SessionID)
+	}
+	where, content := "query", q.Query
+	if len(content) == 0 {
+		where, content = "content", q.Content
+	}
+	if nothing(content) && len(q.ActionResults) == 0 {
+		return r, invalid("Query is required")
+	}
+	var err error
+	if r.Context.ActionResults, err = results(q.ActionResults); err != nil || nothing(content) {
+		return r, err
+	}
+	input, err := content.Input(where)
+	if err != nil {
+		return r, err
+	}
+	r.Messages = append(r.Messages, event.InputMessage{Role: event.RoleUser, Content: input})
+	return r, nil
+}
+
+// nothing reports whether content has no part, or an empty text alone.
+func nothing(c words.Content) bool {
+	return len(c) == 0 || len(c) == 1 && c[0].Type == words.PartText && c[0].Text == ""
+}
+
+func results(told []words.ActionResult) ([]event.ActionResult, error) {
+	if len(told) == 0 {
+		return nil, nil
+	}
+	seen := make(map[string]bool, len(told))
+	results := make([]event.ActionResult, 0, len(told))
+	for i, a := range told {
+		where := "actionResults[" + strconv.Itoa(i) + "]"
+		status := event.ActionStatus(a.Status)
+		switch {
+		case !id.Valid(a.ActionID):
+			return nil, invalid("%s.actionId %.80q must match ^[A-Za-z0-9_-]{1,64}$", where, a.ActionID)
+		case seen[a.ActionID]:
+			return nil, invalid("%s repeats actionId %s; an action has one result", where, a.ActionID)
+		case status != event.ActionSuccess && status != event.ActionError && status != event.ActionDenied:
+			return nil, invalid("%s.status is %.40q; use \"success\", \"error\" or \"denied\"", where, a.Status)
+		}
+		seen[a.ActionID] = true
+		results = append(results, event.ActionResult{ActionID: a.ActionID, Status: status, Result: a.Result, Error: a.Error})
+	}
+	return results, nil
+}
+
+// lists stops at the first entry too many, before a small body becomes a large one in memory.
+var lists = json.JoinUnmarshalers(atMost[words.Part](maxParts), atMost[words.ActionResult](maxActions))
+
+func atMost[T any](limit int) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
+		if dec.PeekKind() != jsontext.KindBeginArray {
+			return errors.ErrUnsupported // the decoder says what is wrong, or takes a null
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return err
+		}
+		*list = []T{}
+		for dec.PeekKind() != jsontext.KindEndArray {
+			if len(*list) == limit {
+				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
+			}
+			var entry T
+			if err := json.UnmarshalDecode(dec, &entry); err != nil {
+				return err
+			}
+			*list = append(*list, entry)
+		}
+		_, err := dec.ReadToken()
+		return err
+	})
+}
+
+func invalid(format string, args ...any) error {
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
+}
+
+// explain says where the JSON is wrong, without naming types of ours.
+func explain(err error) error {
+	if told, ok := errors.AsType[*apierr.Error](err); ok {
+		return told
+	}
+	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return invalid("The body is not valid JSON near byte %d, in %s", wrong.ByteOffset, path(wrong.JSONPointer))
+	}
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+		return invalid("%s has the wrong type%s", path(wrong.JSONPointer), because(wrong.Err))
+	}
+	return invalid("The body is not valid JSON")
+}
+
+// because gives the reason of ours, if there is one.
+func because(err error) string {
+	if _, deeper := errors.AsType[*json.SemanticError](err); err == nil || deeper {
+		return ""
+	}
+	return fmt.Sprintf(": %v", err)
+}
+
+// path turns the pointer "/query/0/text" into "query[0].text". Names are cut, since a client chose them.
+func path(p jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range p.Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			b.WriteString("[" + token + "]")
+		case b.Len() > 0:
+			b.WriteString("." + token)
+		default:
+			b.WriteString(token)
+		}
+	}
+	if b.Len() == 0 {
+		return "the body"
+	}
+	if b.Len() > 120 {
+		return strings.ToValidUTF8(b.String()[:120], "") + "…"
+	}
+	return b.String()
+}

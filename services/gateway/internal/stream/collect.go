@@ -1,0 +1,35 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// Collect gives the answer's frames to each until they end: a stream that nothing is written to, under the rules of Serve.
+// Its error is for the client, as a status and a body, unless it is [ErrTruncated].
+func (s *Streamer) Collect(ctx context.Context, a Response, each func(event.Frame) error) (err error) {
+	s.meter.Opened(ctx)
+	ctx, e := s.register(ctx, a.KeyID, s.timeout)
+	defer func() {
+		s.unregister(e)
+		s.ended(ctx, a, err)
+	}()
+	for {
+		f, err := a.Frames.Next(ctx, s.heartbeat)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, bus.ErrIdle):
+			continue
+		case err == nil:
+			err = each(f)
+		}
+		if err != nil {
+			return s.cut(ctx, &connection{}, err)
+		}
+	}
+}
