@@ -46,7 +46,7 @@ test: ## run all tests
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector
-	go test -race $(CONCURRENT)
+	go test -race -timeout 30m $(CONCURRENT)
 
 .PHONY: e2e
 e2e: ## run the end-to-end suite against separate processes

@@ -27,6 +27,13 @@ type screens struct {
 	asked       []string // cursor and query of each connection
 }
 
+// requests returns the cursor and query of each connection so far.
+func (s *screens) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
 const perRequest = 3
 
 func (s *screens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -108,8 +115,8 @@ func TestAThreadIsFollowedFromWhereOneIs(t *testing.T) {
 	if want := []string{"req_0 one-2", "req_1 one-0", "req_1 one-1", "req_1 one-2"}; !slices.Equal(events, want) {
 		t.Errorf("got %v", events)
 	}
-	if s.asked[0] != "one-0.1?from=start&include=extended" {
-		t.Errorf("asked for %s", s.asked[0])
+	if got := s.requests()[0]; got != "one-0.1?from=start&include=extended" {
+		t.Errorf("asked for %s", got)
 	}
 }
 
@@ -130,15 +137,15 @@ func TestAThreadThatWasSilentIsFollowedFromItsStart(t *testing.T) {
 	s := &screens{cut: 0}
 	ctx, leave := context.WithCancel(t.Context())
 	for range serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(s.asked) == 2 {
+		if len(s.requests()) == 2 {
 			leave()
 		}
 		s.ServeHTTP(w, r)
 	})).FollowThread(ctx, threadID, client.ThreadOptions{}) {
 		break
 	}
-	if len(s.asked) < 2 || s.asked[0] != "?" || s.asked[1] != "one-0.start?" {
-		t.Errorf("asked for %v", s.asked)
+	if got := s.requests(); len(got) < 2 || got[0] != "?" || got[1] != "one-0.start?" {
+		t.Errorf("asked for %v", got)
 	}
 }
 
