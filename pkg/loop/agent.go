@@ -16,27 +16,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of what an agent that runs its own tools may put into a log.
+// Limits of what one turn of an agent that runs its own tools may add to a log.
 const (
 	maxAgentTools   = 10_000 // in one turn
 	maxSummaryChars = 200
 )
 
-// errSpent tells an agent that takes several turns by itself that there may be no other one.
+// errSpent ends the turn of an agent that takes several turns by itself: the next one would exceed a limit.
 var errSpent = errors.New("the request has reached its limit of turns, tokens or cost")
 
 // agentTool is a tool that the agent runs by itself.
 type agentTool struct {
-	id      string // the agent's
-	callID  string // ours
+	id      string // assigned by the agent
+	callID  string // assigned by the loop
 	name    string
 	blockID string // of the result
 	deltas  int
-	repeats int // deltas to come that the log has already: of a runner that died
+	repeats int // deltas to skip: a runner that crashed has written them
 	started time.Time
 }
 
-// agent is the chunk of an agent that runs its own tools.
+// agent handles a chunk of an agent that runs its own tools.
 func (s *speech) agent(c backend.Chunk) error {
 	switch c := c.(type) {
 	case backend.State:
@@ -58,7 +58,7 @@ func (s *speech) agent(c backend.Chunk) error {
 	}
 }
 
-// keep writes what it takes to resume the agent's session.
+// keep writes the state that resumes the agent's session.
 func (s *speech) keep(state backend.State) error {
 	if state == s.run.State.Session() {
 		return nil
@@ -66,8 +66,8 @@ func (s *speech) keep(state backend.State) error {
 	return s.run.journal.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used})
 }
 
-// settled writes chunks and the state that covers them as a whole: a log that had one without the other would say the
-// chunks twice, or lose what comes behind them. The text before them need not be among them: text that comes again is not
+// settled writes chunks and the state that covers them atomically. A log with only one of the two would repeat the
+// chunks after a takeover, or lose the ones that follow. Text before them need not be included: replayed text is not
 // written twice.
 func (s *speech) settled(c backend.Settled) error {
 	if err := s.endProse(); err != nil {
@@ -95,7 +95,7 @@ func (s *speech) settled(c backend.Settled) error {
 	})
 }
 
-// adopt takes up the tools that the agent has gone on with since the runner before this one died.
+// adopt continues the tools that the agent kept running after the previous runner crashed.
 func (s *speech) adopt() {
 	for _, b := range s.run.State.Running() {
 		s.tools = append(s.tools, &agentTool{
@@ -104,7 +104,8 @@ func (s *speech) adopt() {
 	}
 }
 
-// toolStarted writes a call and the start of its result. What a dead runner's turn has left is not repeated behind it.
+// toolStarted writes a call and the start of its result. It first discards the blocks of a crashed runner that the turn
+// has not replayed.
 func (s *speech) toolStarted(c backend.ToolStarted) error {
 	if err := s.endProse(); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (s *speech) toolStarted(c backend.ToolStarted) error {
 		id: c.ID, name: head(clean(c.Name), id.MaxLength), started: time.Now(),
 		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(s.number), strconv.FormatUint(r.Epoch, 10), c.ID),
 	}
-	// As a whole: a call without a result block would stay without a result when the runner dies.
+	// Atomically: after a crash, a call without a result block would never get a result.
 	err := r.journal.whole(func() (err error) {
 		if err := s.callOf(t, shown(c.Args)); err != nil {
 			return err
@@ -156,7 +157,8 @@ func (s *speech) callOf(t *agentTool, args jsontext.Value) error {
 	return j.emit(event.ToolCall{Block: j.stop(blockID), ToolCallID: t.callID, Tool: t.name, Args: args, ByAgent: true})
 }
 
-// shown are arguments as the log has them: nobody needs those of a tool that has run, so long ones are only mentioned.
+// shown returns arguments as the log stores them. The tool has run already, so long arguments are replaced by their
+// size.
 func shown(args jsontext.Value) jsontext.Value {
 	args = jsontext.Value(clean(string(args)))
 	switch {
@@ -175,7 +177,7 @@ func (s *speech) tool(agentID string) (*agentTool, error) {
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("the backend told of tool %q of the turn, which does not run", agentID)
+	return nil, fmt.Errorf("the backend reported tool %q of the turn, which is not running", agentID)
 }
 
 func (s *speech) toolProgress(c backend.ToolProgress) error {
@@ -211,13 +213,13 @@ func (s *speech) toolEnded(c backend.ToolEnded) error {
 	}, nil)
 }
 
-// firstLine is the first line of an output, for clients.
+// firstLine returns the first line of an output, for clients.
 func firstLine(content string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
 	return abridged(strings.TrimSpace(line), maxSummaryChars)
 }
 
-// endTools ends the tools that the agent has started and said no more about.
+// endTools ends the tools that the agent has started and not ended.
 func (s *speech) endTools(spent bool) error {
 	ended := backend.ToolEnded{Status: event.ToolUnknown, Content: "the agent ended without saying how the tool did"}
 	if spent {
@@ -232,7 +234,7 @@ func (s *speech) endTools(spent bool) error {
 	return nil
 }
 
-// step writes the end of a turn that the agent goes on from by itself, unless the request is at its limits.
+// step writes the end of a turn after which the agent continues by itself, unless the request has reached a limit.
 func (s *speech) step(c backend.Step) error {
 	if err := s.endProse(); err != nil {
 		return err
@@ -253,7 +255,7 @@ func (s *speech) step(c backend.Step) error {
 	return nil
 }
 
-// plan writes what the agent means to do, unless that is what it meant before.
+// plan writes the agent's plan if it has changed.
 func (s *speech) plan(c backend.Plan) error {
 	if len(c.Steps) == 0 {
 		return nil
@@ -272,7 +274,7 @@ func (s *speech) plan(c backend.Plan) error {
 	return s.run.journal.emit(event.Plan{Stage: stage, Steps: c.Steps})
 }
 
-// left are the limits of the next turn. A request that has nothing left takes none.
+// left returns the limits of the next turn, at least one turn and one token.
 func (r *run) left() backend.Limits {
 	used := r.State.Usage()
 	left := backend.Limits{Turns: max(1, r.Agent.Turns-r.State.Turns())}

@@ -10,24 +10,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Agents has other agents do what calls of this one ask. A call of an agent is a call of a tool in every other respect.
+// Agents runs calls of tools that are agents. In all other respects, a call of an agent is a call of a tool.
 type Agents interface {
 	// Has reports whether a tool is an agent.
 	Has(tool string) bool
-	// Call has an agent do what a call asks, and gives its end, or what a client must do first. What happens meanwhile it
-	// tells relay. For the rest see [Tools].
+	// Call runs a call of an agent and returns its output, or the action that it needs from a client. It passes the
+	// events of the child request to relay. Otherwise the contract is that of [Tools].
 	Call(ctx context.Context, call backend.Call, approval string, relay Relay) (Output, error)
 }
 
-// Relay takes what happens in the request of an agent that was called into the log of the one that has called it.
+// Relay writes the events of a child request to the log of its parent.
 type Relay interface {
-	// Next is the place in that request's log from which on nothing has been told yet.
+	// Next returns the number of the first event of the child request that the parent's log does not have.
 	Next(requestID string) uint64
-	// Tell tells the next event, encoded. The error is ErrBudget when the request may go no further, or the log's.
+	// Emit appends the next event of the child request, encoded. It returns ErrBudget if the request has used up its
+	// budget, or the error of the log.
 	Tell(agentID string, line []byte) error
 }
 
-// ErrBudget says that a request has used what it may, with the agents that it has called.
+// ErrBudget reports that a request and its child requests have used up the budget.
 var ErrBudget = errors.New("the budget of the request is used up")
 
 // relay is the [Relay] of a job.
@@ -45,7 +46,7 @@ func (l relay) Tell(agentID string, line []byte) error {
 	l.job.mu.Lock()
 	defer l.job.mu.Unlock()
 	if l.job.over {
-		return context.Canceled // nobody waits for the agent any more
+		return context.Canceled // the call has ended
 	}
 	if weaken.Without(weaken.Relay) {
 		return nil
@@ -61,14 +62,14 @@ func (l relay) Tell(agentID string, line []byte) error {
 	return nil
 }
 
-// over asks a question about the state while nothing is written.
+// over evaluates budget while no event is written.
 func (j *journal) over(budget func() bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return budget()
 }
 
-// wait gives up the block of the result. The call stays without one until a client has acted.
+// wait discards the result block. The call has no result until a client has acted.
 func (j *job) wait(action event.Continuation) error {
 	j.action = &action
 	return j.giveUp(string(event.FinishActionRequired))

@@ -18,7 +18,8 @@ const (
 	maxOutputBytes = 128 << 10
 )
 
-// calls gives each call without a result one, or announces what a client must do for it. It reports whether any waits.
+// calls gives a result to each call that has none, or announces the action that it needs from a client. It reports
+// whether a call needs one.
 func (r *run) calls(ctx context.Context) (waits bool, err error) {
 	if r.State.Filtered() {
 		return false, nil
@@ -58,14 +59,14 @@ func (r *run) calls(ctx context.Context) (waits bool, err error) {
 	return len(actions) > 0, nil
 }
 
-// job is a call on its way to its result.
+// job is a call that is being processed.
 type job struct {
 	run    *run
 	call   transcript.Call
 	ruling ruling
-	action *event.Continuation // what a client must do before it has a result; nil = it has one
+	action *event.Continuation // the action that the result needs from a client; nil = none
 
-	mu      sync.Mutex // the tool may still print when nobody waits for it any more
+	mu      sync.Mutex // a tool may emit progress after its call was given up
 	over    bool
 	blockID string
 	deltas  int
@@ -77,8 +78,8 @@ type jobEnd struct {
 	err    error
 }
 
-// perform runs jobs side by side. When ctx ends first it does not wait long: the results of what still runs are then
-// written by the request's end.
+// perform runs jobs in parallel. If ctx ends first, it waits only for a grace period: the end of the request then
+// writes the results of the calls that still run.
 func (r *run) perform(ctx context.Context, jobs []*job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -119,8 +120,8 @@ func (r *run) perform(ctx context.Context, jobs []*job) error {
 	return r.collect(ctx, cancel, ends, len(jobs))
 }
 
-// begin starts the blocks of all results, finishes those whose output is known or the loop's own to make, and returns the
-// jobs that must run.
+// begin starts the result blocks, writes the results that need no run and those of built-in tools, and returns the jobs
+// that must run.
 func (r *run) begin(ctx context.Context, jobs []*job) (rest []*job, err error) {
 	for _, j := range jobs {
 		if err := j.start(); err != nil {
@@ -143,7 +144,7 @@ func (r *run) begin(ctx context.Context, jobs []*job) (rest []*job, err error) {
 	return rest, nil
 }
 
-// collect writes results as they come. The first error stops the other jobs.
+// collect writes results as they arrive. The first error cancels the other jobs.
 func (r *run) collect(ctx context.Context, cancel context.CancelCauseFunc, ends <-chan jobEnd, n int) error {
 	stopped := ctx.Done()
 	var late <-chan time.Time
@@ -198,7 +199,7 @@ func (j *job) progress(delta string) {
 	}
 	at := j.run.journal.delta(j.blockID, j.deltas)
 	j.deltas++
-	// A log that is lost shows when the result is written.
+	// If the log is lost, writing the result will return the error.
 	_ = j.run.journal.emit(event.ToolResult{Block: at, ToolCallID: j.call.ID, Delta: clean(delta)})
 }
 
@@ -208,7 +209,7 @@ func (j *job) cut() {
 	j.over = true
 }
 
-// finish writes the result: the output for the model first, for it is what a runner that takes over must not miss.
+// finish writes the result. The output for the model comes first, because a takeover needs it.
 func (j *job) finish(ctx context.Context, output Output) error {
 	j.cut()
 	if output.Asks != nil {
@@ -228,14 +229,14 @@ func (j *job) finish(ctx context.Context, output Output) error {
 	return j.run.journal.result(j.call.ID, j.call.Name, j.blockID, output, ref)
 }
 
-// asks reports whether the user shall decide what becomes of a call that ended nobody knows how.
+// asks reports whether the user must decide about a call whose outcome is unknown.
 func (j *job) asks(output Output) bool {
 	spec, known := j.run.spec(j.call.Name)
 	return output.Status == event.ToolUnknown && j.ruling.output == nil && j.run.Agent.AskUnknown &&
 		known && spec.Effect == tool.EffectUnsafe
 }
 
-// ask gives up the block of the result. The call stays without one until the user has decided.
+// ask discards the result block. The call has no result until the user has decided.
 func (j *job) ask() error {
 	again, err := j.run.askAgain(j.call)
 	if err != nil {
@@ -251,7 +252,7 @@ func (j *job) giveUp(reason string) error {
 	}, reason)
 }
 
-// result writes what a call has emitted, its output, for the model, and the end of its block, for clients.
+// result writes the custom events of a call, its output for the model, and the stop of its block for clients.
 func (j *journal) result(callID, name, blockID string, output Output, ref *event.ObjectRef) error {
 	if err := j.customs(callID, output.Events); err != nil {
 		return err

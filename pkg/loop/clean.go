@@ -8,11 +8,11 @@ import (
 // maxSummary is the longest summary, in characters.
 const maxSummary = 200
 
-// clean makes text fit for JSON.
+// clean replaces invalid UTF-8, so that text can be encoded as JSON.
 func clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// summary is the start of text in one line. Nothing in it moves a cursor, changes the direction of reading or hides: who
-// reads it did not write it.
+// summary returns the start of text on one line, without control characters, marks of text direction, or invisible
+// characters: the text comes from a model and is shown to people.
 func summary(text string) string {
 	line := []rune(strings.Join(strings.Fields(strings.Map(visible, clean(text))), " "))
 	if len(line) > maxSummary {

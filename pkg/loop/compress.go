@@ -17,31 +17,31 @@ const (
 	strategy = "summary"
 	// maxSummaryBytes is the longest summary.
 	maxSummaryBytes = 64 << 10
-	// longPart and shortPart bound what the model reads of one part of a conversation that it summarises.
+	// longPart and shortPart are the most bytes of one part of a conversation that the model reads to summarise it.
 	longPart  = 16 << 10
 	shortPart = 256
 )
 
-// Of the tokens at which a conversation is compressed, this part is what its newest contributions keep, and this one is
-// the least that a summary must be worth.
+// A conversation is compressed when it has limit tokens: its newest limit/keptPart tokens are kept, and a summary must
+// save at least limit/gainPart tokens.
 const (
 	keptPart = 4
 	gainPart = 8
 )
 
 const summarySystem = "You summarise the conversation of a user with an assistant who works with tools. The assistant " +
-	"goes on from your summary alone, so keep what the user wants, in the user's own words where they matter; what was " +
+	"continues from your summary alone, so keep what the user wants, in the user's own words where they matter; what was " +
 	"decided, done and found out, with names, numbers and identifiers; the plan; and what is still open. Write no more " +
 	"than a page, and nothing else."
 
-// compress has the older part of a conversation summarised that outgrows what the model can read. The log stays whole:
-// an event says from where on the summary counts, for this request and for later ones.
+// compress has the model summarise the older part of a conversation that exceeds the model's context. The log keeps all
+// events; an event states from which contribution on the summary applies, to this request and later ones.
 func (r *run) compress(ctx context.Context) error {
 	if err := r.announce(); err != nil {
 		return err
 	}
 	limit := r.Agent.CompressAt
-	if backend.TransportOf(r.Backend) != backend.LLM { // an agent with sessions of its own keeps them short by itself
+	if backend.TransportOf(r.Backend) != backend.LLM { // an agent with its own sessions compresses them itself
 		return nil
 	}
 	if limit <= 0 || r.whole || len(r.State.Unfinished()) > 0 || r.State.Size() < limit {
@@ -72,7 +72,7 @@ func (r *run) compress(ctx context.Context) error {
 	return r.announce()
 }
 
-// overhead is about how many tokens the model reads besides the conversation: no summary makes them fewer.
+// overhead estimates the tokens of a request that a summary cannot reduce: instructions and tools.
 func (r *run) overhead() int64 {
 	bytes := len(r.Agent.System)
 	for _, t := range r.Agent.Tools {
@@ -81,7 +81,7 @@ func (r *run) overhead() int64 {
 	return transcript.Tokens(bytes)
 }
 
-// announce tells clients of a summary, once.
+// announce emits the event of a summary, once.
 func (r *run) announce() error {
 	compressed, fresh := r.State.Unannounced()
 	if !fresh {
@@ -90,7 +90,7 @@ func (r *run) announce() error {
 	return r.journal.emit(compressed)
 }
 
-// summarise lets the model itself summarise.
+// summarise asks the model for a summary.
 func (r *run) summarise(ctx context.Context, older []backend.Message) (string, event.Usage, error) {
 	turn := r.newTurn()
 	turn.System, turn.Tools, turn.Thinking, turn.Summarise = summarySystem, nil, 0, true
@@ -107,9 +107,9 @@ func (r *run) summarise(ctx context.Context, older []backend.Message) (string, e
 	return text, usage, err
 }
 
-// words is the text of a turn that is no part of the answer.
+// summaryText collects the text of a turn that is not part of the answer.
 type words struct {
-	mu   sync.Mutex // the backend may still speak when nobody listens any more
+	mu   sync.Mutex // the backend may emit after the turn was cut
 	over bool
 	text strings.Builder
 }
@@ -126,7 +126,7 @@ func (w *words) chunk(c backend.Chunk) error {
 	return nil
 }
 
-// cut returns what was said, and hears no more.
+// cut returns the text so far; later chunks are dropped.
 func (w *words) cut() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,8 @@ func (w *words) cut() string {
 	return w.text.String()
 }
 
-// minutes is a conversation as text, at most about size bytes: of long parts the start, and of too many the newest.
+// minutes returns a conversation as text of about size bytes: the start of long parts, and the newest parts if there
+// are too many.
 func minutes(messages []backend.Message, size int) string {
 	var parts []string
 	for limit := longPart; limit >= shortPart; limit /= 2 {
@@ -173,7 +174,7 @@ func minute(role backend.Role, part backend.Part, limit int) string {
 		return fmt.Sprintf("%s gave (%s):\n%s\n\n", part.Name, part.Status, abridged(part.Content, limit))
 	case backend.Media:
 		return fmt.Sprintf("%s showed %s %s\n\n", who, part.Input.Type, part.Input.Name)
-	default: // what it thought is behind it
+	default: // thinking is left out
 		return ""
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// custom writes what a backend has emitted, unless it repeats what a dead runner's turn emitted.
+// custom writes a custom event of a backend, unless a crashed runner has written it.
 func (s *speech) custom(c backend.Custom) error {
 	body, err := event.NewCustom(c.Type, c.Data)
 	if err != nil {
 		return err
 	}
 	if len(s.customs) > 0 && !s.run.journal.fits(body) {
-		return nil // it was left out before the dead runner wrote the next one
+		return nil // it was rejected before the crashed runner wrote the next one
 	}
 	if len(s.customs) > 0 && s.customs[0].Type == body.Type && bytes.Equal(s.customs[0].Data, body.Data) {
 		s.customs = s.customs[1:]
@@ -26,10 +26,10 @@ func (s *speech) custom(c backend.Custom) error {
 	return s.run.journal.tell(body)
 }
 
-// fits reports whether an event of an application may be told.
+// fits reports whether a custom event may be written.
 func (j *journal) fits(body event.Custom) bool { return j.unfit(body) == nil }
 
-// unfit says what is wrong with an event of an application, nil when nothing is.
+// unfit returns why a custom event may not be written, or nil.
 func (j *journal) unfit(body event.Custom) error {
 	if j.suits == nil {
 		return nil
@@ -37,7 +37,7 @@ func (j *journal) unfit(body event.Custom) error {
 	return j.suits(body)
 }
 
-// tell writes an event of an application. One that does not suit becomes a warning that says so: it breaks no run.
+// custom writes a custom event. An invalid one becomes a warning and does not fail the request.
 func (j *journal) tell(body event.Custom) error {
 	if wrong := j.unfit(body); wrong != nil {
 		return j.emit(event.Notice{
@@ -52,8 +52,8 @@ func brief(err error) string {
 	return head(strings.Join(strings.Fields(clean(err.Error())), " "), 500)
 }
 
-// customs writes what a tool has emitted, behind what a dead runner wrote of it. The executor has told its operators
-// about those that cannot be events.
+// customs writes the custom events of a tool after those that a crashed runner has written. The executor has logged the
+// invalid ones.
 func (j *journal) customs(callID string, events []event.Custom) error {
 	written := j.written(callID)
 	for _, e := range events {
@@ -62,7 +62,7 @@ func (j *journal) customs(callID string, events []event.Custom) error {
 			continue
 		}
 		body.ToolCallID = callID
-		if written > 0 { // what was left out before it has been told then
+		if written > 0 { // the crashed runner has written the warnings about invalid ones
 			if j.fits(body) {
 				written--
 			}

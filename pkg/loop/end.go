@@ -13,23 +13,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxContentBytes is the most that a terminal event repeats of the answer: it must fit into one message.
+// maxContentBytes limits how much of the answer a terminal event repeats: it must fit into one message.
 const maxContentBytes = 768 << 10
 
-// maxFailureBytes is the most that a terminal event repeats of an error's message.
+// maxFailureBytes limits how much of an error's message a terminal event repeats.
 const maxFailureBytes = 16 << 10
 
-// errPanic is what a backend or tool that panicked returned.
+// errPanic is the result of a backend or tool that panicked.
 var errPanic = errors.New("it panicked")
 
-// recover keeps a panic from ending the process: other requests run in it. It must be deferred.
+// recover turns a panic into an error: the process also runs other requests. It must be deferred.
 func (r *run) recover(ctx context.Context, what string) {
 	if v := recover(); v != nil {
 		r.Logger.ErrorContext(ctx, "a "+what+" panicked", "agent", r.Agent.Name, "panic", v, "stack", string(debug.Stack()))
 	}
 }
 
-// end writes the terminal event and stores it. err is why there is no answer; nil = there is one.
+// end writes and stores the terminal event. err is the reason for a missing answer, nil if there is an answer.
 func (r *run) end(ctx context.Context, finish event.FinishReason, err error) error {
 	err = r.cause(ctx, err)
 	if lost := r.journal.failed(); lost != nil {
@@ -62,8 +62,8 @@ func (r *run) end(ctx context.Context, finish event.FinishReason, err error) err
 	return r.Log.Flush(context.WithoutCancel(ctx))
 }
 
-// cause says why the request ends without an answer. A complete answer stands, except that an abort which was taken
-// before it is written counts; and what fails after ctx is done fails because of that.
+// cause returns why the request ends without an answer. A complete answer counts, unless an abort was accepted before
+// it is written. After ctx is done, its cause replaces other errors.
 func (r *run) cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (err != nil || isAbort(context.Cause(ctx))) {
 		err = context.Cause(ctx)
@@ -88,7 +88,7 @@ func isAbort(err error) bool {
 	return ok
 }
 
-// log tells operators about an error whose text clients do not get.
+// log reports an error whose text clients do not get.
 func (r *run) log(ctx context.Context, err error) {
 	if apierr.CodeOf(err) == apierr.Internal {
 		r.Logger.ErrorContext(ctx, "a request failed", "agent", r.Agent.Name, "request", r.RequestID, "error", err)
@@ -116,8 +116,8 @@ func (r *run) failed(e *apierr.Error) event.Body {
 	return event.Error{ThreadID: r.ThreadID, Code: e.Code, Message: message, Retryable: e.Retryable, Usage: &usage}
 }
 
-// content is the answer for the terminal event. Of one that is too long for a message the newest blocks stay, and the
-// event says that it is truncated; all blocks stand in the log.
+// content returns the answer for the terminal event. If it is too long for a message, the newest blocks are kept and
+// the event is marked as truncated; the log has all blocks.
 func (r *run) content() (content []event.Content, extra jsontext.Value) {
 	content = r.State.Content()
 	size := 0
@@ -131,8 +131,8 @@ func (r *run) content() (content []event.Content, extra jsontext.Value) {
 	return content, nil
 }
 
-// closeOpen stops the blocks that the end of the request finds open: prose keeps what it has, a call does not count for
-// its arguments are not whole, and a tool that still runs is given up.
+// closeOpen stops the blocks that are open at the end of the request: text keeps its deltas, a call with partial
+// arguments is discarded, and the result of a running tool is aborted.
 func (j *journal) closeOpen(reason string) error {
 	for _, b := range j.state.Open() {
 		if err := j.closeBlock(b, reason); err != nil {

@@ -2,6 +2,6 @@ package loop
 
 import "errors"
 
-// Ends reports whether the cause for which a request's context is cancelled ends the request as well. After any other
-// cause somebody else goes on with it, so that what works for it elsewhere must go on too.
+// Ends reports whether the cause with which a request's context was cancelled ends the request. After any other cause
+// another runner continues it, so work in other services must not be cancelled.
 func Ends(cause error) bool { return isAbort(cause) || errors.Is(cause, errTime) }

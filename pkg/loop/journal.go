@@ -13,8 +13,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
-// journal writes events to the log and folds them into the state, so that the state is always what another runner
-// would read from the log. It is safe for concurrent use; whoever reads the state directly must be alone.
+// eventWriter writes events to the log and folds them into the state, so that the state always equals the fold of the
+// log. It is safe for concurrent use, except that direct reads of the state need exclusive access.
 type journal struct {
 	now       func() time.Time
 	log       Log
@@ -25,8 +25,8 @@ type journal struct {
 
 	mu       sync.Mutex
 	state    *transcript.State
-	lost     error // of the log: nothing can be written any more
-	together bool  // events wait in group to be written as a whole
+	lost     error // why the log cannot be written any more
+	together bool  // events are collected in group until they are written atomically
 	group    []event.Body
 }
 
@@ -45,7 +45,7 @@ func (j *journal) write(body event.Body) error {
 		j.group = append(j.group, body)
 	} else if err := j.log.Emit(body); err != nil {
 		err = fmt.Errorf("write %s event: %w", body.Name(), err)
-		if apierr.CodeOf(err) != apierr.MessageTooLarge { // that concerns this event alone
+		if apierr.CodeOf(err) != apierr.MessageTooLarge { // the error concerns this event only
 			j.lost = err
 		}
 		return err
@@ -54,7 +54,7 @@ func (j *journal) write(body event.Body) error {
 	return nil
 }
 
-// whole has the log store the events that do emits as one. They are written also where do fails: they are folded already.
+// whole writes the events that do emits atomically. If do fails they are written too, because they are folded already.
 func (j *journal) whole(do func() error) error {
 	j.mu.Lock()
 	inside := j.together
@@ -78,7 +78,7 @@ func (j *journal) whole(do func() error) error {
 	return err
 }
 
-// endTurn writes the end of a turn or of the request, and with it the state in which it leaves the agent's session.
+// endTurn writes the end of a turn or of the request, together with the state of the agent's session.
 func (j *journal) endTurn(state backend.State, end event.Body) error {
 	if state == (backend.State{}) || state == j.state.Session() {
 		return j.emit(end)
@@ -91,7 +91,7 @@ func (j *journal) endTurn(state backend.State, end event.Body) error {
 	})
 }
 
-// open writes the start of the next block, as body makes it, and returns the block's id.
+// open writes the start event of the next block, made by body, and returns the block's id.
 func (j *journal) open(body func(event.Block) event.Body) (blockID string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -113,21 +113,21 @@ func (j *journal) stop(blockID string) event.Block {
 	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Stop}
 }
 
-// text is what the open block has so far.
+// text returns the text of an open block so far.
 func (j *journal) text(blockID string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.OpenText(blockID)
 }
 
-// failed returns why nothing can be written any more, or nil.
+// failed returns why the log cannot be written any more, or nil.
 func (j *journal) failed() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lost
 }
 
-// keep remembers the content of an output that the log only refers to.
+// keep stores the content of an output that the log only refers to.
 func (j *journal) keep(callID, content string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package loop drives one request: model, tools, model again, until there is an answer, a limit, or a client that must
-// act first. It knows neither the bus nor HTTP; what it needs of them are the small interfaces below.
+// Package loop runs one request: it calls the model, then tools, then the model again, until there is an answer, a
+// limit is reached, or a client must act. It depends on neither the bus nor HTTP, but on the small interfaces below.
 //
-// Everything it does is an event, and everything it knows is the fold of those events (package transcript). So it
-// starts a request and takes one over from a dead runner in the same way: it looks at what the log lacks.
+// Every result is an event, and the state is the fold of these events (package transcript). Therefore a new request and
+// one that is taken over from a crashed runner start in the same way: from what the log lacks.
 //
-// Read run.go for the course of a request, speech.go for chunks that become events, call.go for tools and actions,
+// Read run.go for the steps of a request, turn_writer.go for how chunks become events, call.go for tools and actions,
 // end.go for how requests end.
 package loop
 
@@ -21,11 +21,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Log is the request's log. Both methods fail for good when somebody else has taken the request over.
+// Log is the request's log. After another runner has claimed the request, both methods always fail.
 type Log interface {
-	// Emit gives each body the next place in the log. What comes in one call is stored as a whole or not at all, as far as
-	// the log can store so much at once. It is safe for concurrent use. An error with apierr.MessageTooLarge concerns these
-	// bodies alone: others may follow.
+	// Emit assigns the next event number to each body. The bodies of one call are stored atomically, up to the largest
+	// message of the log. It is safe for concurrent use. An apierr.MessageTooLarge error concerns these bodies only:
+	// later calls may succeed.
 	Emit(bodies ...event.Body) error
 	// Flush waits until everything emitted is stored.
 	Flush(ctx context.Context) error
@@ -33,23 +33,23 @@ type Log interface {
 
 // Tools runs tool calls.
 type Tools interface {
-	// Call runs a call, at most once for each call ID where the tool asks for that, and gives its end. approval is the
-	// action by which a person allowed it, if one did. An error ends the request. progress must not be used after Call
+	// Call runs a call and returns its output; tools that require it run at most once for each call ID. approval is the
+	// id of the action that allowed the call, or "". An error ends the request. progress must not be called after Call
 	// has returned. Call returns soon after ctx is done, and is safe for concurrent use.
 	Call(ctx context.Context, call backend.Call, approval string, progress func(string)) (Output, error)
 }
 
-// Output is the end of a tool call.
+// Output is the result of a tool call.
 type Output struct {
 	Status  event.ToolStatus
 	Content string            // what the model reads
-	Ref     *event.ObjectRef  // where Content is stored already, if it is
-	Media   []event.InputPart // images and files beside Content
+	Ref     *event.ObjectRef  // where Content is stored, if it is in the object store
+	Media   []event.InputPart // images and files, in addition to Content
 	Summary string            // what clients see
 	Elapsed time.Duration
-	Events  []event.Custom // what the tool has emitted
+	Events  []event.Custom // custom events of the tool
 
-	// Asks is what a client must do before the call can end; nil = it has ended. The next request runs it again.
+	// Asks is the action that the call needs from a client; nil if it has ended. The next request repeats the call.
 	Asks *event.Continuation
 }
 
@@ -58,24 +58,24 @@ type Objects interface {
 	PutObject(ctx context.Context, data []byte) (event.ObjectRef, error)
 }
 
-// Actions remembers, for speed, what waits for a client. The log decides, so there is no error to handle.
+// Actions caches the actions that wait for a client. The log is authoritative, so Put returns no error.
 type Actions interface {
 	Put(ctx context.Context, actions []event.Continuation)
 }
 
-// Steer is what a user says to a request that runs.
+// Steer is a message of a user to a running request.
 type Steer struct {
 	ID       string
 	Messages []event.InputMessage
 }
 
-// ErrHandOver is how [Run] ends when the request is left to another runner at the edge of a step.
+// ErrHandOver is returned by [Run] if it gives up the request at a step boundary for another runner.
 var ErrHandOver = errors.New("the request is handed over to another runner")
 
-// Abort is the cause with which a request's context is cancelled when a client has stopped it.
+// Abort is the cause with which a request's context is cancelled after a client has aborted it.
 type Abort struct{ Reason string }
 
-// Error makes an abort a cancellation's cause.
+// Error implements error, so that an abort can be the cause of a cancellation.
 func (a *Abort) Error() string { return "aborted: " + a.Reason }
 
 // Agent is the configuration that a request runs with.
@@ -83,26 +83,26 @@ type Agent struct {
 	Name       string
 	Model      string
 	System     string
-	Tools      []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer where the agent may use them
+	Tools      []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer if the agent may use them
 	MaxTokens  int
 	Thinking   int
 	Options    jsontext.Value
-	CompressAt int64         // tokens of a conversation from which on its older part is summarised; 0 = never
-	Turns      int           // of the model; the answer then ends with max_turns
+	CompressAt int64         // size of a conversation, in tokens, from which its older part is summarised; 0 = never
+	Turns      int           // limit of model turns; the answer then ends with max_turns
 	Tokens     int64         // input and output; 0 = no limit
 	CostUSD    float64       // 0 = no limit
 	Time       time.Duration // since the first event of the request
-	ActionTTL  time.Duration // how long a client has to act
+	ActionTTL  time.Duration // time for a client to act
 
-	FailOnCrash bool // end a request whose runner died, rather than go on with it
-	AskUnknown  bool // ask the user whether to run an unsafe call again that ended nobody knows how
+	FailOnCrash bool // end a request whose runner crashed instead of continuing it
+	AskUnknown  bool // ask the user whether to repeat an unsafe call whose outcome is unknown
 }
 
-// AskUser is the tool by which a model asks the user a question: its result is the answer.
+// AskUser is the tool with which a model asks the user a question. Its result is the answer.
 func AskUser() tool.Spec {
 	return tool.Spec{
 		Name:        "ask_user",
-		Description: "Asks the user a question and gives the answer. Use it only when you cannot go on without.",
+		Description: "Asks the user a question and returns the answer. Use it only if you cannot continue without the answer.",
 		Schema: jsontext.Value(`{"type":"object","properties":{"question":{"type":"string"}},` +
 			`"required":["question"],"additionalProperties":false}`),
 		Effect:   tool.EffectNone,
@@ -111,29 +111,29 @@ func AskUser() tool.Spec {
 	}
 }
 
-// Request is one request and all that serves it.
+// Request is a request and the dependencies of its run.
 type Request struct {
 	RequestID string
 	ThreadID  string
-	UserID    string // who asks
-	Workspace string // folder that the agent works in; "" = the backend's own
+	UserID    string // the user who sent the request
+	Workspace string // folder of the agent; "" = the backend's default
 	Epoch     uint64 // of the claim
 	Agent     Agent
-	State     *transcript.State // the thread's earlier requests and this one's log so far; the loop goes on with it
+	State     *transcript.State // fold of the thread's earlier requests and of this one's log so far; the loop updates it
 
 	Backend backend.Backend
 	Log     Log
 	Tools   Tools
-	Agents  Agents // nil = the agent calls no others
+	Agents  Agents // nil = the agent cannot call other agents
 	Objects Objects
 	Actions Actions
-	Asked   func(ctx context.Context) (*Abort, []Steer)         // what users have asked so far; nil = there is no abort
-	Leave   <-chan struct{}                                     // closed = hand the request over at the next edge of a step
-	Price   func(model string, usage event.Usage) (usd float64) // 0 = not known
-	Suits   func(event.Custom) error                            // says why an application's event must not be told; nil = all may
+	Asked   func(ctx context.Context) (*Abort, []Steer)         // returns the abort, if any, and the steers so far
+	Leave   <-chan struct{}                                     // closed = hand the request over at the next step boundary
+	Price   func(model string, usage event.Usage) (usd float64) // 0 = unknown
+	Suits   func(event.Custom) error                            // returns why a custom event must not be written; nil = all are allowed
 	Logger  *slog.Logger
 
-	// Now is the clock by which the events of State were stamped; nil = time.Now. Everything that may have been stamped by
-	// another process is compared with it.
+	// Now is the clock that stamped the events of State; nil = time.Now. It is used for all comparisons with times that
+	// another process may have stamped.
 	Now func() time.Time
 }

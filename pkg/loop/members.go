@@ -8,23 +8,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// members reads the JSON text of an object while it comes, for the sake of its member "content". It believes what it
-// reads: whether the text is JSON shows when it is complete.
+// jsonStringScanner scans the JSON text of an object as it arrives, and extracts the member "content". It does not
+// validate: the complete text is decoded later.
 type members struct {
 	depth   int
-	named   bool   // what comes next at depth 1 is a value, not a name
+	named   bool   // the next token at depth 1 is a value
 	name    string // of the member
 	values  map[string]string
-	broken  bool   // a string that is none
-	quoted  bool   // within a string
-	text    []byte // of that string, from its quote on
-	escaped bool   // behind its backslash
-	hex     int    // digits that its \u wants
-	whole   int    // how much of it ends with a whole character
-	given   int    // how much of it has been given out
+	broken  bool   // a string with an invalid escape
+	quoted  bool   // inside a string
+	text    []byte // the string from its quote on
+	escaped bool   // after a backslash
+	hex     int    // digits still expected after \u
+	whole   int    // length up to the last complete character
+	given   int    // length that read has returned
 }
 
-// read returns what piece adds to the content.
+// read returns the content that piece adds.
 func (m *members) read(piece []byte) string {
 	var content []byte
 	for _, b := range piece {
@@ -44,7 +44,7 @@ func (m *members) read(piece []byte) string {
 	return string(m.give(content))
 }
 
-// value is a string member that has come whole; "" when there is none.
+// value returns a complete string member, or "".
 func (m *members) value(name string) string { return m.values[name] }
 
 func (m *members) outside(b byte) {
@@ -63,7 +63,7 @@ func (m *members) outside(b byte) {
 	}
 }
 
-// closes reports whether b ends the string, and notes where its whole characters end.
+// closes reports whether b ends the string, and updates the length of complete characters.
 func (m *members) closes(b byte) bool {
 	switch {
 	case m.hex > 0:
@@ -85,13 +85,13 @@ func (m *members) closes(b byte) bool {
 	return false
 }
 
-// half reports whether the text ends with the escape of the first half of a character.
+// half reports whether the text ends with the escape of a high surrogate.
 func (m *members) half() bool {
 	code, err := strconv.ParseUint(string(m.text[len(m.text)-4:]), 16, 16)
 	return err == nil && utf16.IsSurrogate(rune(code)) && code < 0xDC00
 }
 
-// lastRune is the end of text from the start of its last character on.
+// lastRune returns the last character of text.
 func lastRune(text []byte) []byte {
 	start := len(text) - 1
 	for start > max(0, len(text)-utf8.UTFMax) && !utf8.RuneStart(text[start]) {
@@ -100,7 +100,7 @@ func lastRune(text []byte) []byte {
 	return text[start:]
 }
 
-// give appends what is new and whole of the content.
+// give appends the complete characters of the content that were not returned yet.
 func (m *members) give(content []byte) []byte {
 	if !m.quoted || m.broken || m.depth != 1 || !m.named || m.name != "content" || m.given == m.whole {
 		return content

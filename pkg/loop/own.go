@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// own gives a tool that is the loop's own: no executor runs it.
+// builtinTool returns a tool that the loop runs itself, without an executor.
 func (r *run) own(name string) (t tool.Tool, own bool) {
 	switch name {
 	case Planning().Name:
@@ -23,7 +23,7 @@ func (r *run) own(name string) (t tool.Tool, own bool) {
 	}
 }
 
-// settle runs a call of one of the loop's own tools. An error is the log's.
+// settle runs a call of a built-in tool. An error is one of the log.
 func settle(ctx context.Context, t tool.Tool, call backend.Call) (*Output, error) {
 	result, err := t.Call(ctx, tool.Call{ID: call.ID, Args: call.Args})
 	if err != nil && apierr.CodeOf(err) == apierr.ToolError {
@@ -35,7 +35,7 @@ func settle(ctx context.Context, t tool.Tool, call backend.Call) (*Output, error
 	return fixed(event.ToolSuccess, "%s", result.Content).output, nil
 }
 
-// Planning is the tool by which a model keeps its plan: a call with steps states the plan as a whole, and one with a
+// Planning is the tool with which a model maintains its plan: a call with steps replaces the plan, and one with a
 // summary finishes it.
 func Planning() tool.Spec {
 	return tool.Spec{
@@ -43,7 +43,7 @@ func Planning() tool.Spec {
 		Description: "Shows the user what you mean to do. Call it before work of several steps, again whenever a step is done or " +
 			"the plan changes, each time with all steps, and at the end with a summary.",
 		Schema: jsontext.Value(`{"type":"object","properties":{` +
-			`"steps":{"type":"array","minItems":1,"maxItems":100,"description":"The whole plan as it stands.",` +
+			`"steps":{"type":"array","minItems":1,"maxItems":100,"description":"The whole current plan.",` +
 			`"items":{"type":"object","properties":{"content":{"type":"string","minLength":1,"maxLength":1000},` +
 			`"done":{"type":"boolean"}},"required":["content"],"additionalProperties":false}},` +
 			`"summary":{"type":"string","minLength":1,"maxLength":10000,"description":"Finishes the plan: what came of it."}},` +
@@ -58,7 +58,7 @@ type planArgs struct {
 	Summary string           `json:"summary,omitempty"`
 }
 
-// plan writes what a call of [Planning] changes. A dead runner may have written some of it.
+// plan writes the change that a call of [Planning] makes. A crashed runner may have written a part of it.
 func (r *run) plan(_ context.Context, in planArgs, call tool.Call) (tool.Result, error) {
 	last := r.State.Plan()
 	open := last.Stage == event.Start || last.Stage == event.Delta
@@ -83,7 +83,7 @@ func (r *run) plan(_ context.Context, in planArgs, call tool.Call) (tool.Result,
 	return tool.Result{Content: in.state()}, nil
 }
 
-// state tells the model where its plan stands.
+// state describes the plan's progress to the model.
 func (in planArgs) state() string {
 	if in.Summary != "" {
 		return "the plan is finished"

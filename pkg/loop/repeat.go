@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// begin starts d, unless it seems to repeat a block that a dead runner finished.
+// begin starts d, unless it may repeat a block that a crashed runner finished.
 func (s *speech) begin(d *draft) error {
 	if len(s.repeat) > 0 && s.repeat[0].Kind == d.kind && s.repeat[0].Tool == d.tool && s.repeat[0].CallID == d.callID {
 		d.repeats = &s.repeat[0]
@@ -40,8 +40,8 @@ func (s *speech) start(d *draft) (err error) {
 	return err
 }
 
-// add appends text to d, and writes it unless d still repeats a finished block. Arguments may be spaced differently, so
-// those of a call are compared when it ends.
+// add appends text to d, and writes it unless d still matches a finished block. Arguments may have different white
+// space, so those of a call are compared at its end.
 func (s *speech) add(d *draft, text string) error {
 	d.size += len(text)
 	if d.repeats == nil {
@@ -70,7 +70,7 @@ func (s *speech) write(d *draft, text string) error {
 	}
 }
 
-// differ gives up the block that d repeated so far, and all after it, and writes d in their place.
+// differ discards the block that d matched so far and all later ones, and writes d instead.
 func (s *speech) differ(d *draft) error {
 	old := d.repeats
 	d.repeats = nil
@@ -89,7 +89,7 @@ func (s *speech) differ(d *draft) error {
 	return s.write(d, string(d.held))
 }
 
-// discard gives up the finished blocks that the turn has not repeated.
+// discard discards the finished blocks that the turn has not repeated.
 func (s *speech) discard() error {
 	for _, b := range s.repeat {
 		if err := s.run.journal.discard(b, reasonSuperseded); err != nil {
@@ -106,7 +106,7 @@ func same(a, b jsontext.Value) bool {
 	return a.Canonicalize() == nil && b.Canonicalize() == nil && bytes.Equal(a, b)
 }
 
-// The reasons in the stops of blocks that were cut.
+// Reasons in the stops of discarded blocks.
 const (
 	reasonSuperseded = "superseded"
 	reasonAborted    = "aborted"
@@ -114,7 +114,8 @@ const (
 	reasonUnknown    = "unknown"
 )
 
-// discardOpen ends the blocks that a dead runner left open, except the results of tools that the agent keeps running.
+// discardOpen ends the blocks that a crashed runner left open, except the results of tools that the agent keeps
+// running.
 func (j *journal) discardOpen() error {
 	if weaken.Without(weaken.DiscardOpen) {
 		return nil
@@ -131,8 +132,8 @@ func (j *journal) discardOpen() error {
 	return nil
 }
 
-// endLeft ends one of them: a call's result that is stored counts, a tool that the agent ran by itself ended with the
-// runner, and anything else is given up.
+// endLeft ends one of them: a call result that is stored counts, a tool that the agent ran by itself ended with the
+// runner, and all other blocks are discarded.
 func (j *journal) endLeft(b transcript.Block) error {
 	output, ok := j.state.Output(b.CallID)
 	switch {
@@ -147,13 +148,13 @@ func (j *journal) endLeft(b transcript.Block) error {
 	return j.discard(b, reasonSuperseded)
 }
 
-// interruptedTool is the end of a tool of the agent's own that was cut off with the runner.
+// interruptedTool is the output of an agent's tool that ended with the runner.
 func interruptedTool() Output {
 	text := "the agent was interrupted before the tool ended; it may have had an effect"
 	return Output{Status: event.ToolUnknown, Content: text, Summary: text}
 }
 
-// discard says that a block does not count.
+// discard writes the stop of a block that does not count.
 func (j *journal) discard(b transcript.Block, reason string) error {
 	stop := j.stop(b.ID)
 	stop.Discarded, stop.Reason = true, reason

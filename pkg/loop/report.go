@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FinalAnswer is the tool by which a model gives a report that concludes its work. It never runs: its arguments are the
-// report, which clients see while it is written, and which ends the work as any answer does.
+// FinalAnswer is the tool with which a model concludes its work by a report. The tool never runs: its arguments are the
+// report, which is streamed to clients, and which ends the request as any answer does.
 func FinalAnswer() tool.Spec {
 	return tool.Spec{
 		Name:        "final_answer",
@@ -30,7 +30,7 @@ func FinalAnswer() tool.Spec {
 	}
 }
 
-// conclude refuses what does not become a report while it is written.
+// conclude rejects a call that is not a valid report.
 func conclude(context.Context, reportArgs, tool.Call) (tool.Result, error) {
 	return tool.Result{}, apierr.New(apierr.ToolError, "call final_answer with its content")
 }
@@ -42,7 +42,7 @@ type reportArgs struct {
 	Content string `json:"content"`
 }
 
-// report is a final answer on its way.
+// report is a final answer that is being written.
 type report struct {
 	members members // of the arguments
 	begun   bool
@@ -51,7 +51,7 @@ type report struct {
 	kind    string // event.ReportResearch or ""
 }
 
-// kindOf is the kind of a report that says itself that it is one.
+// kindOf returns the kind of a report from the kind that the model gave.
 func kindOf(said string) string {
 	if said != event.ReportResearch {
 		return ""
@@ -59,13 +59,13 @@ func kindOf(said string) string {
 	return said
 }
 
-// reports says whether a call is a final answer.
+// reports reports whether a call is a final answer.
 func (r *run) reports(c backend.CallStart) bool {
 	_, known := r.spec(c.Name)
 	return known && c.Name == FinalAnswer().Name && c.Gate != backend.GateClient && c.Gate != backend.GateInput
 }
 
-// reportDelta writes what args add to the content of a report.
+// reportDelta writes the content that args add to a report.
 func (s *speech) reportDelta(d *draft, args string) error {
 	text := clean(d.report.members.read([]byte(args)))
 	if text == "" {
@@ -94,7 +94,7 @@ func (s *speech) beginReport(d *draft) error {
 	return s.begin(d)
 }
 
-// endReport stops a report, or lets the model know that it was none.
+// endReport stops a report, or rejects it with an error for the model.
 func (s *speech) endReport(d *draft) error {
 	var in reportArgs
 	if err := json.Unmarshal(d.args, &in); err != nil || in.Content == "" {
@@ -119,7 +119,7 @@ func (s *speech) endReport(d *draft) error {
 	})
 }
 
-// retract gives up a report and writes the call as one of any other tool: its result says what was wrong.
+// retract discards a report and writes it as an ordinary tool call, whose result has the error.
 func (s *speech) retract(d *draft) error {
 	if d.repeats != nil {
 		if err := s.run.journal.discard(*d.repeats, transcript.ReasonInvalid); err != nil {

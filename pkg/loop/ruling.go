@@ -18,15 +18,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ruling is what is to be done about a call: wait for a client, take an output without running anything, or run it.
+// decision is what to do about a call: wait for a client, use an output without a run, or run it.
 type ruling struct {
 	wait     *event.Continuation
-	announce bool // wait is not in this request's log yet
+	announce bool // this request's log does not have wait yet
 	output   *Output
-	approval string // the action that allowed the run
+	approval string // id of the action that allowed the call
 }
 
-// rule decides about a call that has no result.
+// decide decides about a call that has no result.
 func (r *run) rule(c transcript.Call) (ruling, error) {
 	switch {
 	case c.Invalid:
@@ -36,7 +36,7 @@ func (r *run) rule(c transcript.Call) (ruling, error) {
 	case c.Action.Answer != nil:
 		return r.ruleAnswered(c), nil
 	case !c.Action.ExpiresAt.IsZero() && !r.Now().Before(c.Action.ExpiresAt):
-		return lapsed(c, "expired: nobody acted in time"), nil
+		return lapsed(c, "expired: no client acted in time"), nil
 	case !c.Own && r.State.Spoken():
 		return lapsed(c, "superseded by a new message"), nil
 	default:
@@ -44,7 +44,7 @@ func (r *run) rule(c transcript.Call) (ruling, error) {
 	}
 }
 
-// ruleNew decides about a call that the model has just made.
+// decideNew decides about a call that the model has just made.
 func (r *run) ruleNew(c transcript.Call) (ruling, error) {
 	if c.Gate == "" || c.Gate == event.ContinueApproval {
 		if _, ok := r.spec(c.Name); !ok {
@@ -59,11 +59,11 @@ func (r *run) ruleNew(c transcript.Call) (ruling, error) {
 	return ruling{announce: true, wait: &action}, err
 }
 
-// askAgain asks whether a call shall run again. Each request that runs it may ask anew.
+// askAgain asks whether to repeat a call. Each request that runs it may ask again.
 func (r *run) askAgain(c transcript.Call) (event.Continuation, error) {
 	action, err := r.action(c, event.ContinueApproval, id.Derive(id.Action, r.RequestID, c.ID))
 	action.Payload.Again = true
-	action.Payload.Question = fmt.Sprintf("%s has run, and nobody knows whether it took effect. Run it again?", c.Name)
+	action.Payload.Question = fmt.Sprintf("%s has run, but its outcome is unknown. Run it again?", c.Name)
 	return action, err
 }
 
@@ -77,12 +77,12 @@ func (r *run) action(c transcript.Call, kind event.ContinuationKind, actionID st
 	}, err
 }
 
-// ruleAnswered decides about a call that a client has acted on.
+// decideAnswered decides about a call that a client has acted on.
 func (r *run) ruleAnswered(c transcript.Call) ruling {
 	action, answer := c.Action, c.Action.Answer
 	switch {
 	case action.Payload.Agent != nil:
-		return ruling{} // it is for the agent that asks to make something of it
+		return ruling{} // the agent that asked handles the answer
 	case action.Payload.Again && answer.Status != event.ActionSuccess:
 		return lapsed(c, "the user did not let it run again"+because(answer.Error))
 	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:
@@ -103,7 +103,7 @@ func (r *run) ruleAnswered(c transcript.Call) ruling {
 	return ruling{approval: action.ActionID}
 }
 
-// lapsed is the end of a call whose action led to nothing. One that had run keeps its unknown outcome.
+// lapsed returns the end of a call whose action was not completed. A call that has run keeps its unknown outcome.
 func lapsed(c transcript.Call, why string) ruling {
 	if c.Action.Payload.Again {
 		return fixed(event.ToolUnknown, "it was interrupted and may or may not have taken effect; %s", why)
@@ -111,8 +111,8 @@ func lapsed(c transcript.Call, why string) ruling {
 	return fixed(event.ToolDenied, "%s", why)
 }
 
-// gate says who must act before a tool has a result. What the backend asks for comes first, except that nobody but the
-// client can run its tools.
+// gate returns which action a call needs before it has a result. The backend's gate has priority, except for client
+// tools, which only the client can run.
 func (r *run) gate(name string, asked backend.Gate) event.ContinuationKind {
 	spec, known := r.spec(name)
 	switch {
@@ -146,7 +146,7 @@ func (r *run) unknown(name string) ruling {
 	return fixed(event.ToolFailed, "there is no tool %.64q; there are %s", name, strings.Join(names, ", "))
 }
 
-// fixed is an output that says itself what happened, to the model and to clients.
+// fixed is an output whose content is also the summary for clients.
 func fixed(status event.ToolStatus, format string, args ...any) ruling {
 	text := fmt.Sprintf(format, args...)
 	return ruling{output: &Output{Status: status, Content: text, Summary: summary(text)}}
@@ -159,7 +159,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// content is a client's result as the model reads it: a string as it is, any other JSON as text.
+// content returns a client's result as the model reads it: a string unquoted, any other JSON as text.
 func content(result jsontext.Value) string {
 	var text string
 	if result.Kind() == '"' && json.Unmarshal(result, &text) == nil {
@@ -168,7 +168,7 @@ func content(result jsontext.Value) string {
 	return string(result)
 }
 
-// question is what a call of AskUser asks.
+// question returns the question of a call of AskUser.
 func question(c transcript.Call) string {
 	var args struct {
 		Question string `json:"question"`

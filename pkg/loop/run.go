@@ -14,32 +14,33 @@ import (
 )
 
 const (
-	// maxStalls bounds the claims without a finished step in between: the first, and two restarts.
+	// maxStalls limits the claims without a finished step between them: the first, and two restarts.
 	maxStalls = 3
-	// grace is how long the end of a request waits for a backend or tool that was told to stop.
+	// grace is how long the end of a request waits for a backend or tool after its context is cancelled.
 	grace = 500 * time.Millisecond
-	// leave is how long the end of Run waits for one that ignores it.
+	// leave is how long Run waits for one that ignores the cancellation.
 	leave = 3 * time.Second
 )
 
 var errTime = errors.New("the request's time is over")
 
-// run is a request under way.
+// run is a request that is being run.
 type run struct {
 	Request
 	journal    journal
 	messageID  string
-	unfinished event.Usage     // of a turn or a summary that failed, and no event counts yet
-	kept       backend.State   // of the session, after a turn that failed
-	looked     bool            // for what users ask, and nothing has happened since
+	unfinished event.Usage     // of a failed turn or summary, which no event has counted yet
+	kept       backend.State   // state of the session after a failed turn
+	looked     bool            // users' aborts and steers were read, and no step followed
 	whole      bool            // the conversation could not be compressed
 	session    backend.Session // nil until the first turn
 	stragglers sync.WaitGroup
 }
 
-// Run takes a request to its terminal event and stores that. It returns nil once the terminal event is stored; the
-// log's error when the log is lost; and ctx's cause when ctx is cancelled for anything but an [Abort]: then the request
-// stays open for another runner, as it does with [ErrHandOver]. It waits for what it started, a few seconds at most.
+// Run runs a request until its terminal event is stored, and then returns nil. It returns the log's error if the log is
+// lost, [ErrHandOver] if the request is handed over, and the cause of ctx if ctx is cancelled by anything but an
+// [Abort]; in these cases another runner continues the request. Run waits a few seconds at most for the goroutines that
+// it started.
 func Run(ctx context.Context, request Request) error {
 	r := newRun(request)
 	ctx, cancel := context.WithTimeoutCause(ctx, r.rest(), errTime)
@@ -52,7 +53,7 @@ func Run(ctx context.Context, request Request) error {
 	return err
 }
 
-// rest is what is left of the request's time. Another process may have begun it.
+// rest returns how much of the request's time is left. Another process may have started it.
 func (r *run) rest() time.Duration {
 	started := r.State.Started()
 	if started.IsZero() {
@@ -61,8 +62,8 @@ func (r *run) rest() time.Duration {
 	return r.Agent.Time - max(0, r.Now().Sub(started))
 }
 
-// Refuse ends a request that cannot be run with cause, or with the abort that came first. Of the request it needs the
-// log, the state, and Aborted. See [Run] for the errors.
+// Refuse ends a request that cannot run, with cause or with an earlier abort. It needs only the log, the state, and
+// Asked of the request. For the errors see [Run].
 func Refuse(ctx context.Context, request Request, cause error) error {
 	return newRun(request).end(ctx, "", cause)
 }
@@ -78,7 +79,7 @@ func newRun(request Request) *run {
 	return r
 }
 
-// turns goes from wherever the log stands to the end of the answer.
+// turns runs turns from the current state of the log to the end of the answer.
 func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 	if err := r.interrupted(); err != nil {
 		return "", err
@@ -117,7 +118,7 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 	}
 }
 
-// interrupted returns why a request must not go on that was taken from another runner.
+// interrupted returns why a request that was taken over must end, or nil.
 func (r *run) interrupted() error {
 	var e *apierr.Error
 	_, answered := r.State.Answered()
@@ -133,7 +134,7 @@ func (r *run) interrupted() error {
 	return e
 }
 
-// edge is passed between two steps: a request that shall be handed over goes no further.
+// edge is called between two steps. It returns ErrHandOver if the request must be handed over.
 func (r *run) edge() error {
 	select {
 	case <-r.Leave:
@@ -143,7 +144,7 @@ func (r *run) edge() error {
 	}
 }
 
-// finished reports whether the request ends here, and how.
+// finished reports whether the request ends here, and why.
 func (r *run) finished() (event.FinishReason, bool) {
 	s := r.State
 	finish, answered := s.Answered()
@@ -163,7 +164,7 @@ func (r *run) finished() (event.FinishReason, bool) {
 	}
 }
 
-// spent reports whether there can be no other turn, whatever the user says.
+// spent reports whether no further turn is possible, even after a steer.
 func (r *run) spent() bool {
 	return r.State.Filtered() || r.State.Turns() >= r.Agent.Turns || r.overBudget()
 }
@@ -174,8 +175,8 @@ func (r *run) overBudget() bool {
 		r.Agent.CostUSD > 0 && usage.CostUSD >= r.Agent.CostUSD
 }
 
-// hear returns why the request must not go on, and takes in what its user has said meanwhile. What a dead runner's turn
-// has left is first done again: a steer belongs between two turns.
+// readSteers returns why the request must end, and writes new steers to the log. Blocks that a crashed runner left of a
+// turn are replayed first: a steer belongs between two turns.
 func (r *run) hear(ctx context.Context) (heard bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
@@ -194,7 +195,7 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 		}
 		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}
 		err := r.journal.emit(input)
-		if apierr.CodeOf(err) == apierr.MessageTooLarge { // accepted by a version that did not measure it
+		if apierr.CodeOf(err) == apierr.MessageTooLarge { // an older version accepted it without measuring it
 			r.Logger.WarnContext(ctx, "a steer is too large for the log and is not read", "request", r.RequestID, "steer", s.ID, "error", err)
 			continue
 		}
@@ -206,7 +207,7 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 	return heard, nil
 }
 
-// check returns why the request must not go on.
+// check returns why the request must end, or nil.
 func (r *run) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -217,7 +218,7 @@ func (r *run) check(ctx context.Context) error {
 	return nil
 }
 
-// turn lets the model speak once.
+// turn runs one turn of the model.
 func (r *run) turn(ctx context.Context) error {
 	r.looked = false
 	before := r.State.Usage().Add(r.unfinished)
@@ -249,14 +250,14 @@ func (r *run) turn(ctx context.Context) error {
 	if len(r.State.Waiting()) == 0 {
 		return nil
 	}
-	// No tool runs before its call is stored: a runner that takes over must know of it.
+	// A call is stored before its tool runs: a takeover must see it.
 	return r.Log.Flush(ctx)
 }
 
-// ended is the event of a turn that went well, after which the request has used so much.
+// ended returns the event of a successful turn with the usage of the request so far.
 func (s *speech) ended(outcome backend.Outcome, usage event.Usage) event.UsageSoFar {
 	if outcome.Usage == (event.Usage{}) {
-		usage = s.run.State.Usage().Add(s.run.unfinished) // what the steps have said
+		usage = s.run.State.Usage().Add(s.run.unfinished) // as counted by the steps
 	}
 	return event.UsageSoFar{
 		Usage: usage, Turns: s.run.State.Turns() + max(1, outcome.Turns), FinishReason: outcome.Finish,
@@ -264,7 +265,7 @@ func (s *speech) ended(outcome backend.Outcome, usage event.Usage) event.UsageSo
 	}
 }
 
-// newTurn is a turn of the agent's model, without a conversation.
+// newTurn returns a turn of the agent's model without messages.
 func (r *run) newTurn() backend.Turn {
 	return backend.Turn{
 		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
@@ -281,7 +282,7 @@ func (r *run) priced(outcome backend.Outcome) event.Usage {
 	return usage
 }
 
-// estimated is priced, with what the backend itself makes of an answer that no price is known for.
+// estimated is priced, or the backend's estimate if the price is unknown.
 func (r *run) estimated(outcome backend.Outcome) event.Usage {
 	usage := r.priced(outcome)
 	if usage.CostUSD == 0 {
@@ -290,7 +291,7 @@ func (r *run) estimated(outcome backend.Outcome) event.Usage {
 	return usage
 }
 
-// ask runs the backend and waits for it, but not for long after ctx is done.
+// ask runs the backend and waits for it, for a grace period after ctx is done.
 func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	type answer struct {
 		outcome backend.Outcome
@@ -316,7 +317,7 @@ func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (ba
 	}
 }
 
-// send gives a turn to the agent's session, and opens that first, or again where the thread has one.
+// send sends a turn to the agent's session, which it first starts, or resumes if the thread has one.
 func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	if r.session == nil {
 		state := r.State.Session()
@@ -335,7 +336,7 @@ func (r *run) send(ctx context.Context, turn backend.Turn, emit backend.Emit) (b
 	return r.session.Send(ctx, turn, emit)
 }
 
-// running lists the tools that the agent has gone on with since the runner before this one died.
+// running lists the tools that the agent kept running after the previous runner crashed.
 func (r *run) running() (tools []backend.RunningTool) {
 	for _, b := range r.State.Running() {
 		tools = append(tools, backend.RunningTool{ID: b.AgentID, Name: b.Tool})
@@ -355,7 +356,7 @@ func (r *run) stop(ctx context.Context) {
 	}
 }
 
-// await waits for goroutines that outlived the request because they ignored its end.
+// await waits for goroutines that ignored the cancellation of the request.
 func (r *run) await(ctx context.Context) {
 	gone := make(chan struct{})
 	go func() {

@@ -19,8 +19,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of one turn. A text that outgrows a block goes on in the next one, because the stop of a block repeats it and
-// must fit into a message, even where each byte becomes six in JSON.
+// Limits of one turn. A text that is longer than a block continues in the next block: the stop of a block repeats its
+// text and must fit into a message, even if each byte takes six in JSON.
 const (
 	maxBlockBytes = 128 << 10
 	maxDeltaBytes = 32 << 10
@@ -30,43 +30,43 @@ const (
 
 var errCut = errors.New("the turn is over")
 
-// speech turns the chunks of one turn into events by S2's stage pattern: start, deltas, stop.
+// turnWriter turns the chunks of one turn into events: start, deltas and stop of each block.
 //
-// Where a dead runner left finished blocks of this turn, the turn is done again: blocks that come out the same are not
-// written twice, and from the first difference on the old ones are discarded.
+// If a crashed runner left finished blocks of this turn, the turn is repeated: blocks that come out equal are not
+// written again, and from the first difference on the old blocks are discarded.
 type speech struct {
 	run *run
 
-	mu     sync.Mutex // the backend may still speak when nobody listens any more
+	mu     sync.Mutex // the backend may emit after the turn was cut
 	over   bool
-	prose  *draft   // the open text or thinking
-	calls  []*draft // open until the turn ends, for their deltas may interleave
+	prose  *draft   // the open text or thinking block
+	calls  []*draft // open until the end of the turn, because their deltas may interleave
 	repeat []transcript.Block
 
-	customs []event.Custom // that a dead runner's turn has emitted
-	number  int            // of the turn
-	started time.Time      // the turn, or the agent's newest step
-	first   time.Time      // when it said the first thing
-	tools   []*agentTool   // that the agent runs by itself, and that have not ended
+	customs []event.Custom // written by a crashed runner for this turn
+	number  int            // number of the turn
+	started time.Time      // start of the turn, or of the agent's current step
+	first   time.Time      // time of the first chunk
+	tools   []*agentTool   // run by the agent and not ended
 	ran     map[string]bool
 }
 
-// draft is a block that is being written.
+// draft is a block in progress.
 type draft struct {
 	kind      event.Name
 	blockID   string
 	deltas    int
 	size      int
 	signature string
-	repeats   *transcript.Block // the finished block that this one has repeated so far
-	held      []byte            // what it repeated
+	repeats   *transcript.Block // the finished block that equals this one so far
+	held      []byte            // text that matched it
 
 	index  int // of a call
 	callID string
 	tool   string
 	gate   event.ContinuationKind
 	args   []byte
-	report *report // of a final answer
+	report *report // set for a final answer
 }
 
 func newSpeech(r *run) *speech {
@@ -111,14 +111,14 @@ func (s *speech) chunk(c backend.Chunk) error {
 	}
 }
 
-// cut makes the speech deaf: whatever the backend says from now on has no effect.
+// cut ends the turn: later chunks have no effect.
 func (s *speech) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 }
 
-// finish stops all blocks, at the end of a turn that went well, or went as far as it may.
+// finish stops all blocks at the end of a turn that succeeded or reached a limit.
 func (s *speech) finish(spent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *speech) say(kind event.Name, text string) error {
 	return nil
 }
 
-// head returns the start of text, at most n bytes or one character, whole characters only.
+// head returns the first n bytes of text, cut at a character, but at least one character.
 func head(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -179,7 +179,8 @@ func head(text string, n int) string {
 	return text[:n]
 }
 
-// sign completes the thinking before it; a signature alone is thinking that the provider hides.
+// sign adds a signature to the current thinking block. Without one, it starts a block whose thinking the provider
+// hides.
 func (s *speech) sign(signature string) error {
 	if s.prose == nil || s.prose.kind != event.NameThinking {
 		if err := s.endProse(); err != nil {
@@ -269,7 +270,7 @@ func (s *speech) endProse() error {
 
 func (s *speech) endCall(d *draft) error {
 	if len(strings.TrimSpace(string(d.args))) == 0 {
-		// Models leave out the arguments of tools that have none. The deltas must still be JSON.
+		// Some models omit the arguments of tools without parameters. The deltas must still be JSON.
 		d.args = []byte("{}")
 		if err := s.add(d, "{}"); err != nil {
 			return err
@@ -296,12 +297,12 @@ func (s *speech) endCall(d *draft) error {
 	return s.run.journal.emit(body)
 }
 
-// answers reports whether the model has called no tool that must run.
+// answers reports whether the turn has no tool call that must run.
 func (s *speech) answers() bool {
 	return !slices.ContainsFunc(s.calls, func(d *draft) bool { return d.kind == event.NameToolCall })
 }
 
-// ttft is how long the model took to say the first thing, in milliseconds; 0 when it said nothing.
+// ttft returns the time to the first chunk in milliseconds; 0 without chunks.
 func (s *speech) ttft() int64 {
 	if s.first.IsZero() {
 		return 0
