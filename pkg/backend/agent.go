@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What an agent emits that runs its tools by itself, as command-line agents and those on other machines do. Nobody else
-// runs these calls: they are told, so that clients see them and the log has them.
+// Chunks of an agent that runs its own tools, such as a command-line agent or a remote agent. The runner does not
+// execute these calls: they are reported for the log and for clients.
 
 // ToolStarted says that the agent runs a tool.
 type ToolStarted struct {
@@ -32,8 +32,8 @@ type ToolEnded struct {
 	Elapsed time.Duration    // 0 = since ToolStarted
 }
 
-// Step says that the agent's model has ended a turn and the agent goes on with another one. It comes behind the
-// ToolStarted of its tools, as far as they are known by then.
+// Step reports that the agent's model has ended a turn and the agent continues with another one. It follows the
+// ToolStarted chunks of the turn's tools, as far as they are known.
 type Step struct {
 	Usage event.Usage // of that turn, as far as it is known; [Outcome.Usage] corrects it
 	Model string

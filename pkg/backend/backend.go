@@ -1,12 +1,10 @@
-// Package backend is the door to what produces a turn: a model behind an API, an agent in another process or on another
-// machine, or the offline script of the demo (S1, AgentProtocol). An agent-runner, or an agent-server, drives what stands
-// behind it.
+// Package backend defines the interface to what produces a turn: a model with an API, a program, a remote agent, or the
+// offline script of the demo (agentic, AgentProtocol). An agent-runner or an agent-server drives it.
 //
-// Nothing that must survive lives in a backend: a conversation stands in the [Turn], and what it takes to resume an
-// agent's own session is a [State] that whoever drives it keeps. So any runner can take over.
+// A backend has no state that must survive: the [Turn] has the conversation, and the caller keeps the [State] that
+// resumes an agent's session. So any runner can take over.
 //
-// Read session.go for the contract, agent.go for agents that run tools of their own, optional.go for what a backend may do
-// besides.
+// Read session.go for the contract, agent.go for agents that run their own tools, optional.go for optional interfaces.
 package backend
 
 import (
@@ -28,10 +26,10 @@ type Turn struct {
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
 	Options   jsontext.Value
 
-	Known  int    // of Messages, from the first on: those that the session has heard already
-	Limits Limits // what is left of the request's, for agents that take several turns of their own
+	Known  int    // number of Messages, from the first on, that the session has received
+	Limits Limits // the rest of the request's limits, for agents that take several turns by themselves
 
-	Summarise  bool // the message asks for a summary of a conversation: whoever follows a script must not go on with it
+	Summarise  bool // the message asks for a summary of a conversation; a scripted backend must not interpret it
 	Summarised int  // of the turns since the user spoke, those that are not among Messages: a summary stands for them
 }
 
@@ -45,7 +43,7 @@ type Limits struct {
 // Role says who speaks.
 type Role string
 
-// The roles of a conversation. Tool results have a role of their own.
+// The roles of a conversation. Tool results have a separate role.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
@@ -79,12 +77,12 @@ type Result struct {
 	ID      string
 	Name    string
 	Content string
-	Media   []event.InputPart // images and files beside the content, as in Media
+	Media   []event.InputPart // images and files in addition to the content, as in Media
 	Status  event.ToolStatus
 }
 
-// Media is an image or a file, by URL or with its data, or the text that stands for one. A backend tells the model of what
-// it cannot show: a part that once stands in a conversation must not end it.
+// Media is an image or a file, by URL or with its data, or a text that replaces one. If the model does not support it,
+// the backend describes it in words: a part of a conversation must never fail a turn.
 type Media struct{ Input event.InputPart }
 
 func (Text) part()     {}
@@ -107,7 +105,7 @@ type ThinkingDelta string
 // Signature completes the thinking before it.
 type Signature string
 
-// CallStart opens a tool call. Index tells calls of one turn apart.
+// CallStart opens a tool call. Index identifies the call within the turn.
 type CallStart struct {
 	Index int
 	Name  string
@@ -126,7 +124,7 @@ type Custom struct {
 	Data jsontext.Value // an object; empty = {}
 }
 
-// Warning is something an operator or reader should know and the answer does not say.
+// Warning is a message for operators or readers that is not part of the answer.
 type Warning string
 
 func (TextDelta) chunk()     {}
@@ -150,8 +148,8 @@ const (
 // Outcome is how a turn ended.
 type Outcome struct {
 	Finish event.FinishReason // FinishToolCalls when calls wait for their results
-	Usage  event.Usage        // of all of it, Steps included; without CostUSD unless the backend knows it better than the price table
-	Turns  int                // of the model, beside the Steps; 0 = 1
+	Usage  event.Usage        // of the whole turn with its Steps; without CostUSD unless the backend has a better figure than the price table
+	Turns  int                // of the model, in addition to the Steps; 0 = 1
 	Model  string             // the model that answered, as the provider names it
 	ID     string             // the provider's id of the answer
 	State  State              // of the session from here on; it is stored with the end of the turn. Zero = what was emitted last

@@ -6,13 +6,13 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Availabler is a backend that knows whether it can work here (S1, available?).
+// Availabler is a backend that can check whether it works on this machine (agentic, available?).
 type Availabler interface {
 	// Available says why it cannot, as a sentence with its cure: a program that is not installed, a key that is missing.
 	Available(ctx context.Context) error
 }
 
-// Available is why b cannot work here; nil when it can, or does not know.
+// Available returns why b cannot work here; nil if it can, or has no check.
 func Available(ctx context.Context, b Backend) error {
 	if a, ok := Find[Availabler](b); ok {
 		return a.Available(ctx)
@@ -20,13 +20,13 @@ func Available(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// CostEstimator is a backend that knows what an answer costs where its Usage does not say (S1, estimate_cost): by a
-// subscription's own units, or by the price of its tokens.
+// CostEstimator is a backend that can compute the cost of an answer whose Usage has none (agentic, estimate_cost): from
+// a subscription's units, or from the price of its tokens.
 type CostEstimator interface {
 	EstimateCost(outcome Outcome) float64
 }
 
-// EstimateCost is what an answer of b costs; 0 when b does not know.
+// EstimateCost returns the cost of an answer of b; 0 if unknown.
 func EstimateCost(b Backend, outcome Outcome) float64 {
 	if e, ok := Find[CostEstimator](b); ok {
 		return e.EstimateCost(outcome)
@@ -34,7 +34,7 @@ func EstimateCost(b Backend, outcome Outcome) float64 {
 	return outcome.Usage.CostUSD
 }
 
-// UsageReporter is a backend that counts what its sessions use (S1, get_usage).
+// UsageReporter is a backend that counts the usage of its sessions (agentic, get_usage).
 type UsageReporter interface {
 	// Usage is what the session has used, and what all sessions have in the current periods; false = not known.
 	Usage(ctx context.Context, sessionID string) (Periods, bool)
@@ -55,18 +55,18 @@ func Usage(ctx context.Context, b Backend, sessionID string) (Periods, bool) {
 	return Periods{}, false
 }
 
-// Transport says what stands behind a backend (S1, transport_type).
+// Transport is the kind of a backend (agentic, transport_type).
 type Transport string
 
 // The transports.
 const (
-	LLM        Transport = "llm"         // a model behind an API: tools and conversation are the runner's
-	LocalAgent Transport = "local_agent" // a program on this machine, with tools and sessions of its own
+	LLM        Transport = "llm"         // a model with an API: the runner has the tools and the conversation
+	LocalAgent Transport = "local_agent" // a program on this machine with its own tools and sessions
 	Remote     Transport = "remote"      // an agent on another machine
 	ACP        Transport = "acp"         // a program that speaks the Agent Client Protocol
 )
 
-// Transporter is a backend that is no model behind an API.
+// Transporter is a backend other than a model with an API.
 type Transporter interface {
 	Transport() Transport
 }
@@ -79,7 +79,7 @@ func TransportOf(b Backend) Transport {
 	return LLM
 }
 
-// Find gives the T that b is, or that stands behind it where b is a wrapper ([Around], [Stateless]).
+// Find returns b as a T, or the backend that b wraps ([Around], [Stateless]).
 func Find[T any](b Backend) (t T, ok bool) {
 	var v any = b
 	for {

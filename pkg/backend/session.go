@@ -6,14 +6,14 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Backend is what stands behind an agent.
+// Backend produces the turns of an agent.
 type Backend interface {
-	// Start opens a session: a new one, or the one that start.State names (S1, start and resume). It may find out only
-	// in the first turn that it cannot. Start is safe for concurrent use.
+	// Start opens a session: a new one, or the one of start.State (agentic, start and resume). The first turn, and not
+	// Start, may report that the session cannot be resumed. Start is safe for concurrent use.
 	Start(ctx context.Context, start Start) (Session, error)
 }
 
-// Start says what a session is for (S1, start_opts).
+// Start is the parameters of a session (agentic, start_opts).
 type Start struct {
 	State     State // of the session to resume; zero = a new one
 	RequestID string
@@ -29,15 +29,16 @@ type Start struct {
 
 // Session is a conversation with an agent. Its methods are not safe for concurrent use.
 type Session interface {
-	// Send lets the agent answer turn (S1, send), and emits chunks while it does (S1, stream_message). Cancelling ctx
-	// ends it within a second, and Send then returns ctx's error. An error that a client may read is a *apierr.Error,
-	// with Retryable set where another try may help (S2, Retry Guidance); Outcome.Usage is valid beside an error as far
-	// as it is known.
+	// Send runs a turn (agentic, send) and emits its chunks (agentic, stream_message). After ctx is cancelled it
+	// returns ctx's error within a second. An error that a client may read is an *apierr.Error, with Retryable set if a
+	// retry may succeed (agent event protocol, Retry Guidance); Outcome.Usage is valid with an error too, as far as it
+	// is known.
 	//
-	// A session that cannot be resumed is begun anew with the whole conversation, which the turn has.
+	// If the session cannot be resumed, Send starts a new one with the whole conversation of the turn.
 	Send(ctx context.Context, turn Turn, emit Emit) (Outcome, error)
 
-	// Stop ends what the session holds, such as a process (S1, stop). Its State stays good for another Start.
+	// Stop releases the resources of the session, such as a process (agentic, stop). Its State remains valid for
+	// another Start.
 	Stop(ctx context.Context) error
 }
 
@@ -73,7 +74,8 @@ func (t turns) Send(ctx context.Context, turn Turn, emit Emit) (Outcome, error) 
 // Stop implements [Session].
 func (turns) Stop(context.Context) error { return nil }
 
-// Around is b, every turn of which passes through wrap: for whoever watches or checks the turns of any backend.
+// Around returns a backend that passes every turn of b through wrap, for observing or checking the turns of any
+// backend.
 func Around(b Backend, wrap func(Send) Send) Backend { return around{b, wrap} }
 
 type around struct {
@@ -103,10 +105,10 @@ func (w wrapped) Send(ctx context.Context, turn Turn, emit Emit) (Outcome, error
 	return w.send(ctx, turn, emit)
 }
 
-// State is what it takes to resume a session, on whatever machine knows it. A session emits it as soon as it is known and
-// whenever it changes: whoever drives the session keeps the newest one for [Start].
+// State is the data that resumes a session, on any machine that has it. A session emits it as soon as it is known and
+// after each change; the caller keeps the newest one for [Start].
 type State struct {
-	ID   string      // the agent's name of the session (S1, session_id); it may change from turn to turn
+	ID   string      // the agent's id of the session (agentic, session_id); it may change from turn to turn
 	Used event.Usage // what the agent has counted in all turns of the session until now
 }
 

@@ -1,6 +1,6 @@
-// Package anthropic is the backend for models behind Anthropic's messages API, streamed.
+// Package anthropic is the backend for models with Anthropic's messages API, streamed.
 //
-// Read request.go for what is sent, stream.go for what comes back, fault.go for what can go wrong.
+// Read request.go for requests, stream.go for responses, fault.go for errors.
 package anthropic
 
 import (
@@ -40,7 +40,7 @@ var (
 	_ backend.Availabler = (*Backend)(nil)
 )
 
-// New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
+// New returns a backend. It makes no call, so a wrong address or key is reported by the first turn.
 func New(o Options) *Backend {
 	client := o.Client
 	if client == nil {
@@ -51,7 +51,7 @@ func New(o Options) *Backend {
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(max(0, cmp.Or(o.Retries, upstream.Retries))),
 		option.WithMiddleware(refuseLongWaits),
-		option.WithoutOpenTelemetry(), // the runner has a span of its own for each turn
+		option.WithoutOpenTelemetry(), // the runner has its own span for each turn
 	}
 	if o.APIKey != "" {
 		options = append(options, option.WithAPIKey(o.APIKey))

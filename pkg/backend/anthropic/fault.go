@@ -24,8 +24,8 @@ func (r *reader) end(api upstream.API, res *http.Response, err error) error {
 	return api.Broken(res, r.events, err)
 }
 
-// refused reads an error in place of an answer, or within it; the latter has the status of success and says by its type
-// what it is.
+// refused converts an error response, or an error event of a stream. An error event has a success status; its type
+// names the error.
 func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	var body struct {
 		Error struct {
@@ -42,7 +42,7 @@ func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	}
 	f := api.Refused(status, e.Response.Header, body.Error.Message, e.RequestID)
 	if body.Error.Type == sdk.ErrorTypeBillingError {
-		return apierr.Wrap(f, apierr.AgentError, "%s does not serve the account behind %s; check its billing", api.Name, api.KeyEnv)
+		return apierr.Wrap(f, apierr.AgentError, "%s does not serve the account of %s; check its billing", api.Name, api.KeyEnv)
 	}
 	return f
 }

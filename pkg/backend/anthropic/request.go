@@ -21,7 +21,7 @@ const (
 	minThinking      = 1024 // the smallest budget that the API takes
 )
 
-// redacted marks, within a Signature, thinking that the provider shows nobody but wants back.
+// redacted marks, within a Signature, thinking that the provider encrypts and requires back.
 const redacted = "redacted:"
 
 // params translates a turn. An error is a final fault.
@@ -53,8 +53,8 @@ func (b *Backend) params(turn backend.Turn) (p sdk.MessageNewParams, warning str
 	return p, warning, nil
 }
 
-// think turns thinking on, beside the tokens of the answer. While tool results are being answered, the API wants to see
-// the thinking that led to the calls; where that is gone, because another model made them, this turn goes without.
+// think turns thinking on, in addition to the tokens of the answer. With tool results, the API requires the thinking
+// before the calls; if another model made the calls, that is missing and thinking stays off for this turn.
 func think(p *sdk.MessageNewParams, turn backend.Turn) (warning string) {
 	if !thoughtBeforeCalls(turn.Messages) {
 		return "thinking is off for this turn: the thinking before its tool calls is not this provider's"
@@ -86,8 +86,8 @@ func beginsSigned(parts []backend.Part) bool {
 	return ok && thinking.Signature != ""
 }
 
-// say adds blocks to the conversation. Neighbours of one role are one message for the API: the results of one turn's
-// calls must stand together, before what the user says next.
+// say adds blocks to the conversation. Consecutive blocks of one role form one message: the API requires the results of
+// one turn's calls in one message, before the next message of the user.
 func say(messages []sdk.MessageParam, role backend.Role, blocks []sdk.ContentBlockParamUnion) []sdk.MessageParam {
 	if len(blocks) == 0 {
 		return messages
@@ -152,7 +152,8 @@ func result(r backend.Result) sdk.ContentBlockParamUnion {
 	return block
 }
 
-// show makes what the API takes of an image or file: images, PDF and text. Of anything else the model is told what it is.
+// show converts an image or file to a type that the API accepts: images, PDF and text. Other types are described in
+// words.
 func show(in event.InputPart) sdk.ContentBlockParamUnion {
 	data := base64.StdEncoding.EncodeToString(in.Data)
 	inline := len(in.Data) > 0
@@ -189,7 +190,7 @@ func toolParam(spec tool.Spec) (sdk.ToolParam, error) {
 	schema := map[string]any{}
 	if len(spec.Schema) > 0 {
 		if err := json.Unmarshal(spec.Schema, &schema); err != nil {
-			return t, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
+			return t, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is not a JSON object; correct its description", spec.Name)
 		}
 	}
 	delete(schema, "type") // the SDK writes "object" by itself

@@ -48,7 +48,7 @@ func (r *reader) read(e sdk.MessageStreamEventUnion) error {
 	case sdk.MessageStopEvent:
 		r.stopped = true
 	}
-	return nil // an event that this build does not know
+	return nil // an event of a newer API version
 }
 
 // count takes the counts of an event. They are totals; what an event leaves out keeps its last value.
@@ -121,7 +121,7 @@ func (r *reader) delta(e sdk.ContentBlockDeltaEvent) error {
 		c.args = true
 		return r.emit(backend.CallDelta{Index: c.index, Args: d.PartialJSON})
 	}
-	return nil // citations, and what this build does not know
+	return nil // citations, and types of newer API versions
 }
 
 // stop gives a call whose arguments did not come in deltas those that came with its start.

@@ -39,8 +39,8 @@ type Tool struct {
 	Ended    bool
 }
 
-// Ask runs one turn and puts its answer together. The answer holds what came until then also beside an error. Chunks
-// that break the rules of the door are an error, which [errors.Is] finds as ErrMalformed.
+// Ask runs one turn and collects its answer, also if the turn fails. Chunks that violate the contract are an error that
+// [errors.Is] reports as ErrMalformed.
 func Ask(ctx context.Context, b backend.Model, turn backend.Turn) (Answer, error) {
 	var a Answer
 	outcome, err := b.Run(ctx, turn, a.add)
@@ -102,7 +102,7 @@ func (a *Answer) startTool(c backend.ToolStarted) error {
 	return nil
 }
 
-// tool takes what is told of a tool, which must run.
+// tool handles a chunk of a tool, which must be running.
 func (a *Answer) tool(id string, ended bool) error {
 	i := slices.IndexFunc(a.Tools, func(t Tool) bool { return t.ID == id })
 	if i < 0 || a.Tools[i].Ended {
@@ -126,7 +126,7 @@ func (a *Answer) start(c backend.CallStart) error {
 func (a *Answer) extend(c backend.CallDelta) error {
 	call := a.call(c.Index)
 	if call == nil {
-		return fmt.Errorf("%w: call %d goes on before it starts", ErrMalformed, c.Index)
+		return fmt.Errorf("%w: call %d continues before it starts", ErrMalformed, c.Index)
 	}
 	call.Args += c.Args
 	return whole("call delta", c.Args)
@@ -151,11 +151,11 @@ func (a *Answer) checkSignature() error {
 	return fmt.Errorf("%w: signature without thinking before it", ErrMalformed)
 }
 
-// check looks at what can be told only at the end.
+// check checks the rules that apply to a complete turn.
 func (a *Answer) check() error {
 	for _, c := range a.Calls {
 		if args := jsontext.Value(c.Args); !args.IsValid() || args.Kind() != '{' {
-			return fmt.Errorf("%w: arguments of call %d are no JSON object: %q", ErrMalformed, c.Index, c.Args)
+			return fmt.Errorf("%w: arguments of call %d are not a JSON object: %q", ErrMalformed, c.Index, c.Args)
 		}
 	}
 	if called, said := len(a.Calls) > 0, a.Outcome.Finish == event.FinishToolCalls; called != said {

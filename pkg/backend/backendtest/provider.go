@@ -145,7 +145,7 @@ func Recorded(w http.ResponseWriter, file string) {
 	_, _ = w.Write(archive.Files[0].Data) // the test fails on what is missing
 }
 
-// Endless answers with begin and then, for half a minute or until nobody reads, more.
+// Endless responds with begin and then with more, for half a minute or until the client disconnects.
 func Endless(w http.ResponseWriter, r *http.Request, begin, more string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, begin) // the test fails on what is missing
@@ -160,7 +160,7 @@ func Endless(w http.ResponseWriter, r *http.Request, begin, more string) {
 	}
 }
 
-// Unreachable is a client that shows each request to sees and reaches nobody.
+// Unreachable returns a client that passes each request to sees and then fails as if the host did not exist.
 func Unreachable(sees func(*http.Request)) *http.Client {
 	return &http.Client{Transport: unreachable(sees)}
 }
@@ -170,7 +170,7 @@ type unreachable func(*http.Request)
 // RoundTrip implements [http.RoundTripper].
 func (u unreachable) RoundTrip(req *http.Request) (*http.Response, error) {
 	u(req)
-	return nil, fmt.Errorf("nobody at %s", req.URL.Host)
+	return nil, fmt.Errorf("no server at %s", req.URL.Host)
 }
 
 // Golden compares an archive with a file; update writes the file.

@@ -53,7 +53,7 @@ func Replay(t *testing.T, glob string, update bool, open func(*http.Client) back
 	}
 }
 
-// recording is a stream and whoever reads it.
+// recording is a recorded stream and the backend that reads it.
 type recording struct {
 	stream []byte
 	open   func(*http.Client) backend.Model

@@ -1,5 +1,5 @@
-// Package backendtest is the conformance suite of the door [backend]: what every backend has to keep, whatever stands
-// behind it. A new backend is done when Run passes and, if it calls a provider over HTTP, Replay, Faults and Retries.
+// Package backendtest is the conformance suite of package [backend]. A new backend must pass Run and, if it calls a
+// provider over HTTP, Replay, Faults and Retries.
 package backendtest
 
 import (
@@ -47,7 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"resumes its session", resumes},
 		{"calls a tool", callsTool},
 		{"calls several tools in one turn", callsTools},
-		{"goes on with a tool's result", goesOn},
+		{"continues with a tool's result", goesOn},
 		{"says that a failure may pass", failsForNow},
 		{"says that a failure will stay", failsForGood},
 		{"stops within a second of a cancellation at a chunk", stopsAtChunk},
@@ -66,7 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// sessions gives each turn to a session of its own.
+// sessions runs each turn in a new session.
 func (s Subject) sessions() backend.Model { return sessions{s.Backend} }
 
 type sessions struct{ backend backend.Backend }
@@ -171,7 +171,7 @@ func resumes(t *testing.T, s Subject) {
 	}
 	first := state(backend.Start{ThreadID: "thr_1"}, s.Text)
 	if first.ID == "" {
-		t.Fatal("the backend tells nothing of its session")
+		t.Fatal("the backend reports no session state")
 	}
 	turn := s.Text
 	turn.Known = len(turn.Messages)

@@ -1,9 +1,9 @@
-// Package cli is the backend for agents on the command line: Claude Code, Codex, OpenCode, and whatever program reads a
-// prompt and prints an answer. Each turn is a run of the program, which works in a folder with tools of its own; the
-// program's own session carries the conversation from one run to the next.
+// Package cli is the backend for command-line agents: Claude Code, Codex, OpenCode, and any program that reads a prompt
+// and prints an answer. Each turn runs the program once, in a folder and with the program's tools; the program's
+// session keeps the conversation between the runs.
 //
-// Read program.go for what each program is told, process.go for how it runs and ends, and
-// package wire for what it answers.
+// Read program.go for the arguments of each program, process.go for how it is started and stopped, and package wire for
+// its output.
 package cli
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 )
 
-// maxPrompt bounds a conversation that is told in a prompt, in bytes; of a longer one the newest part is.
+// maxPrompt limits a conversation in a prompt, in bytes; the newest part of a longer one is sent.
 const maxPrompt = 512 << 10
 
 // How long a program may print nothing before it counts as stuck. One that resumes a session reads that first.
@@ -32,26 +32,26 @@ const (
 	DefaultQuietResume = 5 * time.Minute
 )
 
-// Options say which program runs, and how (S1, cli_config).
+// Options configure the program (agentic, cli_config).
 type Options struct {
 	Command     string            // default: the program's own name
-	Args        []string          // beside those that the program gets anyway
+	Args        []string          // in addition to the program's default arguments
 	Env         map[string]string // set for the program
-	PassEnv     []string          // variables that it gets from this process, beside the usual ones
+	PassEnv     []string          // variables of this process to pass on, in addition to the defaults
 	ClearEnv    []string          // and those that it does not get; "*" = none of the usual ones
 	Workspace   string            // folder that it works in; "{thread}" stands for the thread's id
 	Quiet       time.Duration     // default DefaultQuiet
 	QuietResume time.Duration     // default DefaultQuietResume
 	UnitCost    float64           // what a turn counts as, in US dollars, where the program does not say: of a subscription
 
-	// Of a program that is none of those we know.
+	// Only for programs other than Claude Code, Codex and OpenCode.
 	SessionMode SessionMode // default SessionExisting
 	SessionArgs []string    // that resume a session; "{session}" stands for its id
 	Output      Output      // default OutputText
 	Fields      wire.Fields // of OutputRecords
 }
 
-// SessionMode says when a program is told of a session.
+// SessionMode is when a program gets the session's id.
 type SessionMode string
 
 // The session modes.
@@ -103,7 +103,7 @@ func (b *Backend) Available(context.Context) error {
 func (b *Backend) path() (string, error) {
 	path, err := exec.LookPath(b.options.Command)
 	if err != nil {
-		return "", apierr.Wrap(err, apierr.AgentError, "there is no program %q on this machine; %s", b.options.Command, b.program.cure)
+		return "", apierr.Wrap(err, apierr.AgentError, "program %q not found on this machine; %s", b.options.Command, b.program.cure)
 	}
 	return filepath.Abs(path)
 }
@@ -162,7 +162,7 @@ type session struct {
 // Stop implements [backend.Session].
 func (s *session) Stop(context.Context) error { return nil }
 
-// Send implements [backend.Session]. A session that the program no longer knows is begun anew.
+// Send implements [backend.Session]. If the program has lost the session, Send starts a new one.
 func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return backend.Outcome{}, err
@@ -170,7 +170,7 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	t := s.newTurn(turn, emit)
 	outcome, err := t.run(ctx)
 	if err != nil && t.gone && ctx.Err() == nil {
-		lost := s.backend.program.name + " does not know its session any more; it is told the conversation anew"
+		lost := s.backend.program.name + " has lost its session; it gets the whole conversation again"
 		if err := emit(backend.Warning(lost)); err != nil {
 			return outcome, err
 		}
@@ -182,7 +182,7 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	return outcome, err
 }
 
-// newTurn is a run of the program for turn: a resumed session is told only what it has not heard.
+// newTurn returns a run of the program for turn: a resumed session gets only the messages that it has not received.
 func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 	b := s.backend
 	known := turn.Known
@@ -202,7 +202,7 @@ func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 	return r
 }
 
-// used is what a run has used, of which report tells all, or all of its session.
+// used returns the usage of a run. Report has either that, or the total of its session.
 func (s *session) used(report wire.Report) event.Usage {
 	total := report.Used
 	if !report.Total {

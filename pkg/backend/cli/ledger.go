@@ -11,8 +11,8 @@ import (
 // maxSessions bounds the sessions of which a ledger remembers what they used.
 const maxSessions = 1000
 
-// ledger adds up what sessions use, and all of them by day and month of UTC (S1, get_usage). It is safe for concurrent
-// use; the zero value is empty.
+// ledger sums the usage of sessions, and of all sessions by day and month in UTC (agentic, get_usage). It is safe for
+// concurrent use; the zero value is empty.
 type ledger struct {
 	mu       sync.Mutex
 	sessions map[string]event.Usage

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// permits are the members of Turn.Options by which somebody far away says what a program may do without being asked
-// (S3, POST /tasks). What the operator has set by arguments of his own stands.
+// permits are the members of Turn.Options by which a remote client sets what a program may do without approval (TARS
+// hub protocol, POST /tasks). Arguments of the operator take precedence.
 type permits struct {
 	Mode  string   `json:"permissionMode"` // default, acceptEdits, bypassPermissions
 	Tools []string `json:"allowedTools"`

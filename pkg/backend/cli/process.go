@@ -23,7 +23,7 @@ const (
 	linger = 200 * time.Millisecond
 	// maxTail bounds what is kept of its standard error.
 	maxTail = 8 << 10
-	// maxSaid bounds the part of that which a person is told.
+	// maxSaid limits the part of it that an error message quotes.
 	maxSaid = 300
 	// readSize is how much output is read at once.
 	readSize = 64 << 10
@@ -71,7 +71,7 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 	if err != nil {
 		return ending{}, fmt.Errorf("open a pipe: %w", err)
 	}
-	defer func() { _ = out.Close() }() // all of it has been read, or nobody wants it
+	defer func() { _ = out.Close() }() // all of it was read, or is not needed
 	cmd.Stdout = in
 	err = cmd.Start()
 	_ = in.Close() // the program has its own

@@ -10,12 +10,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
 )
 
-// program is what we know of a program.
+// program describes a supported program.
 type program struct {
 	name    string // in messages to people
 	command string
 	cure    string // when it is not there
-	env     string // what the names of its own variables start with, as a list with commas
+	env     string // prefixes of the program's environment variables, separated by commas
 	limits  bool   // it keeps limits of turns by itself
 	tell    func(o Options, a ask) (args []string, stdin string)
 	decoder func(o Options) wire.Decoder
@@ -32,8 +32,8 @@ type ask struct {
 	Permits permits
 }
 
-// prompted is the prompt for a program that takes no system prompt apart from it: that stands before the first prompt of a
-// session.
+// prompted returns the prompt for a program without an option for the system prompt: the first prompt of a session
+// begins with it.
 func (a ask) prompted() string {
 	if a.System == "" || a.Resumes {
 		return a.Prompt
@@ -66,7 +66,7 @@ func Claude(o Options) *Backend {
 	}, o)
 }
 
-// Codex runs Codex. It knows no limits: what is left of them is kept by whoever drives it.
+// Codex runs Codex, which has no options for limits: the caller enforces them.
 func Codex(o Options) *Backend {
 	return newBackend(program{
 		name: "Codex", command: "codex", env: "OPENAI_,CODEX_",

@@ -15,7 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
-// errTurns ends a program that does not know limits when it has taken all its turns.
+// errTurns stops a program without an option for turns after its last turn.
 var errTurns = errors.New("the program has taken all its turns")
 
 // run is one run of the program.
@@ -31,9 +31,9 @@ type run struct {
 	decoder wire.Decoder
 
 	steps  int
-	spoke  bool          // it has said something of its own
+	spoke  bool          // it has emitted output
 	told   backend.State // the newest state that was emitted
-	gone   bool          // it failed because it does not know the session
+	gone   bool          // it failed because the session does not exist
 	failed error         // of emit
 }
 
@@ -82,7 +82,7 @@ func (r *run) take(chunks []backend.Chunk, err error) error {
 		if _, warns := c.(backend.Warning); !warns {
 			r.spoke = true
 		}
-		if r.spoke { // before that, the program may still say that it does not know the session
+		if r.spoke { // before its first output, it may still report that the session does not exist
 			if err := r.tell(); err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (r *run) take(chunks []backend.Chunk, err error) error {
 	return err
 }
 
-// tell emits the session's state when it has changed.
+// saveState emits the session's state when it has changed.
 func (r *run) tell() error {
 	state := r.session.state
 	if state == r.told || state.ID == "" || r.session.backend.options.SessionMode == SessionNone {
@@ -137,7 +137,7 @@ func (r *run) verdict(end ending, err error, report wire.Report) error {
 	}
 }
 
-// passing are the words by which one knows a failure that may pass.
+// passing are words that identify a temporary failure.
 var passing = []string{
 	"overloaded", "rate limit", "rate_limit", "too many requests", "timed out", "timeout", "connection", "network", "unavailable",
 	"429", "500", "502", "503", "504", "529", "try again",

@@ -35,7 +35,7 @@ func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 }
 
 func spent(api upstream.API, cause error) *apierr.Error {
-	return apierr.Wrap(cause, apierr.AgentError, "the account behind %s has used up its quota at %s; check its plan and billing",
+	return apierr.Wrap(cause, apierr.AgentError, "the account of %s has used up its quota at %s; check its plan and billing",
 		api.KeyEnv, api.Name)
 }
 

@@ -1,7 +1,7 @@
-// Package openai is the backend for models behind OpenAI's chat completions, streamed: OpenAI itself, and any server
-// that speaks the same API under another address.
+// Package openai is the backend for models with OpenAI's chat completions API, streamed: OpenAI itself, and any
+// compatible server at another address.
 //
-// Read request.go for what is sent, stream.go for what comes back, fault.go for what can go wrong.
+// Read request.go for requests, stream.go for responses, fault.go for errors.
 package openai
 
 import (
@@ -40,7 +40,7 @@ var (
 	_ backend.Availabler = (*Backend)(nil)
 )
 
-// New returns a backend. It calls nobody yet, so a wrong address or key shows in the first turn.
+// New returns a backend. It makes no call, so a wrong address or key is reported by the first turn.
 func New(o Options) *Backend {
 	base := cmp.Or(o.BaseURL, DefaultBaseURL)
 	retries := cmp.Or(o.Retries, upstream.Retries)

@@ -28,7 +28,7 @@ func (b *Backend) params(turn backend.Turn) (sdk.ChatCompletionNewParams, error)
 	case b.api.Own:
 		p.MaxCompletionTokens = sdk.Int(int64(turn.MaxTokens))
 	default:
-		p.MaxTokens = sdk.Int(int64(turn.MaxTokens)) // the older name is the one that every server knows
+		p.MaxTokens = sdk.Int(int64(turn.MaxTokens)) // all servers support the older name
 	}
 	if turn.System != "" {
 		p.Messages = append(p.Messages, sdk.SystemMessage(turn.System))
@@ -108,8 +108,8 @@ func onlyText(parts []backend.Part) (string, bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-// show makes what the API takes of an image or file: images, PDF, and the text of a text. Of anything else the model is
-// told what it is.
+// show converts an image or file to a type that the API accepts: images, PDF, and the content of a text. Other types
+// are described in words.
 func show(in event.InputPart) sdk.ChatCompletionContentPartUnionParam {
 	url := in.URL
 	if len(in.Data) > 0 {
@@ -170,7 +170,7 @@ func toolMessages(parts []backend.Part) []sdk.ChatCompletionMessageParamUnion {
 		}
 		all = append(all, sdk.ToolMessage(cmp.Or(r.Content, string(r.Status)), r.ID))
 		if len(r.Media) > 0 {
-			shown = append(shown, sdk.TextContentPart(fmt.Sprintf("[what %s gave beside the result of call %s]", r.Name, r.ID)))
+			shown = append(shown, sdk.TextContentPart(fmt.Sprintf("[attachments of %s to the result of call %s]", r.Name, r.ID)))
 		}
 		for _, in := range r.Media {
 			shown = append(shown, show(in))
@@ -191,7 +191,7 @@ func function(spec tool.Spec) (shared.FunctionDefinitionParam, error) {
 		return f, nil
 	}
 	if err := json.Unmarshal(spec.Schema, &f.Parameters); err != nil {
-		return f, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is no JSON object; correct its description", spec.Name)
+		return f, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is not a JSON object; correct its description", spec.Name)
 	}
 	return f, nil
 }

@@ -134,8 +134,8 @@ func (r *reader) find(index int64) int {
 	return -1
 }
 
-// end judges the answer once the stream is over. The finish reason is the marker of a whole answer; only the usage comes
-// after it, and to lose that is no reason to throw the answer away.
+// end checks the answer at the end of the stream. A finish reason marks a complete answer; only the usage follows it,
+// and a missing usage does not fail the answer.
 func (r *reader) end(api upstream.API, res *http.Response, err error) (backend.Outcome, error) {
 	if r.outcome.Finish == "" {
 		return r.outcome, r.fault(api, res, err)

@@ -1,9 +1,9 @@
-// Package remote makes an agent on another machine (S3) an agent like any other: a turn is a task that the hub gives to
-// it, and what its agent server streams are the chunks of the turn.
+// Package remote is the backend for remote agents (TARS hub protocol): a turn is a task that the hub assigns to the
+// agent, and the events that the agent-server streams are the chunks of the turn.
 //
-// The hub says who gets what and counts the costs; the stream comes from the agent server itself. A task survives whoever
-// follows it: its name is derived from the request, and the session's [backend.State] says how far its events were heard,
-// so that another runner goes on where the first one stopped.
+// The hub assigns tasks and counts costs; the stream comes from the agent-server itself. A task survives its runner:
+// its idempotency key is derived from the request, and the session's [backend.State] has the position in its events, so
+// that another runner continues there.
 package remote
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
-// Hub is who knows the remote agents. A hub.Client is one.
+// Hub manages the remote agents. It is implemented by hubapi.Client.
 type Hub interface {
 	AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task, error)
 	CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error)
@@ -36,8 +36,8 @@ type Options struct {
 	Hub    Hub
 	HTTP   *http.Client // reaches agent servers
 	Tenant string       // whose agents these are
-	// Ends reports whether the cause of a context's end ends the request too. Any other leaves the task to whoever takes
-	// the request over.
+	// Ends reports whether the cause of a context's cancellation ends the request. After any other cause the task
+	// continues, for the runner that takes the request over.
 	Ends func(cause error) bool
 }
 
@@ -67,13 +67,13 @@ type session struct {
 	Options
 	start  backend.Start
 	place  place
-	client *remoteagent.Client // of the newest connection; nil = there was none
+	client *remoteagent.Client // of the newest connection; nil = none
 }
 
 // Stop implements [backend.Session]: nothing is held between two turns.
 func (*session) Stop(context.Context) error { return nil }
 
-// maxPrompt bounds a conversation that is told in a task, in bytes: the hub takes no longer ones than 256 KiB.
+// maxPrompt limits a conversation in a task, in bytes: the hub accepts at most 256 KiB.
 const maxPrompt = 240 << 10
 
 const (
@@ -109,8 +109,8 @@ func (s *session) left(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// cancel stops the task at once where that is possible, by the hub and at the agent itself: either may be away. An error
-// is no loss: the runner has the hub cancel what the log says was left.
+// cancel tries to stop the task at once, by the hub and by the agent-server, since either may be down. An error is
+// ignored: the runner has the hub cancel the tasks that the log shows as unfinished.
 func (s *session) cancel(ctx context.Context) {
 	var both sync.WaitGroup
 	defer both.Wait()
@@ -122,8 +122,8 @@ func (s *session) cancel(ctx context.Context) {
 	}
 }
 
-// assign gives the task to the agent. A session that the agent does not know any more is begun anew. An assignment that
-// another runner has begun is repeated as it was.
+// assign assigns the task to the agent. If the agent has lost the session, assign starts a new one.
+// An assignment that another runner has begun is repeated unchanged.
 func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Emit) error {
 	known := turn.Known
 	if s.place.asked != "" {

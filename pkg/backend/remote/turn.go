@@ -15,18 +15,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// turn turns the events of one task into chunks. The chunks of a tool or of a step come with the place behind them, and
-// are stored with it. Text has no place of its own: it is heard again from the place before it, and what the log has of it
-// already is not written twice.
+// turn converts the events of one task to chunks. The chunks of a tool or of a step are stored together with the
+// position after them. Text has no position: after a takeover it is read again from the position before it, and text
+// that the log has is not written twice.
 type turn struct {
 	emit    backend.Emit
-	place   place  // behind what is emitted as settled
+	place   place  // position after the chunks emitted as settled
 	heard   uint64 // number of the newest event
 	base    event.Usage
 	turns   int
 	said    bool
 	open    []backend.RunningTool
-	step    *remoteagent.Progress // the agent has ended a turn, and may go on
+	step    *remoteagent.Progress // the agent has ended a turn, and may continue
 	stepped uint64                // number of the event that said so
 	outcome backend.Outcome
 	refused bool // emit has failed: the request goes no further
@@ -44,7 +44,7 @@ func (t *turn) say(c backend.Chunk) error {
 	return nil
 }
 
-// settle emits a chunk together with the place behind event number, which it stands for.
+// settle emits a chunk together with the position after its event.
 func (t *turn) settle(number uint64, c backend.Chunk) error {
 	t.place.after, t.place.said = number, t.said
 	return t.say(backend.Settled{Chunks: []backend.Chunk{c}, State: t.place.state()})
@@ -188,7 +188,7 @@ func (t *turn) result(r remoteagent.Result) error {
 	case remoteagent.MaxBudget:
 		t.outcome.Finish = event.FinishBudget
 	default:
-		return apierr.New(apierr.AgentError, "the task was %s at the remote agent; what it has changed so far stays", r.Status)
+		return apierr.New(apierr.AgentError, "the task was %s at the remote agent; changes that it has made so far remain", r.Status)
 	}
 	return nil
 }

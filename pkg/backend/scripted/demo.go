@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The tools that the demo knows how to use.
+// The tools that the demo can use.
 const (
 	calculator = "calculator"
 	clock      = "clock"
@@ -54,7 +54,7 @@ func summarise(conversation string) []Command {
 		len(words), strings.Join(words[:min(len(words), summaryWords)], " "))}}
 }
 
-const hint = "Tell me what to do with lines such as \"/say hello\" or \"/tool clock {}\"."
+const hint = "Write lines such as \"/say hello\" or \"/tool clock {}\"."
 
 func conclude(r backend.Result) string {
 	result := strings.TrimSpace(r.Content)
@@ -88,7 +88,7 @@ func offers(tools []tool.Spec, name string) bool {
 // sum matches numbers with operators between them, for example "6*7" or "(1 + 2) / 3".
 var sum = regexp.MustCompile(`[-(]*\d+(?:\.\d+)?\)*(?:\s*[-+*/%^]\s*[-(]*\d+(?:\.\d+)?\)*)+`)
 
-// arithmetic finds the first expression in a prompt; "" when there is none with balanced parentheses.
+// arithmetic returns the first expression with balanced parentheses in a prompt, or "".
 func arithmetic(prompt string) string {
 	for _, found := range sum.FindAllString(prompt, -1) {
 		if balanced(found) {

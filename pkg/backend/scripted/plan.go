@@ -12,7 +12,7 @@ import (
 
 // planning is a line about the plan. A call states the plan as a whole, so what the line means depends on those before.
 type planning struct {
-	steps   []event.PlanStep // the plan; nil = as it stands
+	steps   []event.PlanStep // the plan; nil = unchanged
 	done    int              // the step that is done, from 1; 0 = none
 	summary string           // finishes the plan
 }
@@ -47,7 +47,7 @@ func parsePlanFinish(rest string, _ int) (Command, error) {
 // maxSteps is the most that a plan has.
 const maxSteps = 100
 
-// plan is where the plan of a script stands.
+// plan is the state of a script's plan.
 type plan struct{ steps []event.PlanStep }
 
 // resolve turns a line about the plan into the call that it makes; any other stays as it is.

@@ -158,7 +158,7 @@ func parseLine(text string, line int) (Command, error) {
 		for i, f := range all {
 			syntax[i] = f.syntax
 		}
-		return nil, apierr.New(apierr.AgentError, "script line %d: %.40q is no command; there are %s",
+		return nil, apierr.New(apierr.AgentError, "script line %d: %.40q is not a command; there are %s",
 			line, name, strings.Join(syntax, " · "))
 	}
 	c, err := all[i].parse(strings.TrimSpace(rest), line)
@@ -194,7 +194,7 @@ func parseStream(rest string, _ int) (Command, error) {
 		return nil, err
 	}
 	if s.Rate, err = strconv.ParseFloat(words[1], 64); err != nil || !(s.Rate >= 0 && s.Rate <= maxRate) {
-		return nil, fmt.Errorf("RATE %.20q is no number from 0 to %d", words[1], maxRate)
+		return nil, fmt.Errorf("RATE %.20q is not a number from 0 to %d", words[1], maxRate)
 	}
 	if len(words) == 3 {
 		s.Bytes, err = parseInt("BYTES", words[2], 1, maxDeltaBytes)
@@ -235,8 +235,8 @@ func parseTools(rest string, _ int) (Command, error) {
 	}
 }
 
-// parseCall reads "NAME {json}" or "NAME" and returns what follows. A JSON decoder finds the end of the arguments, since
-// a ';' or '}' may stand within their strings.
+// parseCall reads "NAME {json}" or "NAME" and returns the rest. A JSON decoder finds the end of the arguments, since
+// their strings may contain ';' or '}'.
 func parseCall(text string) (call Call, rest string, err error) {
 	end := strings.IndexAny(text, " \t;{")
 	if end < 0 {
@@ -244,7 +244,7 @@ func parseCall(text string) (call Call, rest string, err error) {
 	}
 	name, rest := text[:end], strings.TrimLeft(text[end:], " \t")
 	if !id.Valid(name) {
-		return Call{}, "", fmt.Errorf("%.40q is no name of a tool", name)
+		return Call{}, "", fmt.Errorf("%.40q is not the name of a tool", name)
 	}
 	if rest == "" || rest[0] == ';' {
 		return Call{Name: name, Args: jsontext.Value("{}")}, rest, nil
@@ -252,7 +252,7 @@ func parseCall(text string) (call Call, rest string, err error) {
 	dec := jsontext.NewDecoder(strings.NewReader(rest))
 	args, err := dec.ReadValue()
 	if err != nil {
-		return Call{}, "", fmt.Errorf("the arguments of %s are no JSON: %w", name, err)
+		return Call{}, "", fmt.Errorf("the arguments of %s are not JSON: %w", name, err)
 	}
 	if args.Kind() != '{' {
 		return Call{}, "", fmt.Errorf("the arguments of %s are %.40s, not an object", name, args)
@@ -268,7 +268,7 @@ func parseAsk(rest string, _ int) (Command, error) {
 		Question string `json:"question"`
 	}{rest})
 	if err != nil {
-		return nil, fmt.Errorf("the question is no text: %w", err)
+		return nil, fmt.Errorf("the question is not a text: %w", err)
 	}
 	return Use{Calls: []Call{{Name: AskUser, Args: args}}, Gate: backend.GateInput}, nil
 }
@@ -288,7 +288,7 @@ func parseAnswer(rest string, _ int) (Command, error) {
 		Content string `json:"content"`
 	}{title, "markdown", text})
 	if err != nil {
-		return nil, fmt.Errorf("the answer is no text: %w", err)
+		return nil, fmt.Errorf("the answer is not a text: %w", err)
 	}
 	return Report{Args: args}, nil
 }
@@ -302,7 +302,7 @@ func parseCustom(rest string, _ int) (Command, error) {
 func parseSleep(rest string, _ int) (Command, error) {
 	d, err := time.ParseDuration(rest)
 	if err != nil || d < 0 || d > maxSleep {
-		return nil, fmt.Errorf("%.20q is no duration from 0s to %s", rest, maxSleep)
+		return nil, fmt.Errorf("%.20q is not a duration from 0s to %s", rest, maxSleep)
 	}
 	return Sleep{For: d}, nil
 }
@@ -311,7 +311,7 @@ func parseFail(rest string, line int) (Command, error) {
 	code, flag, flagged := strings.Cut(rest, " ")
 	c := apierr.Code(code)
 	if !slices.Contains(apierr.Codes(), c) {
-		return nil, fmt.Errorf("%.40q is no code; there are %v", code, apierr.Codes())
+		return nil, fmt.Errorf("%.40q is not a code; there are %v", code, apierr.Codes())
 	}
 	if flagged && strings.TrimSpace(flag) != "retryable" {
 		return nil, fmt.Errorf("%.40q is not \"retryable\"", flag)
@@ -338,7 +338,7 @@ func parseUsage(rest string, _ int) (Command, error) {
 func parseInt(what, word string, low, high int) (int, error) {
 	n, err := strconv.Atoi(word)
 	if err != nil || n < low || n > high {
-		return 0, fmt.Errorf("%s %.20q is no number from %d to %d", what, word, low, high)
+		return 0, fmt.Errorf("%s %.20q is not a number from %d to %d", what, word, low, high)
 	}
 	return n, nil
 }

@@ -6,7 +6,7 @@
 //	/say TEXT                         streams a text, word by word
 //	/think TEXT                       the same as thinking
 //	/stream N RATE [BYTES]            N deltas of text in one block, RATE a second (0 = as fast as it goes)
-//	/tool NAME {json}                 calls a tool, and goes on in the next turn
+//	/tool NAME {json}                 calls a tool, and continues in the next turn
 //	/tools NAME {json}; NAME {json}   calls several at once
 //	/client-tool NAME {json}          lets the client run it
 //	/approve NAME {json}              calls it once a person allows it
@@ -21,7 +21,7 @@
 //	/usage IN OUT                     counts these tokens, in place of words
 //
 // Any other prompt gets a short answer that uses the clock or the calculator. Read script.go for the language, plan.go
-// for its plans, run.go for what it does, demo.go for the short answer.
+// for its plans, run.go for the commands, demo.go for the short answer.
 package scripted
 
 import (
@@ -39,7 +39,7 @@ import (
 // Model is the name that the backend answers under.
 const Model = "scripted"
 
-// Backend runs scripts. It has no state: where it stands in a script follows from the conversation.
+// Backend runs scripts. It has no state: the conversation determines the position in a script.
 type Backend struct{}
 
 var _ backend.Model = Backend{}
@@ -80,7 +80,7 @@ func choose(turn backend.Turn, n int) ([]Command, error) {
 	var options Options
 	if len(turn.Options) > 0 {
 		if err := json.Unmarshal(turn.Options, &options); err != nil {
-			return nil, apierr.Wrap(err, apierr.AgentError, "the options of the agent are no object with a script")
+			return nil, apierr.Wrap(err, apierr.AgentError, "the options of the agent are not an object with a script")
 		}
 	}
 	if options.Script != "" {

@@ -193,7 +193,7 @@ func TestChoosesWhatToDo(t *testing.T) {
 		{"arithmetic gets the calculator", say("what is (1 + 2) * 3?"), "I am a script, not a model, but the calculator can work out (1 + 2) * 3.", `calculator {"expression":"(1 + 2) * 3"}`},
 		{"a number is no arithmetic", say("I am 42"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
 		{"unbalanced parentheses are no arithmetic", say("((1+2"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
-		{"without tools there is a hint", without(say("6*7")), "I am a script, not a model, so I cannot answer that. Tell me what to do with lines such as \"/say hello\" or \"/tool clock {}\".", ""},
+		{"without tools there is a hint", without(say("6*7")), "I am a script, not a model, so I cannot answer that. Write lines such as \"/say hello\" or \"/tool clock {}\".", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

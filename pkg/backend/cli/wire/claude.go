@@ -21,7 +21,7 @@ type claude struct {
 	usage    claudeUsage // of the message that is streamed
 	stop     string      // why it stopped
 	tools    map[string]bool
-	stepped  bool // the newest message has been told as a step
+	stepped  bool // the newest message was reported as a step
 	said     bool // the run has given a text
 }
 
@@ -110,7 +110,7 @@ func (c *claude) read(line jsontext.Value, out *output) error {
 	return nil
 }
 
-// nested tells what the agent of a tool says as the progress of that tool.
+// nested emits the output of a tool's agent as the progress of that tool.
 func (c *claude) nested(l claudeLine, out *output) {
 	if l.Type != "assistant" || !c.tools[l.Parent] {
 		return
@@ -172,7 +172,7 @@ func (c *claude) results(m claudeMessage, out *output) {
 	}
 }
 
-// step tells the end of a message that called tools, once.
+// step reports the end of a message that called tools, once.
 func (c *claude) step(out *output) {
 	if c.stepped {
 		return

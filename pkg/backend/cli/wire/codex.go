@@ -79,7 +79,7 @@ func (c *codex) read(line jsontext.Value, out *output) error {
 	case "turn.failed":
 		r.Failure = cmp.Or(note(l.Error.Message), "the turn failed")
 	case "error":
-		// Not the end: it may go on after it, or say the same again and again.
+		// Not the end: the program may continue, or repeat the message.
 		if r.Stalled != note(l.Message) {
 			out.emit(backend.Warning("the agent said: " + note(l.Message)))
 		}
@@ -112,7 +112,7 @@ func (c *codex) item(i codexItem, completed bool, out *output) {
 	}
 }
 
-// say tells what an item's text has gained. Two messages in a row are two paragraphs.
+// say emits the text that an item has gained. Consecutive messages are separate paragraphs.
 func (c *codex) say(i codexItem, out *output) {
 	before := c.text[i.ID]
 	if !strings.HasPrefix(i.Text, before) || i.Text == before {
@@ -147,7 +147,7 @@ func (i codexItem) call() (backend.ToolStarted, bool) {
 		t.Name, t.Args = strings.Trim(i.Server+"."+i.Tool, "."), object(i.Args)
 	case "web_search":
 		t.Args = members("query", i.Query)
-	default: // of a kind that is newer than this, nothing can be told
+	default: // a kind of a newer version is skipped
 		return t, false
 	}
 	return t, i.ID != ""

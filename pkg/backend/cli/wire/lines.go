@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// MaxLine is the longest line of an output; the result of a tool, with its pictures, stands in one.
+	// MaxLine is the longest line of an output; a tool result with its images is one line.
 	MaxLine = 16 << 20
-	// maxForeign bounds the lines outside the format that are told of, and maxNote what is told of each.
+	// maxForeign limits how many lines in another format are reported, and maxNote the length of each.
 	maxForeign = 10
 	maxNote    = 300
 )
@@ -94,15 +94,15 @@ func (l *lines) line(line []byte) error {
 	if value.Kind() == '{' && value.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
 		return l.format.read(value, &l.out)
 	}
-	// Programs print notes of their own among the lines of their format.
+	// Programs print messages between the lines of their format.
 	if l.foreign++; l.foreign <= maxForeign {
 		l.out.emit(backend.Warning("the agent printed: " + note(string(line))))
 	}
 	return nil
 }
 
-// decode reads what we know of a line. Members that have become something else than they were leave their zero value: one
-// new line of a program must not end a run.
+// decode reads the known members of a line. Members of an unexpected type keep their zero value, so that a new format
+// of one line does not fail the run.
 func decode(line jsontext.Value, into any) {
 	_ = json.Unmarshal(line, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) // see above
 }
@@ -128,7 +128,7 @@ func note(text string) string {
 var missing = regexp.MustCompile(`(?i)\b(session|conversation|thread|rollout)\b.*\b(not found|does not exist|unknown|missing)\b|` +
 	`\b(no|unknown|could not find|not find|missing)\b.*\b(session|conversation|thread|rollout)\b`)
 
-// SaysMissing reports whether a message of an agent says that there is no such session.
+// SaysMissing reports whether an agent's message means that the session does not exist.
 func SaysMissing(text string) bool { return missing.MatchString(text) }
 
 // status is how a tool ended that did, or did not, go wrong.

@@ -83,7 +83,7 @@ func (o *openCode) read(line jsontext.Value, out *output) error {
 	return nil
 }
 
-// say tells a text, which comes whole. Two in a row are two paragraphs.
+// say emits a text, which is complete. Consecutive texts are separate paragraphs.
 func (o *openCode) say(p openCodePart, out *output) {
 	if p.Text == "" {
 		return
@@ -96,7 +96,7 @@ func (o *openCode) say(p openCodePart, out *output) {
 	out.emit(backend.TextDelta(text))
 }
 
-// tool tells a tool that has ended: it is told of no sooner.
+// tool reports a tool. OpenCode prints it when it has ended, not earlier.
 func (o *openCode) tool(p openCodePart, out *output) {
 	if p.CallID == "" {
 		return

@@ -17,7 +17,7 @@ type Fields struct {
 	Error   []string // default: error.message, error
 }
 
-// Records decodes one JSON object a line, of which it knows where a text, the session's id and an error stand.
+// Records decodes one JSON object a line. Fields names the members with a text, the session's id and an error.
 func Records(f Fields) Decoder {
 	return newLines(&records{Fields{
 		Text:    or(f.Text, "text", "delta", "content"),

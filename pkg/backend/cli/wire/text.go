@@ -45,5 +45,5 @@ func said(p []byte) []backend.Chunk {
 	if len(p) == 0 {
 		return nil
 	}
-	return []backend.Chunk{backend.TextDelta(string([]rune(string(p))))} // each byte that is none becomes U+FFFD
+	return []backend.Chunk{backend.TextDelta(string([]rune(string(p))))} // each invalid byte becomes U+FFFD
 }

@@ -1,7 +1,7 @@
-// Package wire decodes what agents on the command line write to their standard output, each in its own format, into the
-// chunks of [backend]. It knows no processes: bytes come in, however they are cut, and chunks come out (S1, parse_stream).
+// Package wire decodes the standard output of command-line agents, each in its format, into the chunks of [backend]. It
+// depends on no process: it accepts bytes in pieces of any size, and returns chunks (agentic, parse_stream).
 //
-// Read lines.go for the cutting, claude.go, codex.go, opencode.go, record.go and text.go for the formats.
+// Read lines.go for splitting into lines, claude.go, codex.go, opencode.go, record.go and text.go for the formats.
 package wire
 
 import (
@@ -19,14 +19,14 @@ type Decoder interface {
 	Report() Report
 }
 
-// Report is what an agent says of its run, beside the answer.
+// Report is an agent's data about its run, other than the answer.
 type Report struct {
 	SessionID string
 	Model     string
 	Used      event.Usage
 	Total     bool               // Used is of the whole session, not of this run alone
 	Finish    event.FinishReason // "" = it has not said how the run ended
-	Failure   string             // why there is no answer; "" = it did not fail
+	Failure   string             // the reason for a missing answer; "" = no failure
 	Missing   bool               // the session to resume does not exist
-	Stalled   string             // what it waits for; "" = it gets on
+	Stalled   string             // reason for waiting; "" = it makes progress
 }

@@ -13,9 +13,9 @@ import (
 // maxPart bounds one part of a conversation, in bytes.
 const maxPart = 64 << 10
 
-// Of is what the agent is asked (S1, format_messages): what the user has said or, where others have said something too
-// that the agent has not heard, the conversation. Of one that is longer than limit bytes the newest part is told; what the
-// user says alone is never cut.
+// Of returns the prompt for an agent (agentic, format_messages): the user's message, or the conversation if it has
+// other contributions that the agent has not received. If a conversation is longer than limit bytes, its newest part is
+// used; a single message of the user is never cut.
 func Of(messages []backend.Message, limit int) string {
 	said := make([]string, 0, len(messages))
 	talk := false
@@ -43,7 +43,7 @@ func Of(messages []backend.Message, limit int) string {
 	}
 	ask := "Answer what the user said last."
 	if messages[len(messages)-1].Role != backend.User {
-		ask = "The answer was interrupted there. Go on with it, and do not repeat what is done."
+		ask = "The answer was interrupted there. Continue it, and do not repeat what is done."
 	}
 	return "This is the conversation until now.\n\n" + strings.Join(newest(said, limit), "\n\n") + "\n\n" + ask
 }
@@ -61,7 +61,8 @@ func speaker(role backend.Role) string {
 
 const leftOut = "[The older part is left out.]"
 
-// newest is the end of a conversation, as far as it has room. Of a contribution that has none by itself the end is told.
+// newest returns the end of a conversation that fits into room bytes. If a single contribution does not fit, its end is
+// used.
 func newest(said []string, room int) []string {
 	for i, text := range slices.Backward(said) {
 		if room -= len(text); room >= 0 {
@@ -91,7 +92,7 @@ func tellPart(p backend.Part, talk bool) string {
 			return fmt.Sprintf("[%s %s]", p.Input.Type, p.Input.URL)
 		}
 		return "[" + media.Describe(p.Input) + ", which cannot be shown here]"
-	default: // what it thought is behind it
+	default: // thinking is left out
 		return ""
 	}
 }

@@ -38,7 +38,7 @@ func TestPrompts(t *testing.T) {
 				"Tool read gave (success):\nA\n\nUser:\ntwo\n\nAnswer what the user said last."},
 		{"an answer that was interrupted goes on", []backend.Message{user("one"), assistant, result},
 			"This is the conversation until now.\n\nUser:\none\n\nAssistant:\nI look.\n[called read with {\"path\":\"a\"}]\n\n" +
-				"Tool read gave (success):\nA\n\nThe answer was interrupted there. Go on with it, and do not repeat what is done."},
+				"Tool read gave (success):\nA\n\nThe answer was interrupted there. Continue it, and do not repeat what is done."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ const (
 	// Patience is how long an answer may stay silent. Reasoning models think for minutes before their first word.
 	Patience = 5 * time.Minute
 
-	// Retries is how often a backend tries again before the first byte of an answer, unless it is told otherwise.
+	// Retries is the default number of retries before the first byte of an answer.
 	Retries = 2
 
 	// MaxRetryWait is how long a backend waits before it does: a longer wait is the client's to decide.
@@ -91,7 +91,7 @@ func (b *body) Close() error {
 	return b.closer.Close()
 }
 
-// stalled tells a time-out of ours from a cancellation by the caller.
+// stalled distinguishes our timeout from a cancellation by the caller.
 func stalled(cause func() error, err error) error {
 	if errors.Is(cause(), ErrStalled) {
 		return ErrStalled

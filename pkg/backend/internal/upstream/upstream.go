@@ -1,5 +1,5 @@
-// Package upstream is what backends share that call a provider's API over HTTP: a client with bounds, and the sentences
-// in which a provider's failures reach an operator. It knows no provider's format.
+// Package upstream is shared by backends that call a provider's API over HTTP: a client with limits, and the error
+// messages for operators. It is independent of the providers' formats.
 package upstream
 
 import (
@@ -27,12 +27,12 @@ type API struct {
 	BaseEnv string // the variable that holds the address
 }
 
-// Keyed is why the server cannot be asked: its provider wants a key, and there is none.
+// Keyed returns an error if the provider requires a key and none is configured.
 func (a API) Keyed() error {
 	if !a.Own || a.Key != "" {
 		return nil
 	}
-	return apierr.New(apierr.AgentError, "there is no key for %s; set %s", a.Name, a.KeyEnv)
+	return apierr.New(apierr.AgentError, "the key of %s is missing; set %s", a.Name, a.KeyEnv)
 }
 
 // Refused is the fault for an answer with a status of 400 or more. Detail is the provider's own explanation, of which a
@@ -54,7 +54,7 @@ func (a API) sentence(status int, detail string) string {
 	case http.StatusForbidden:
 		return fmt.Sprintf("%s does not allow this to the API key; check what the key in %s may use", a.Name, a.KeyEnv)
 	case http.StatusNotFound:
-		return fmt.Sprintf("%s does not know the model or the address; check the agent's model and %s%s",
+		return fmt.Sprintf("%s does not have the model or the address; check the agent's model and %s%s",
 			a.Name, a.BaseEnv, saying(detail))
 	case http.StatusRequestEntityTooLarge:
 		return fmt.Sprintf("the conversation is too large for %s; start a new thread", a.Name)
@@ -82,8 +82,8 @@ func saying(detail string) string {
 	return ": " + detail
 }
 
-// Broken is the fault for an answer without an end, of which some chunks have come. Res is nil when nobody answered, err
-// is nil when the stream just stopped.
+// Broken returns the API error for an answer that ended early, after some chunks. Res is nil without a response; err is
+// nil if the stream just ended.
 func (a API) Broken(res *http.Response, chunks int, err error) *apierr.Error {
 	switch {
 	case res == nil:
@@ -142,7 +142,7 @@ func (a API) Malformed(cause error) *apierr.Error {
 	return a.retryable(cause, "%s sent something that cannot be read; try again", a.Name)
 }
 
-// Stranger is the fault for a web page in place of an answer: whoever is at the address, it is no API.
+// Stranger returns the API error for a web page instead of an answer: the server at the address is not the API.
 func (a API) Stranger() *apierr.Error {
 	return apierr.New(apierr.AgentError, "a web page answers in place of %s; check %s", a.Name, a.BaseEnv)
 }
@@ -175,7 +175,7 @@ func (a API) clean(detail string) string {
 	return string(runes)
 }
 
-// looksSecret knows the prefixes of keys, and takes any long word with digits for one, unless it is a path or a URL.
+// looksSecret matches the prefixes of keys, and any long word with digits that is not a path or a URL.
 func looksSecret(word string) bool {
 	word = strings.Trim(word, `"'.,:;()[]{}<>`)
 	if strings.Contains(word, "sk-") || strings.HasPrefix(word, "ak_") {
