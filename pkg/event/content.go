@@ -2,7 +2,7 @@ package event
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// The types of content blocks (S2, Content Blocks).
+// The types of content blocks (agent event protocol, Content Blocks).
 const (
 	ContentText       = "text"
 	ContentThinking   = "thinking"

@@ -13,8 +13,9 @@ const MaxCustomBytes = 64 << 10
 
 var customType = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]{0,63}$`)
 
-// NewCustom returns the event of an application. It refuses a name that is not one of letters, digits and _.:- or that
-// an event of ours has, and data that is no JSON object or longer than [MaxCustomBytes]. No data is an empty object.
+// NewCustom returns a custom event. It rejects a name with characters other than letters, digits and _.:-, the name of
+// a built-in event, and data that is not a JSON object or is longer than [MaxCustomBytes]. Without data, the event has
+// an empty object.
 func NewCustom(name string, data jsontext.Value) (Custom, error) {
 	if !customType.MatchString(name) {
 		return Custom{}, fmt.Errorf("custom event %.80q: its type must be 1 to 64 letters, digits and _.:- and begin with a letter", name)

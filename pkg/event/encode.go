@@ -139,7 +139,7 @@ func appendString(dst []byte, s string) []byte {
 	return dst
 }
 
-// isPlain reports whether s stands in JSON as it is. Ids do, and most of what a model says.
+// isPlain reports whether s needs no escape in JSON. That holds for ids and for most text of a model.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == 0x7f {

@@ -1,7 +1,7 @@
-// Package event is the vocabulary: everything that happens in a request is an [Event], and every service, dialect and
-// client speaks of nothing else. schemas/events holds the same contract for everyone who is not Go.
+// Package event defines the vocabulary of the system: every fact about a request is an [Event], and all services,
+// dialects and clients use these types. schemas/events has the same contract for other languages.
 //
-// Read names.go for the list, native.go for the nine events of S2, extended.go for what we add.
+// Read names.go for the list, native.go for the nine events of the agent event protocol, extended.go for the others.
 package event
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Protocol is the version of the native protocol (S2, Exports, PROTOCOL_VERSION). Additive changes keep it.
+// Protocol is the version of the native protocol (agent event protocol, Exports, PROTOCOL_VERSION). Additive changes
+// keep it.
 const Protocol = "1.0"
 
 // Event is one fact of one request. It is immutable once appended.
@@ -29,7 +30,8 @@ type Body interface {
 	sealed()
 }
 
-// envelope is the part that all events share (S2, Protocol Overview). Rest holds the members of the body.
+// envelope has the members that all events share (agent event protocol, Protocol Overview). Rest has the members of the
+// body.
 type envelope struct {
 	Event     Name           `json:"event"`
 	ID        Cursor         `json:"id"`
@@ -39,7 +41,8 @@ type envelope struct {
 }
 
 // Decode reads one event. An unknown event name gives an [Unknown] body; unknown members of a known body are kept and
-// written again by [Encode] (S2, Extensibility). It refuses text that is not one JSON object with an event name.
+// written again by [Encode] (agent event protocol, Extensibility). It rejects text that is not one JSON object with an
+// event name.
 func Decode(line []byte) (Event, error) {
 	var env envelope
 	if err := json.Unmarshal(line, &env); err != nil {
@@ -66,5 +69,5 @@ func decodeBody(name Name, rest jsontext.Value) (Body, error) {
 	return decode(rest)
 }
 
-// IsTerminal reports whether b ends its request (S2, Terminal Events).
+// IsTerminal reports whether b ends its request (agent event protocol, Terminal Events).
 func IsTerminal(b Body) bool { return b.Name().IsTerminal() }

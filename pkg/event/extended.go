@@ -2,8 +2,8 @@ package event
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Input is what the user said and decided: other screens on the thread need it, and the thread's history starts from it.
-// A request begins with one. Each one behind that is a steer, at the place where the model reads it.
+// Input is the messages and decisions of the user: other clients of the thread show them, and the thread's history
+// starts with them. A request begins with one. Each later one is a steer, at the position where the model reads it.
 type Input struct {
 	ThreadID      string         `json:"threadId"`
 	AgentID       string         `json:"agentId"`
@@ -24,11 +24,11 @@ type Claim struct {
 	Extra    jsontext.Value `json:",embed"`
 }
 
-// Plan is what the agent means to do (S4, plan_start, plan_update, plan_finish). It belongs to the thread: a later
-// request goes on with it.
+// Plan is the agent's plan (Agent TARS: plan_start, plan_update, plan_finish). It belongs to the thread: a later
+// request continues it.
 type Plan struct {
 	Stage      Stage          `json:"stage"`                // start, delta (an update), stop
-	Steps      []PlanStep     `json:"steps,omitempty"`      // with start and delta: the whole plan as it stands
+	Steps      []PlanStep     `json:"steps,omitempty"`      // with start and delta: the whole current plan
 	Summary    string         `json:"summary,omitempty"`    // with stop
 	ToolCallID string         `json:"toolCallId,omitempty"` // the call that brought it about
 	Extra      jsontext.Value `json:",embed"`
@@ -40,7 +40,7 @@ type PlanStep struct {
 	Done    bool   `json:"done"`
 }
 
-// Notice tells the reader something that is no part of the answer (S4, system).
+// Notice is a message to the reader that is not part of the answer (Agent TARS: system).
 type Notice struct {
 	Level   string         `json:"level"` // info, warning, error
 	Message string         `json:"message"`
@@ -48,7 +48,7 @@ type Notice struct {
 	Extra   jsontext.Value `json:",embed"`
 }
 
-// FinalAnswer is a report that concludes the work (S4, final_answer and final_answer_streaming).
+// FinalAnswer is a report that concludes the work (Agent TARS: final_answer and final_answer_streaming).
 type FinalAnswer struct {
 	Block
 	Delta   string         `json:"delta,omitempty"`
@@ -59,11 +59,11 @@ type FinalAnswer struct {
 	Extra   jsontext.Value `json:",embed"`
 }
 
-// ReportResearch is the kind of a report that sums up a research (S4, isDeepResearch).
+// ReportResearch is the kind of a report that concludes research (Agent TARS: isDeepResearch).
 const ReportResearch = "research"
 
-// UsageSoFar counts what the request has used until now. One follows each finished turn of the model; the members
-// behind Turns are about that turn.
+// UsageSoFar is the total usage of the request so far. One follows each finished turn of the model; the members after
+// Turns describe that turn.
 type UsageSoFar struct {
 	Usage
 	Turns        int            `json:"turns"`
@@ -74,8 +74,8 @@ type UsageSoFar struct {
 	Extra        jsontext.Value `json:",embed"`
 }
 
-// Custom is an event of an application (S0, Custom Events): Type is its name, Data any JSON. A tool or a backend emits
-// it; [NewCustom] says which ones.
+// Custom is an event of an application (Tarko, Custom Events): Type is its name, Data any JSON. Tools and backends emit
+// it; [NewCustom] has the rules.
 type Custom struct {
 	Type       string         `json:"type"`
 	Data       jsontext.Value `json:"data,omitzero"`
@@ -83,8 +83,8 @@ type Custom struct {
 	Extra      jsontext.Value `json:",embed"`
 }
 
-// ContextCompressed says that the model reads a summary in place of the thread's older part (S0, context_compressed).
-// The log stays whole. Lengths are estimates in tokens.
+// ContextCompressed reports that the model reads a summary instead of the thread's older part (Tarko:
+// context_compressed). The log keeps all events. Lengths are estimates in tokens.
 type ContextCompressed struct {
 	OriginalLength   int64          `json:"originalLength"`
 	CompressedLength int64          `json:"compressedLength"`
@@ -106,8 +106,8 @@ type Summary struct {
 	Extra            jsontext.Value `json:",embed"`
 }
 
-// AgentSession is what it takes to resume the session that the request's agent keeps by itself (S1, session_id): the
-// newest one on the thread counts.
+// AgentSession is the state that resumes the session which the request's agent keeps by itself (agentic: session_id).
+// The newest one of the thread counts.
 type AgentSession struct {
 	SessionID string `json:"sessionId"` // as the agent names it
 	Used      Usage  `json:"used"`      // what the agent has counted in all of the session until now
@@ -129,7 +129,7 @@ type AgentTool struct {
 type Subagent struct {
 	ToolCallID string         `json:"toolCallId"` // of the call
 	AgentID    string         `json:"agentId"`    // who was called
-	Inner      jsontext.Value `json:"inner"`      // the event as it stands in its own log, envelope and all
+	Inner      jsontext.Value `json:"inner"`      // the event with its envelope, as in its own log
 	Extra      jsontext.Value `json:",embed"`
 }
 
@@ -139,7 +139,7 @@ type ToolOutput struct {
 	Status     ToolStatus     `json:"status"`
 	Content    string         `json:"content,omitempty"`
 	Ref        *ObjectRef     `json:"ref,omitempty"`   // instead of content, when it is large
-	Media      []InputPart    `json:"media,omitempty"` // images and files beside the content
+	Media      []InputPart    `json:"media,omitempty"` // images and files, in addition to the content
 	Extra      jsontext.Value `json:",embed"`
 }
 

@@ -14,9 +14,9 @@ const (
 	maxLines = 4 << 20
 )
 
-// PackLines returns a frame's lines as they are stored: long ones compressed (an S2 block), short ones as they are. Events
-// repeat most of their bytes, so long frames shrink to a tenth or less. The result is lines itself, or uses room if that
-// is large enough.
+// PackLines returns a frame's lines as they are stored: long ones compressed as a block of
+// package klauspost/compress/s2, short ones unchanged. Events repeat most of their bytes, so long frames shrink to a tenth or less. The
+// result is lines itself, or uses room if that is large enough.
 func PackLines(room, lines []byte) []byte {
 	if len(lines) < packFrom {
 		return lines

@@ -10,7 +10,7 @@ import (
 // Name says which event it is: the member "event" of its JSON, and the "event:" line of its SSE frame.
 type Name string
 
-// The nine events of S2.
+// The nine events of the agent event protocol.
 const (
 	NameMetadata     Name = "metadata"
 	NameText         Name = "text"
@@ -92,10 +92,10 @@ func Names() []Name {
 	return all
 }
 
-// Native lists the nine events of S2 (S2, Exports, EVENT_TYPES), in its order.
+// Native lists the nine events of the agent event protocol (Exports, EVENT_TYPES), in its order.
 func Native() []Name { return slices.Clone(native) }
 
-// IsNative reports whether every client of S2 expects the event.
+// IsNative reports whether the event belongs to the agent event protocol, so that all clients handle it.
 func (n Name) IsNative() bool { return slices.Contains(native, n) }
 
 // IsInternal reports whether the event must not leave the services, whatever a client asks for.

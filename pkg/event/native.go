@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Stage is the place of an event in the life of its block (S2, Event Lifecycle).
+// Stage is the position of an event in its block: start, delta or stop (agent event protocol, Event Lifecycle).
 type Stage string
 
 // The stages. A start and a stop enclose zero or more deltas.
@@ -28,7 +28,7 @@ type Block struct {
 	Reason     string `json:"reason,omitempty"`     // with stop: why it was cut or discarded
 }
 
-// Metadata opens the stream of a request (S2, Event Types).
+// Metadata is the first event of a request (agent event protocol, Event Types).
 type Metadata struct {
 	ThreadID        string         `json:"threadId"`
 	AgentID         string         `json:"agentId"`
@@ -51,7 +51,7 @@ type Thinking struct {
 	Block
 	Delta     string         `json:"delta,omitempty"`
 	Thinking  string         `json:"thinking,omitempty"`  // with stop
-	Signature string         `json:"signature,omitempty"` // with stop: the provider's proof, needed to go on
+	Signature string         `json:"signature,omitempty"` // with stop: the provider's signature, which the next turn must return
 	Extra     jsontext.Value `json:",embed"`
 }
 
@@ -64,7 +64,7 @@ type ToolCall struct {
 	Delta       string           `json:"delta,omitempty"`
 	Args        jsontext.Value   `json:"args,omitzero"`    // with stop: an object
 	Gate        ContinuationKind `json:"gate,omitempty"`   // with stop: what a client must do before the tool can have a result
-	ByAgent     bool             `json:"byAgent,omitzero"` // with stop: the agent runs the tool by itself, and nobody else does
+	ByAgent     bool             `json:"byAgent,omitzero"` // with stop: the agent itself runs the tool
 	Description string           `json:"description,omitempty"`
 	Schema      jsontext.Value   `json:"schema,omitzero"` // of the arguments
 	Extra       jsontext.Value   `json:",embed"`
@@ -77,12 +77,13 @@ type ToolStatus string
 const (
 	ToolSuccess ToolStatus = "success"
 	ToolFailed  ToolStatus = "error"
-	ToolDenied  ToolStatus = "denied"  // somebody refused it
+	ToolDenied  ToolStatus = "denied"  // the approval was denied
 	ToolAborted ToolStatus = "aborted" // the request was aborted first
 	ToolUnknown ToolStatus = "unknown" // it may or may not have happened
 )
 
-// ToolResult is the course and end of a tool call: status and summary only, never the payload (S2, Event Types).
+// ToolResult reports the progress and the end of a tool call: status and summary, never the payload (agent event
+// protocol, Event Types).
 type ToolResult struct {
 	Block
 	ToolCallID string         `json:"toolCallId"`
@@ -98,7 +99,7 @@ type ToolResult struct {
 // FinishReason says why the model stopped.
 type FinishReason string
 
-// The reasons. S2 leaves the list open.
+// The finish reasons. The agent event protocol leaves the list open.
 const (
 	FinishStop           FinishReason = "stop"
 	FinishLength         FinishReason = "length"
@@ -114,7 +115,7 @@ type Usage struct {
 	InputTokens       int64   `json:"inputTokens"`
 	OutputTokens      int64   `json:"outputTokens"`
 	CachedInputTokens int64   `json:"cachedInputTokens,omitzero"` // of the input tokens, those read from a cache
-	ReasoningTokens   int64   `json:"reasoningTokens,omitzero"`   // of the output tokens, those nobody reads
+	ReasoningTokens   int64   `json:"reasoningTokens,omitzero"`   // part of the output tokens that is not shown
 	CostUSD           float64 `json:"costUsd,omitzero"`
 }
 
@@ -150,14 +151,14 @@ type Done struct {
 	Extra        jsontext.Value `json:",embed"`
 }
 
-// Error ends a request that failed (S2, Error Handling).
+// Error ends a request that failed (agent event protocol, Error Handling).
 type Error struct {
 	ThreadID         string         `json:"threadId,omitempty"`
 	Code             apierr.Code    `json:"code"`
 	Message          string         `json:"message"`
 	Retryable        bool           `json:"retryable"`
 	RunningRequestID string         `json:"runningRequestId,omitempty"` // with thread_busy: who runs on the thread
-	Usage            *Usage         `json:"usage,omitempty"`            // what it cost until then
+	Usage            *Usage         `json:"usage,omitempty"`            // of the request until the error
 	Extra            jsontext.Value `json:",embed"`
 }
 
@@ -174,7 +175,7 @@ type Aborted struct {
 // ContinuationKind says what a client must do.
 type ContinuationKind string
 
-// The kinds (S2, Client Action Flow).
+// The kinds of actions (agent event protocol, Client Action Flow).
 const (
 	ContinueTool     ContinuationKind = "tool"     // run a tool on the client's side and give its result
 	ContinueApproval ContinuationKind = "approval" // allow or deny a call
@@ -198,10 +199,10 @@ type ContinuationAction struct {
 	Args       jsontext.Value `json:"args,omitzero"`
 	ArgsHash   string         `json:"argsHash,omitempty"` // an approval is for these arguments and no others
 	Question   string         `json:"question,omitempty"` // what the user is asked
-	Again      bool           `json:"again,omitzero"`     // the call has run, and nobody knows to what end: an approval runs it again
+	Again      bool           `json:"again,omitzero"`     // the call has run with an unknown outcome; an approval repeats it
 
-	// Agent is set where an agent asks that this one has called. ToolCallID is then that of the call of the agent, and what
-	// stands behind it is about the call that the other agent makes.
+	// Agent is set if a child request needs the action. ToolCallID is then the call of the child's agent, and the later
+	// members describe the call that the child made.
 	Agent *AskingAgent   `json:"agent,omitempty"`
 	Extra jsontext.Value `json:",embed"`
 }

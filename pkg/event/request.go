@@ -7,15 +7,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AgentRequest is the body of POST /v1/agents/{agentName}/stream (S2, Request Schema). Only Messages is required, and
-// even that may be empty when the context brings action results.
+// AgentRequest is the body of POST /v1/agents/{agentName}/stream (agent event protocol, Request Schema). Only Messages
+// is required; it may be empty if the context has action results.
 type AgentRequest struct {
 	Messages []InputMessage `json:"messages"`
 	ThreadID string         `json:"threadId,omitempty"`
 	Context  Context        `json:"context,omitzero"`
 }
 
-// Context is what a request brings beside its messages. Members that we do not know are passed through to the agent.
+// Context is the part of a request other than its messages. Unknown members are passed to the agent.
 type Context struct {
 	ActionResults []ActionResult `json:"actionResults,omitempty"`
 	Model         string         `json:"model,omitempty"` // asks for another model than the agent's own

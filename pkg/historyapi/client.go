@@ -103,7 +103,7 @@ func (c Client) AllThreadFrames(ctx context.Context, q ThreadFramesQuery) iter.S
 	}
 }
 
-// Transcript returns what a model must know of a thread.
+// Transcript returns the state of a thread that a model needs.
 func (c Client) Transcript(ctx context.Context, q TranscriptQuery) (TranscriptAnswer, error) {
 	return ask[TranscriptAnswer](ctx, c.bus, VerbTranscript, q)
 }
@@ -113,7 +113,7 @@ func (c Client) Open(ctx context.Context, q OpenQuery) (OpenPage, error) {
 	return ask[OpenPage](ctx, c.bus, VerbOpen, q)
 }
 
-// Kept returns what history knows of requests that the stream does not hold.
+// Kept returns history's data about requests that are not in the stream.
 func (c Client) Kept(ctx context.Context, q KeptQuery) (Kept, error) {
 	return ask[Kept](ctx, c.bus, VerbKept, q)
 }

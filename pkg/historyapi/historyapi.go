@@ -1,11 +1,11 @@
-// Package historyapi is what history answers, asked over the bus. Each question is a struct, each answer another; [Client]
-// has a method for each.
+// Package historyapi defines the requests that history answers over the bus: a struct for each query, one for each
+// response, and a method of [Client].
 //
-// Answers see what was written: before it answers about a thread or a request, history waits until it has projected it
-// as far as its log went when the question came (at most [Patience], then apierr.Unavailable).
+// Responses are consistent with earlier writes: before history answers about a thread or a request, it waits until it
+// has projected its log up to the end at the time of the query (at most [Patience], then apierr.Unavailable).
 //
-// A cursor or limit that is not as told here, or an id that cannot be one, is apierr.InvalidMessageFormat. A page may be
-// shorter than its limit when its events are long: only an empty NextCursor says that it is the last.
+// An invalid cursor, limit or id is apierr.InvalidMessageFormat. A page may be shorter than its limit if its events are
+// long: only an empty NextCursor marks the last page.
 package historyapi
 
 import (
@@ -19,12 +19,12 @@ import (
 // Patience is how long history waits for its projection before it gives up on an answer.
 const Patience = 5 * time.Second
 
-// Status is where a request stands.
+// Status is the status of a request.
 type Status string
 
 // The states of a request.
 const (
-	StatusQueued  Status = "queued"  // accepted, nobody has claimed it yet
+	StatusQueued  Status = "queued"  // accepted and not claimed yet
 	StatusRunning Status = "running" // claimed
 	StatusDone    Status = "done"
 	StatusError   Status = "error"
@@ -55,8 +55,9 @@ type Session struct {
 	Record *record.Session `json:"record,omitempty"` // nil = nothing is
 }
 
-// ThreadsQuery lists an owner's threads, the newest change first. Here history waits for the projection of everything that
-// had been written. Where entries that the database refuses hold that up, it answers after a second with what it has.
+// ThreadsQuery lists an owner's threads, most recently changed first. History waits until it has projected everything
+// that was written before the query. If that is delayed by entries that the database rejects, it answers after a second
+// with the current state.
 type ThreadsQuery struct {
 	Tenant string `json:"tenant"`
 	Owner  string `json:"owner"`
@@ -122,7 +123,7 @@ type RequestRef struct {
 	RequestID string `json:"requestId"`
 }
 
-// Request is where a request stands.
+// Request is the status of a request.
 type Request struct {
 	RequestID string         `json:"requestId"`
 	ThreadID  string         `json:"threadId"`
@@ -140,22 +141,22 @@ type Request struct {
 	UnreadSteers []string `json:"unreadSteers,omitempty"`
 }
 
-// KeptQuery asks for the first of several requests that history knows: those that one Idempotency-Key may have made.
-// History does not wait for its projection: it is for requests that the stream does not hold.
+// KeptQuery asks for the first of several requests that history has: those that one Idempotency-Key may have created.
+// History does not wait for its projection: the query is for requests that are not in the stream.
 type KeptQuery struct {
 	Tenant     string   `json:"tenant"`
 	RequestIDs []string `json:"requestIds"` // 1 to 10
 }
 
-// Kept is what history knows of a request of which the stream holds no record.
+// Kept is history's data about a request whose record is not in the stream.
 type Kept struct {
-	Request  *Request `json:"request,omitempty"`  // nil = it knows none of them, or the thread was deleted
+	Request  *Request `json:"request,omitempty"`  // nil = unknown, or the thread was deleted
 	BodyHash string   `json:"bodyHash,omitempty"` // of the body that it came with; "" = not known
 	Deleted  bool     `json:"deleted,omitzero"`   // the request was there, and its thread was deleted
 }
 
-// StoredQuery asks how many bytes are stored of a tenant's threads, or of those of one owner. History does not wait for its
-// projection; while it is being rebuilt, the answer is what it has so far.
+// StoredQuery asks how many bytes a tenant's threads, or those of one owner, have stored. History does not wait for its
+// projection; during a rebuild the answer covers the part that is projected.
 type StoredQuery struct {
 	Tenant string `json:"tenant"`
 	Owner  string `json:"owner,omitzero"` // "" = all of them
@@ -184,7 +185,7 @@ type ThreadFramesQuery struct {
 	Cursor  string       `json:"cursor,omitzero"`
 }
 
-// ThreadFramePage is a page of events. A request that it cuts goes on in the next.
+// ThreadFramePage is a page of events. A request that does not fit continues on the next page.
 type ThreadFramePage struct {
 	Requests   []RequestFrames `json:"requests"`
 	NextCursor string          `json:"nextCursor,omitempty"`
@@ -210,13 +211,13 @@ type Frame struct {
 	Lines       string       `json:"lines"`
 }
 
-// Event turns f into the frame that readers know.
+// Event converts f to an event.Frame.
 func (f Frame) Event() event.Frame {
 	return event.Frame{Incarnation: f.Incarnation, First: f.First, Names: f.Names, Lines: []byte(f.Lines)}
 }
 
-// TranscriptQuery asks for what a model must know of a thread: the events of its requests with an index below Before,
-// without deltas, with tool outputs. Every one of those requests has ended.
+// TranscriptQuery asks for the state of a thread that a model needs: the events of its requests with an index below
+// Before, without deltas, with tool outputs. All of these requests have ended.
 type TranscriptQuery struct {
 	ThreadRef
 	Before int `json:"before"`
@@ -243,7 +244,7 @@ type OpenQuery struct {
 	Cursor string    `json:"cursor,omitzero"` // NextCursor of the page before
 }
 
-// OpenPage is a page of open requests, in an order of its own.
+// OpenPage is a page of open requests. The order is unspecified.
 type OpenPage struct {
 	Requests   []OpenRequest `json:"requests"`
 	NextCursor string        `json:"nextCursor,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
-// ErrSilent says that the hub itself could not answer: it cannot be reached, or cannot reach its database, or does
-// not know yet. The same question may be asked again.
+// ErrSilent reports that the hub could not answer: it is unreachable, its database is unreachable, or it does not have
+// the answer yet. The call may be repeated.
 var ErrSilent = errors.New("the hub does not answer")
 
 // Asker sends a question to a service and decodes its answer. A *bus.Bus is one.

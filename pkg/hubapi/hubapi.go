@@ -1,7 +1,8 @@
-// Package hubapi is what the hub offers (S3): remote agents, the tasks that run on them, and the five operations
-// by which anyone gives them work. [Client] asks over the bus, [Toolbox] offers the same to models as tools.
+// Package hubapi is the interface of the hub (TARS hub protocol): remote agents, the tasks that run on them, and the
+// five operations that create and control tasks. [Client] calls it over the bus, [Toolbox] offers the operations to
+// models as tools.
 //
-// The hub itself answers as a [Door]: whoever lives in its process needs no bus.
+// The hub implements [Door], so code in its process needs no bus.
 package hubapi
 
 import (
@@ -11,7 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
-// The names under which the hub answers. What waits has a name of its own, so that it holds up nothing else.
+// The names of the hub's services on the bus. Operations that wait have their own service, so that they delay no
+// others.
 const (
 	Service       = "hub"
 	FollowService = "hub-follow"
@@ -28,27 +30,27 @@ const (
 	VerbFollow      = "follow" // of FollowService
 )
 
-// The defaults of an [Assignment] (S3, assign_task).
+// The defaults of an [Assignment] (TARS hub protocol, assign_task).
 const (
 	DefaultMaxTurns     = 50
 	DefaultMaxBudgetUSD = 5.00
 )
 
-// Door is the five operations of S3. Errors are *apierr.Error values: apierr.AgentNotFound and apierr.RequestNotFound for
-// what the tenant does not have, apierr.Unavailable for an agent that is offline, apierr.ThreadBusy for one that works on
-// something else.
+// Door has the five operations of the TARS hub protocol. Errors are *apierr.Error values: apierr.AgentNotFound and
+// apierr.RequestNotFound if the tenant has no such agent or task, apierr.Unavailable if the agent is offline,
+// apierr.ThreadBusy if it runs another task.
 type Door interface {
 	// AssignTask starts a task on an agent that is online, and returns as soon as the agent has taken it.
 	AssignTask(ctx context.Context, a Assignment) (Task, error)
-	// CheckStatus asks the agent where the task stands. Of an agent that does not answer it returns what was last known,
-	// with AgentOnline false and a Notice.
+	// CheckStatus asks the agent for the status of the task. If the agent does not answer, it returns the last known
+	// status, with AgentOnline false and a Notice.
 	CheckStatus(ctx context.Context, r TaskRef) (Task, error)
-	// GetResult is CheckStatus, but for a task that has ended it asks nobody.
+	// GetResult is CheckStatus, except that it does not ask the agent about a task that has ended.
 	GetResult(ctx context.Context, r TaskRef) (Task, error)
-	// CancelTask stops a task. One that has ended stays as it is, and Cancelled says so. An agent that does not answer is
-	// told when it is back.
+	// CancelTask cancels a task. If the task has ended, it stays as it is, and Cancelled reports that. An agent that
+	// does not answer receives the cancellation when it is online again.
 	CancelTask(ctx context.Context, r TaskRef) (Cancelled, error)
-	// ListAgents tells of every agent of the tenant.
+	// ListAgents lists the agents of the tenant.
 	ListAgents(ctx context.Context, q AgentsQuery) (AgentList, error)
 }
 
@@ -79,7 +81,7 @@ type TaskRef struct {
 // Task is what is known of a task.
 type Task struct {
 	TaskID         string             `json:"taskId"`
-	SessionID      string             `json:"sessionId,omitempty"` // "" until the agent knows it
+	SessionID      string             `json:"sessionId,omitempty"` // "" until the agent has reported it
 	AgentID        string             `json:"agentId"`
 	AgentName      string             `json:"agentName"`
 	AgentOnline    bool               `json:"agentOnline"`
@@ -95,7 +97,7 @@ type Task struct {
 	Error          string             `json:"error,omitempty"`
 	StopReason     string             `json:"stopReason,omitempty"`
 	FilesModified  []string           `json:"filesModified,omitempty"`
-	Notice         string             `json:"notice,omitempty"` // what the user should know, such as that the agent went offline
+	Notice         string             `json:"notice,omitempty"` // a message for the user, for example that the agent went offline
 }
 
 // Cancelled is the answer to a cancel.
@@ -110,7 +112,7 @@ type Cancelled struct {
 // AgentsQuery asks for a tenant's agents.
 type AgentsQuery struct {
 	Tenant string `json:"tenant"`
-	Live   bool   `json:"live,omitzero"` // ask each one that is online what it does right now
+	Live   bool   `json:"live,omitzero"` // ask each online agent for its current state
 }
 
 // AgentList is a tenant's agents by id.
@@ -131,7 +133,7 @@ type Agent struct {
 	IsOnline      bool      `json:"isOnline"`
 	LastHeartbeat time.Time `json:"lastHeartbeat,omitzero"`
 	CreatedAt     time.Time `json:"createdAt"`
-	Status        string    `json:"status,omitempty"`      // idle, busy, unhealthy: what it says itself; "" = not asked, or no answer
+	Status        string    `json:"status,omitempty"`      // idle, busy or unhealthy, as the agent reports; "" = not asked, or no answer
 	CurrentTask   string    `json:"currentTask,omitempty"` // with Status
 	CostUSD       float64   `json:"costUsd"`               // of its tasks in the budget's period
 }
@@ -163,7 +165,7 @@ const FollowWait = 8 * time.Second
 
 // Progress is what a task did meanwhile.
 type Progress struct {
-	Lines []string `json:"lines,omitempty"` // as people read them: S3, What the User Sees
+	Lines []string `json:"lines,omitempty"` // the text for people (TARS hub protocol, What the User Sees)
 	Next  int      `json:"next"`
 	Task  Task     `json:"task"`
 }

@@ -10,8 +10,8 @@ import (
 // maxStream bounds what comes over one connection to an agent, in bytes.
 const maxStream = 256 << 20
 
-// Reach returns a client for agent servers that passes the guard of outgoing requests: allow names what may be reached
-// though it is not public. Each exchange has a time limit of its own (pkg/remoteagent), and streams have none.
+// Reach returns an HTTP client for agent-servers that uses the egress guard: allow lists addresses that are permitted
+// although they are not public. Each call has a timeout (pkg/remoteagent), streams have none.
 func Reach(allow []string, plainHTTP bool) (*http.Client, error) {
 	list, err := egress.ParseAllow(allow)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
-// Offline is what the user is told of an agent that went away in the middle of a task (S3, Agent Goes Offline Mid-Task).
+// Offline returns the message about an agent that went offline during a task (TARS hub protocol, Agent Goes Offline
+// Mid-Task).
 func Offline(agentID, task string) string {
 	return fmt.Sprintf("Agent [%s] went offline while working on [%s]. The task may be partially complete.", agentID, task)
 }
@@ -24,10 +25,10 @@ func Title(task string) string {
 	return task
 }
 
-// Working is the first line of a task's progress, Done the last (S3, What the User Sees).
+// Working is the first line of a task's progress, Done the last (TARS hub protocol, What the User Sees).
 func Working(agentName string) string { return "[" + agentName + " - Working]" }
 
-// Done tells how a task ended, on one line.
+// Done describes how a task ended, on one line.
 func Done(t Task) string {
 	spent := fmt.Sprintf("(%s, $%.2f)", turns(t.TurnsCompleted), t.CostUSD)
 	switch t.Status {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Toolbox offers a [Door] as the five tools of S3.
+// Toolbox offers a [Door] as the five tools of the TARS hub protocol.
 type Toolbox struct{ door Door }
 
 // NewToolbox returns the tools of door.
@@ -19,7 +19,7 @@ func NewToolbox(door Door) Toolbox { return Toolbox{door} }
 // Caller is who calls a tool.
 type Caller struct {
 	Tenant string
-	Key    string // names the call over retries; "" = each is a call of its own
+	Key    string // idempotency key of the call; "" = a new one for each call
 }
 
 // Reply is what a tool gives: Text for a model, and the same as a value that becomes JSON.
@@ -116,7 +116,7 @@ func decodeRef(who Caller, args jsontext.Value) (TaskRef, error) {
 	}
 	if in.AgentID == "" || in.TaskID == "" {
 		return TaskRef{}, apierr.New(apierr.InvalidMessageFormat,
-			"agent_id and task_id are needed: list_agents tells the agents, assign_task gave the task's id")
+			"agent_id and task_id are required: list_agents returns the agents, assign_task the task's id")
 	}
 	return TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}, nil
 }
@@ -136,7 +136,7 @@ func Names() []string {
 	return []string{VerbAssignTask, VerbCheckStatus, VerbGetResult, VerbCancelTask, VerbListAgents}
 }
 
-// Specs describes the five tools, in the order of [Names] (S3, Tool Definitions).
+// Specs describes the five tools, in the order of [Names] (TARS hub protocol, Tool Definitions).
 func Specs() []tool.Spec {
 	spec := func(name, description, schema string, effect tool.Effect) tool.Spec {
 		return tool.Spec{
@@ -149,7 +149,7 @@ func Specs() []tool.Spec {
 		spec(VerbCheckStatus, "Gets the current status of a task.", refSchema, tool.EffectNone),
 		spec(VerbGetResult, "Gets the final result of a completed task. While the task runs it says so instead.",
 			refSchema, tool.EffectNone),
-		spec(VerbCancelTask, "Cancels a running task. What it has changed so far stays.", refSchema, tool.EffectIdempotent),
+		spec(VerbCancelTask, "Cancels a running task. Changes that it has made so far remain.", refSchema, tool.EffectIdempotent),
 		spec(VerbListAgents, "Returns all registered agents and their current status.", noSchema, tool.EffectNone),
 	}
 }

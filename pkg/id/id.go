@@ -68,7 +68,7 @@ func isIDByte(c byte) bool {
 
 func encode(b []byte) string { return strings.ToLower(text.EncodeToString(b)) }
 
-// Time returns when s was made, where it says so: a UUIDv7, as text or as [New] writes it behind a prefix.
+// Time returns the creation time that s contains: a UUIDv7, as text or as [New] writes it after a prefix.
 func Time(s string) (time.Time, bool) {
 	u, err := uuid.Parse(s)
 	if _, tail, ok := strings.Cut(s, "_"); ok {

@@ -2,15 +2,15 @@ package record
 
 import "github.com/agentbus/agentbus/pkg/id"
 
-// What an agent makes when it calls another has ids that derive from the call: whoever goes on with the call after a crash
-// finds what is there, and the same action never has two ids.
+// Ids of a child request derive from the call: a process that continues the call after a crash finds the existing
+// records, and an action has one id.
 
 // ChildRequest is the request that a call of an agent makes under a request.
 func ChildRequest(requestID, toolCallID string) string {
 	return id.Derive(id.Request, "agent", requestID, toolCallID)
 }
 
-// ChildThread is the thread of the agent that is called: each call has one of its own.
+// ChildThread returns the id of a child request's thread. Each call has its own.
 func ChildThread(threadID, toolCallID string) string {
 	return id.Derive(id.Below, "agent", threadID, toolCallID)
 }

@@ -38,16 +38,16 @@ type Thread struct {
 	ThreadID  string    `json:"threadId"`
 	Owner     string    `json:"owner"`
 	AgentID   string    `json:"agentId"`
-	RequestID string    `json:"requestId,omitempty"` // who runs, or ran last; "" = nobody ever did, and the thread is deleted
+	RequestID string    `json:"requestId,omitempty"` // the newest request; "" = the deleted thread had none
 	Index     int       `json:"index"`               // of that request on the thread, dense from 0
-	Behind    int       `json:"behind,omitzero"`     // how many records ago the oldest request stands that had not ended; 0 = all had
+	Behind    int       `json:"behind,omitzero"`     // distance to the record of the oldest request that had not ended; 0 = all had ended
 	Resolves  []string  `json:"resolves,omitempty"`  // the actions which that request brings results for
 	Deleted   bool      `json:"deleted,omitzero"`    // the thread is gone
-	Ended     *Ended    `json:"ended,omitempty"`     // what there was to say of a deleted thread; nil = nobody knew
+	Ended     *Ended    `json:"ended,omitempty"`     // data about a deleted thread; nil = unknown
 	At        time.Time `json:"at"`
 }
 
-// Ended is what those who follow a thread are told when it is deleted.
+// Ended is the data about a deleted thread that its followers receive.
 type Ended struct {
 	BeganAt  time.Time `json:"beganAt"`
 	At       time.Time `json:"at"`
@@ -71,8 +71,8 @@ type Session struct {
 	Deleted         bool           `json:"deleted,omitzero"` // the session is gone, and its thread with it
 }
 
-// Created reports whether s is the record by which its session was created: whoever still finds it in the stream would find
-// the thread's requests there too.
+// Created reports whether s is the record that created its session. If it is still in the stream, so are the thread's
+// requests.
 func (s Session) Created() bool { return s.UpdatedAt.Equal(s.CreatedAt) && !s.Deleted }
 
 // Model names a model: the choice of a [Session].
@@ -132,14 +132,14 @@ type ToolStarted struct {
 	At         time.Time `json:"at"`
 }
 
-// ToolResult is the end of a call: agentbus.result.<tenant>.<requestId>.<toolCallId>, first write wins. Content is what
-// the model reads; Ref stands in its place when it is large.
+// ToolResult is the end of a call: agentbus.result.<tenant>.<requestId>.<toolCallId>, first write wins. Content is the
+// output for the model; Ref replaces it if it is large.
 type ToolResult struct {
 	ToolCallID string            `json:"toolCallId"`
 	Status     event.ToolStatus  `json:"status"`
 	Content    string            `json:"content,omitempty"`
 	Ref        *event.ObjectRef  `json:"ref,omitempty"`
-	Media      []event.InputPart `json:"media,omitempty"`   // images and files beside the content, by URL or reference
+	Media      []event.InputPart `json:"media,omitempty"`   // images and files in addition to the content, by URL or reference
 	Summary    string            `json:"summary,omitempty"` // what clients see
 	ElapsedMS  int64             `json:"elapsedMs,omitzero"`
 	Events     []event.Custom    `json:"events,omitempty"` // what the tool has emitted

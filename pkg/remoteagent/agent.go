@@ -5,7 +5,7 @@ import "time"
 // Condition is how an agent does.
 type Condition string
 
-// The conditions of S3.
+// The conditions of the TARS hub protocol.
 const (
 	Idle      Condition = "idle"
 	Busy      Condition = "busy"
@@ -19,7 +19,7 @@ type Info struct {
 	Capabilities  []string  `json:"capabilities"`
 	Status        Condition `json:"status"`
 	Error         string    `json:"error,omitempty"` // why it is unhealthy
-	CurrentTask   *Task     `json:"currentTask"`     // null when it is idle, as S3 has it
+	CurrentTask   *Task     `json:"currentTask"`     // null if idle, as in the TARS hub protocol
 	QueuedTasks   int       `json:"queuedTasks,omitzero"`
 	Machine       Machine   `json:"machine"`
 	SDK           SDK       `json:"sdk"`
@@ -46,7 +46,7 @@ type SDK struct {
 type Health struct {
 	Healthy     bool    `json:"healthy"`
 	Uptime      int64   `json:"uptime"`      // seconds
-	APIKeyValid bool    `json:"apiKeyValid"` // the backend has what it needs to reach its model
+	APIKeyValid bool    `json:"apiKeyValid"` // whether the backend has the credentials of its model
 	DiskFreeGB  float64 `json:"diskFreeGb"`
 	Error       string  `json:"error,omitempty"` // what is wrong
 }

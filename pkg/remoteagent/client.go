@@ -20,7 +20,7 @@ import (
 // Client talks to one spoke. Its fields may be changed before its first use; afterwards it is safe for concurrent use.
 // What the spoke refuses is a [*Refusal] in the error's chain; any other error says that no good answer came.
 type Client struct {
-	HTTP     *http.Client  // without a time-out of its own: streams last long
+	HTTP     *http.Client  // without a timeout, because streams last long
 	Idle     time.Duration // how long a stream may be silent before it counts as cut
 	Attempts int           // how often in a row a stream is taken up again in vain
 
@@ -35,8 +35,9 @@ func NewClient(address, key string) *Client {
 	}
 }
 
-// Create starts a task. The idempotency key makes it start once, however often it is called. When no answer comes within
-// [CreateTimeout], the spoke is asked whether it has the task (S3, Network Timeout), and that is the answer.
+// Create starts a task. With the idempotency key it starts once, however often Create is called. If no answer arrives
+// within [CreateTimeout], Create asks the agent-server whether it has the task (TARS hub protocol, Network Timeout),
+// and returns that answer.
 func (c *Client) Create(ctx context.Context, a Assignment, idempotencyKey string) (Task, error) {
 	var task Task
 	header := http.Header{IdempotencyKey: {idempotencyKey}}
@@ -102,7 +103,8 @@ func (c *Client) Health(ctx context.Context) (health Health, err error) {
 	return health, err
 }
 
-// Rotate makes another key valid, and the client's own for an overlap only. The client goes on with its own.
+// Rotate makes another key valid, and the client's current key for an overlap only. The client continues to use its
+// current key.
 func (c *Client) Rotate(ctx context.Context, r Rotation) (rotated Rotated, err error) {
 	err = c.ask(ctx, AskTimeout, http.MethodPost, "/agent/keys", nil, r, &rotated)
 	return rotated, err
@@ -110,7 +112,7 @@ func (c *Client) Rotate(ctx context.Context, r Rotation) (rotated Rotated, err e
 
 func taskPath(taskID string) string { return "/tasks/" + url.PathEscape(taskID) }
 
-// maxAnswer bounds the body of an answer that is no stream, in bytes.
+// maxAnswer limits the body of a response that is not a stream, in bytes.
 const maxAnswer = 16 << 20
 
 func (c *Client) ask(ctx context.Context, limit time.Duration, method, path string, header http.Header, body, answer any) error {
@@ -173,7 +175,7 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// refusalOf reads a refusal. What is none, such as a proxy's page, becomes one.
+// refusalOf decodes an error response. A body in another format, such as a proxy's page, is converted.
 func refusalOf(response *http.Response) *Refusal {
 	r := &Refusal{}
 	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))

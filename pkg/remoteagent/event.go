@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Event is one event of a task's stream (S3, GET /tasks/:id/stream).
+// Event is one event of a task's stream (TARS hub protocol, GET /tasks/:id/stream).
 type Event struct {
 	ID   uint64 // its place in the stream, from 1
 	Body Body
@@ -39,7 +39,7 @@ type ToolStart struct {
 	Input      jsontext.Value `json:"input,omitzero"`     // the arguments, an object; left out when they are long
 }
 
-// ToolOutput is what a tool prints while it runs. S3 has no such event: clients of S3 skip it.
+// ToolOutput is the output of a running tool. The TARS hub protocol has no such event: its clients skip it.
 type ToolOutput struct {
 	Tool       string `json:"tool"`
 	ToolCallID string `json:"toolCallId,omitempty"`
@@ -55,7 +55,7 @@ type ToolEnd struct {
 	Summary    string `json:"summary,omitempty"`
 }
 
-// Progress says how far the task is. It comes when the task begins, and behind each turn.
+// Progress reports the progress of a task. It is sent when the task begins, and after each turn.
 type Progress struct {
 	TurnsCompleted int          `json:"turnsCompleted"`
 	CostUSD        float64      `json:"costUsd"`
@@ -138,7 +138,7 @@ func (e Event) Append(dst []byte) ([]byte, error) {
 func Decode(frame sse.Event) (Event, error) {
 	number, err := strconv.ParseUint(frame.ID, 10, 64)
 	if err != nil || number == 0 {
-		return Event{}, fmt.Errorf("%s event: its id %.40q is no number from 1", frame.Name, frame.ID)
+		return Event{}, fmt.Errorf("%s event: its id %.40q is not a positive number", frame.Name, frame.ID)
 	}
 	body, err := DecodeBody(frame.Name, frame.Data)
 	return Event{ID: number, Body: body}, err

@@ -2,7 +2,7 @@ package remoteagent
 
 import "time"
 
-// The paths of a hub that a spoke tells something, below the hub's address. [PathHeartbeat] has the agent's id in it.
+// The paths of a hub that agent-servers call, below the hub's address. [PathHeartbeat] contains the agent's id.
 const (
 	PathRegister = "/api/agents/register"
 	PathWebhook  = "/api/agents/tasks/webhook"
@@ -21,7 +21,7 @@ type Registration struct {
 	Key          string   `json:"key"` // that the hub shall use
 }
 
-// Registered is the answer: the id under which the hub knows the agent.
+// Registered is the response: the id that the hub has assigned to the agent.
 type Registered struct {
 	ID string `json:"id"`
 }
@@ -35,7 +35,8 @@ type Heartbeat struct {
 	SentAt      time.Time `json:"sentAt"`
 }
 
-// Completion tells the hub that a task has ended. It comes again until the hub answers well: TaskID tells one from another.
+// Completion reports to the hub that a task has ended. It is repeated until the hub confirms it; the TaskID identifies
+// duplicates.
 type Completion struct {
 	AgentID        string   `json:"agentId"`
 	AgentName      string   `json:"agentName"`

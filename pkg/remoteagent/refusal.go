@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
-// The codes that S3 needs beyond those of package fault.
+// The codes of the TARS hub protocol that package apierr does not have.
 const (
 	TaskNotFound    apierr.Code = "task_not_found"
 	TaskGone        apierr.Code = "task_gone"
@@ -19,8 +19,8 @@ const (
 	InvalidCwd      apierr.Code = "invalid_cwd"
 )
 
-// Refusal is the body of every answer that is none of 2xx. S3 has only the message; its clients in the field read error,
-// so both say the same.
+// Refusal is the body of every response with a status other than 2xx. The TARS hub protocol has only message, but its
+// existing clients read error, so both have the same text.
 type Refusal struct {
 	Message       string      `json:"message"`
 	Text          string      `json:"error"`
@@ -41,14 +41,14 @@ func Refuse(status int, code apierr.Code, format string, args ...any) *Refusal {
 	return &Refusal{Message: text, Text: text, Code: code, Retryable: code.Retryable(), HTTP: status}
 }
 
-// RefuseBusy says that the agent has no place for another task (S3, Concurrent Task Limits).
+// RefuseBusy reports that the agent cannot take another task (TARS hub protocol, Concurrent Task Limits).
 func RefuseBusy(current Task) *Refusal {
 	r := Refuse(http.StatusConflict, AgentBusy, "Agent is already running a task")
 	r.CurrentTaskID, r.CurrentTask, r.Retryable = current.TaskID, &current, true
 	return r
 }
 
-// RefuseCancel says that a task has ended already (S3, POST /tasks/:id/cancel).
+// RefuseCancel reports that a task has already ended (TARS hub protocol, POST /tasks/:id/cancel).
 func RefuseCancel(task Task) *Refusal {
 	r := Refuse(http.StatusConflict, TaskFinished, "Task already %s", task.Status)
 	r.TaskID, r.Status = task.TaskID, task.Status

@@ -1,13 +1,14 @@
-// Package remoteagent is what a hub and its remote agents say to each other (S3, Remote Agent Server): tasks, their events, what
-// an agent is and how it does, and a [Client] for all of it. The agent-server speaks it as the spoke, the hub as
-// the hub.
+// Package remoteagent defines the protocol between a hub and its remote agents (TARS hub protocol, Remote Agent
+// Server): tasks, their events, the description and condition of an agent, and a [Client]. The agent-server and the hub
+// both use it.
 //
-// Read task.go for tasks, event.go for their streams, hub.go for what a spoke tells its hub, client.go for the client.
+// Read task.go for tasks, event.go for their streams, hub.go for the calls from an agent-server to its hub, client.go
+// for the client.
 package remoteagent
 
 import "time"
 
-// The intervals of S3 (Heartbeat, Network Timeout).
+// The intervals of the TARS hub protocol (Heartbeat, Network Timeout).
 const (
 	HeartbeatEvery = 30 * time.Second
 	OfflineAfter   = 2 * time.Minute

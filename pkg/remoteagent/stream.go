@@ -20,9 +20,9 @@ const (
 
 var errCut = errors.New("the connection was cut before the end of the task")
 
-// Stream yields the events of a task behind number after (0 = from the first), each once and in order, until the terminal
-// one. A cut connection is taken up again by Last-Event-ID. An error ends it: the task may well go on, and the stream can
-// be taken up later. Leaving the loop leaves the task running.
+// Stream yields the events of a task after number after (0 = from the first), each once and in order, until the
+// terminal one. It resumes a cut connection by Last-Event-ID. After an error the task may continue, and Stream may be
+// called again. Ending the iteration does not cancel the task.
 func (c *Client) Stream(ctx context.Context, taskID string, after uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		s := stream{client: c, path: taskPath(taskID) + "/stream", last: after}

@@ -24,7 +24,7 @@ type Assignment struct {
 // PermissionMode says what an agent may do without a person's leave.
 type PermissionMode string
 
-// The permission modes. Nobody sits at a spoke: what would need a person's leave is denied.
+// The permission modes. An agent-server has no user who could approve: a tool call that needs an approval is denied.
 const (
 	PermitDefault PermissionMode = "default"
 	PermitEdits   PermissionMode = "acceptEdits"       // edits of files need no leave
@@ -36,10 +36,10 @@ func PermissionModes() []PermissionMode {
 	return []PermissionMode{PermitDefault, PermitEdits, PermitAll}
 }
 
-// Status is where a task stands.
+// Status is the status of a task.
 type Status string
 
-// The statuses of S3, and Queued for an agent that lets tasks wait.
+// The statuses of the TARS hub protocol, and Queued for an agent that queues tasks.
 const (
 	Queued    Status = "queued"
 	Running   Status = "running"
@@ -53,7 +53,8 @@ const (
 // Finished reports whether a task with this status has ended. One that is not known here has.
 func (s Status) Finished() bool { return s != Queued && s != Running }
 
-// Task is the answer about a task (S3, GET /tasks/:id). The members behind LastActivity are those of a finished one.
+// Task is the response about a task (TARS hub protocol, GET /tasks/:id). The members after LastActivity are set when it
+// has finished.
 type Task struct {
 	TaskID         string    `json:"taskId"`
 	SessionID      string    `json:"sessionId"`
@@ -86,7 +87,7 @@ type Cancellation struct {
 	Message string `json:"message"`
 }
 
-// NewCancellation is what S3 answers.
+// NewCancellation returns the response of the TARS hub protocol.
 func NewCancellation(taskID string) Cancellation {
 	return Cancellation{TaskID: taskID, Status: Cancelled, Message: "Task cancelled by orchestrator"}
 }

@@ -12,7 +12,8 @@ import (
 type Admission interface {
 	// Thread returns the newest record of a's thread, a zero one if it has none, or why a may not use the thread.
 	Thread(ctx context.Context, a record.Accepted) (record.ThreadRecord, error)
-	// Admit returns how far behind the first of the entries a would be (see Behind), 0 if there is none, or why a may not join.
+	// Admit returns the distance from a to the first of the entries (see Behind), 0 without entries, or why a may not
+	// join.
 	Admit(ctx context.Context, newest record.ThreadRecord, entries []Entry, a record.Accepted) (behind int, err error)
 	// Record writes a's record, and returns the one that is stored, and whether another call wrote that.
 	Record(ctx context.Context, a record.Accepted) (stored record.Accepted, again bool, err error)
@@ -20,7 +21,7 @@ type Admission interface {
 	Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error)
 }
 
-// Behind returns how many records behind the first of the entries the next record of their thread is.
+// Behind returns the distance from the next record of the thread to the record of the first entry.
 func Behind(newest record.ThreadRecord, entries []Entry) int {
 	return newest.Index + 1 - entries[0].Index
 }

@@ -1,13 +1,13 @@
 // Package threadqueue decides which request of a thread runs next.
 //
-// Each request of a thread has a record, which is appended to the thread by compare-and-set: the order of these records is
-// the order in which the requests run. The oldest request that has not ended runs, or may start; the others wait. A request
-// that may start needs a pointer, which makes a runner take it.
+// Each request of a thread has a record, which is appended to the thread by compare-and-set: the order of these records
+// is the order in which the requests run. The oldest request that has not ended runs, or may start; the others wait. A
+// request that may start needs a pointer, which makes a runner take it.
 //
-// Two rules keep a thread going. A sender that appends a record looks for the end of the requests before it after the
-// record is stored, and a runner looks for the next record after its terminal event is stored: so at least one of the two
-// sends the pointer. And whoever finds the first request without a pointer sends one: the process that should have done so
-// may have died between two steps.
+// Two rules guarantee progress. A sender that appends a record checks whether the requests before it have ended after
+// the record is stored, and a runner looks for the next record after its terminal event is stored: so at least one of
+// the two sends the pointer. And each process that finds the first request without a pointer sends one, because the
+// process responsible for it may have crashed between two steps.
 package threadqueue
 
 import (
@@ -35,7 +35,7 @@ type Log interface {
 	Accepted(ctx context.Context, log record.LogID) (record.Accepted, error)
 	// Start sends the pointer to a request that cannot have one.
 	Start(ctx context.Context, a record.Accepted, index int) error
-	// EnsurePointer sends the pointer to a request if there is none, and reports whether it did.
+	// EnsurePointer sends the pointer to a request if it has none, and reports whether it did.
 	EnsurePointer(ctx context.Context, a record.Accepted, index int) (sent bool, err error)
 }
 
@@ -153,8 +153,8 @@ func (q *Queue) Next(ctx context.Context, tenant, threadID string, index int) (s
 	return false, nil
 }
 
-// EnsurePointer sends the pointer to a request that is on its thread, wherever it is there, if there is none. It reports
-// whether it did. It is for a request that a runner has begun, or that was aborted while it waited.
+// EnsurePointer sends the pointer to a request of a thread if it has none, at whatever position the request is. It
+// reports whether it did. Use it for a request that a runner has begun, or that was aborted while it waited.
 func (q *Queue) EnsurePointer(ctx context.Context, a record.Accepted) (sent bool, err error) {
 	stored, found, err := q.find(ctx, a)
 	if err != nil || !found {
@@ -173,9 +173,9 @@ func (q *Queue) find(ctx context.Context, a record.Accepted) (stored record.Thre
 	return record.ThreadRecord{}, false, nil
 }
 
-// Append makes a, which has its record, the next request of its thread, and sends its pointer if it may start. Newest is the
-// newest record of the thread, a zero one if it has none; record.ErrConflict if there is a newer one by now. Behind is as in
-// record.Thread.
+// Append makes a, which has its record, the next request of its thread, and sends its pointer if it may start. Newest
+// is the newest record of the thread, a zero one if it has none; the error is record.ErrConflict if a newer one exists.
+// Behind is as in record.Thread.
 func (q *Queue) Append(ctx context.Context, newest record.ThreadRecord, a record.Accepted, behind int) error {
 	next := record.Thread{
 		ThreadID: a.ThreadID, Owner: a.Owner, AgentID: a.AgentID, RequestID: a.RequestID, At: q.now().UTC(),

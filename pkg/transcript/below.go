@@ -14,11 +14,11 @@ type below struct {
 	below map[string]*below
 }
 
-// nest folds an event of an agent that was called into what is known of all that were, and returns what it used since.
+// nest folds an event of a child request into the state of all of them, and returns the usage that it adds.
 func nest(all *map[string]*below, b event.Subagent) event.Usage {
 	inner, err := event.Decode(b.Inner)
 	if err != nil {
-		return event.Usage{} // nobody could make anything of it
+		return event.Usage{} // no reader could decode it
 	}
 	if *all == nil {
 		*all = make(map[string]*below)
@@ -49,7 +49,7 @@ func (u *below) fold(e event.Event) {
 		u.count(b.Usage)
 	case event.Subagent:
 		u.usage = u.usage.Add(nest(&u.below, b))
-	default: // says nothing about what it uses
+	default: // has no usage
 	}
 }
 
@@ -59,7 +59,7 @@ func (u *below) count(usage *event.Usage) {
 	}
 }
 
-// Below tells how far the log of a request is known which an agent made that was called, and whether it has ended.
+// Subthread returns the number of the next event of a child request, and whether the child has ended.
 func (s *State) Below(requestID string) (next uint64, ended bool) {
 	if one := s.request.below[requestID]; one != nil {
 		return one.next, one.ended

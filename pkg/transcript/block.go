@@ -41,7 +41,7 @@ type Block struct {
 	unsettled int    // of these, those since the newest settled session
 }
 
-// block folds one event of a block. b holds what the event says about it, delta what it adds to the text.
+// block folds one event of a block. b has the event's fields, delta the text that it appends.
 func (s *State) block(at event.Block, b Block, delta string) {
 	r := &s.request
 	b.ID, b.Reason = at.BlockID, at.Reason

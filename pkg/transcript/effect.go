@@ -6,10 +6,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// What stands in the log beside the answer and must not be written twice by a runner that does a step again.
+// State of the log other than the answer, which a runner that repeats a step must not write twice.
 
-// Plan is the newest event of the thread's plan; the zero value when there was none. A plan whose last event is no stop
-// is under way.
+// Plan is the newest event of the thread's plan; the zero value without one. A plan is active until its last event is a
+// stop.
 func (s *State) Plan() event.Plan { return s.plan }
 
 // Customs counts the custom events of a call that has no output yet.

@@ -17,7 +17,7 @@ type request struct {
 	begun     bool // the agent has said so in a turn that has not ended
 	running   []event.AgentTool
 	started   time.Time // of its first event
-	spoken    bool      // the user said something, beside action results
+	spoken    bool      // a user message came, other than action results
 	stalls    int       // claims since the last finished step that ended without a release
 	held      bool      // the newest claim has not been released
 	crashed   bool      // the newest claim took the request from a runner that had not released it
@@ -53,7 +53,7 @@ func (r *request) claim(b event.Claim) {
 // Started is the time of the request's first event; zero when it has none.
 func (s *State) Started() time.Time { return s.request.started }
 
-// Spoken reports whether the request brought a message of the user, beside action results.
+// Spoken reports whether the request has a message of the user, other than action results.
 func (s *State) Spoken() bool { return s.request.spoken }
 
 // Terminal is the name of the request's terminal event; "" when it has none.
@@ -139,8 +139,8 @@ type Call struct {
 	Own     bool                   // made by the newest request
 }
 
-// Waiting lists the calls that somebody must give a result: those of the newest request, and those of earlier ones whose action is
-// still open. Calls of an unfinished turn are not among them, since that turn will be done again.
+// Waiting lists the calls that need a result: those of the newest request, and those of earlier ones whose action is
+// still open. Calls of an unfinished turn are excluded, since that turn will be repeated.
 func (s *State) Waiting() []Call {
 	var waiting []Call
 	for _, e := range s.entries {

@@ -10,10 +10,10 @@ import (
 // session is one that an agent keeps by itself.
 type session struct {
 	state backend.State
-	known int // of the thread's contributions, those that it has heard
+	known int // number of the thread's contributions that the session has received
 }
 
-// Session is what it takes to resume the session that the request's agent keeps on the thread; zero when there is none.
+// Session returns the state that resumes the agent's session on the thread; zero without one.
 func (s *State) Session() backend.State {
 	if kept := s.agents[s.request.agent]; kept != nil {
 		return kept.state
@@ -21,7 +21,7 @@ func (s *State) Session() backend.State {
 	return backend.State{}
 }
 
-// Known counts the messages, from the first on, that this session has heard.
+// Known returns how many messages, from the first on, the session has received.
 func (s *State) Known() int {
 	kept := s.agents[s.request.agent]
 	if kept == nil || kept.known == 0 {
@@ -30,7 +30,7 @@ func (s *State) Known() int {
 	return len(s.summary.messages()) + len(s.contributions(s.entries[:kept.known]))
 }
 
-// session folds what an agent says of its session. A new one has heard nothing until a turn of it has ended.
+// session folds an agent's session event. A new session has received nothing until a turn of it has ended.
 func (s *State) session(b event.AgentSession) {
 	if s.agents == nil {
 		s.agents = make(map[string]*session)
@@ -82,8 +82,8 @@ func (s *State) ByAgent(callID string) bool {
 	})
 }
 
-// told says that the agent's session has heard, or said, all that there is.
-func (s *State) told() {
+// markReceived marks all contributions as received by the agent's session.
+func (s *State) markReceived() {
 	if kept := s.agents[s.request.agent]; kept != nil && s.request.session {
 		kept.known = len(s.entries)
 	}

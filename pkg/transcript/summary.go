@@ -79,7 +79,7 @@ func (s *State) Summarised() int {
 	return s.summary.turns
 }
 
-// Unannounced gives what clients have not been told yet about a summary.
+// Unannounced returns the event of a summary that clients have not received yet.
 func (s *State) Unannounced() (event.ContextCompressed, bool) {
 	if s.summary == nil || s.summary.announced {
 		return event.ContextCompressed{}, false
@@ -100,8 +100,8 @@ type Older struct {
 	KeptSize int64
 }
 
-// Size is about how many tokens the model reads: what it counted itself in the last turn, if that is more than an
-// estimate of the messages.
+// Size estimates the tokens that the model reads: the larger of the model's count of the last turn and an estimate of the
+// messages.
 func (s *State) Size() int64 { return max(s.spoken, s.estimate()) }
 
 // Older splits the conversation: the newest contributions that have room in keep tokens stay as they are. Overhead is how many

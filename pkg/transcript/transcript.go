@@ -1,8 +1,9 @@
-// Package transcript turns the events of a thread's requests into what an agent-runner must know: the conversation for
-// the model, the calls that still want a result, the actions that wait for a client, and how far the newest request got.
+// Package transcript folds the events of a thread's requests into the state that an agent-runner needs: the
+// conversation for the model, the calls without a result, the actions that wait for a client, and the progress of the
+// newest request.
 //
-// It is pure. The same fold reads the thread's earlier requests, a dead runner's log at a takeover, and what the turn
-// loop emits itself, so a runner that takes over knows exactly what its predecessor knew.
+// It is pure. The same fold reads the thread's earlier requests, the log of a crashed runner at a takeover, and the
+// events that the turn loop emits, so a runner that takes over has exactly the state of its predecessor.
 package transcript
 
 import (
@@ -12,21 +13,21 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// State is a thread as its events tell it. The zero value is a thread without events. It is not safe for concurrent use.
+// State is the fold of a thread's events. The zero value is a thread without events. It is not safe for concurrent use.
 type State struct {
 	entries []entry
 	outputs map[string]event.ToolOutput // by tool call
 	actions []Action                    // those without an output, in the order of their first announcement
 	customs map[string]int              // custom events of calls without an output
 	plan    event.Plan                  // the newest event of the thread's plan
-	summary *summary                    // of what stands before entries
+	summary *summary                    // of the conversation before entries
 	spoken  int64                       // tokens of the last turn, as the model counts them
 	agents  map[string]*session         // those that agents keep by themselves, by agent
 	request request                     // the newest one
 }
 
-// entry is one contribution to the conversation: what a user said, or one turn of the model. The results of a turn's
-// calls are found by their ids, so they stand beside it wherever in the logs they came.
+// entry is one contribution to the conversation: a message of the user, or one turn of the model. Results are kept by
+// call id, because they may occur anywhere in the logs.
 type entry struct {
 	requestID string
 	user      []backend.Part
@@ -122,7 +123,7 @@ func (s *State) end(body event.Body) {
 	s.request.terminal = body.Name()
 	s.endTurn()
 	if body.Name() == event.NameDone {
-		s.told()
+		s.markReceived()
 	}
 	s.dropAnswered()
 }
@@ -150,7 +151,7 @@ func (s *State) counted(b event.UsageSoFar) {
 	r.made, r.inside = made, inside
 	s.endTurn()
 	if b.FinishReason != event.FinishToolCalls {
-		s.told()
+		s.markReceived()
 	}
 }
 
