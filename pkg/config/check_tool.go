@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // tools lists every tool that the file may name: those that are built in, and those that the file itself adds.
@@ -121,8 +122,8 @@ func (c checker) httpTool(path string, h HTTPTool) {
 	if h.Body != nil && (h.Method == "" || h.Method == http.MethodGet) {
 		c.report(join(path, "body"), "a GET has no body; set method, or use query")
 	}
-	if h.Result != "" && !strings.HasPrefix(h.Result, "/") {
-		c.report(join(path, "result"), "%q is no JSON pointer; write one such as /data/items", h.Result)
+	if !jsontext.Pointer(h.Result).IsValid() {
+		c.report(join(path, "result"), "%q is not a JSON pointer (RFC 6901); write one such as /data/items", h.Result)
 	}
 }
 

@@ -24,9 +24,9 @@ type form struct {
 	address template.Text
 	query   map[string]template.Text
 	headers map[string]template.Text
-	body    any      // as [Request.Body], with template.Text for its texts
-	pointer []string // to the result
-	secrets [][]byte // that were put in
+	body    any              // as [Request.Body], with template.Text for its texts
+	pointer jsontext.Pointer // to the result
+	secrets [][]byte         // that were put in
 }
 
 // shortSecret is the length below which a secret is not searched for in answers: it would be found everywhere.
@@ -58,8 +58,8 @@ func newForm(r Request, secrets template.Secrets) (f form, err error) {
 	if f.body, err = tree(r.Body, noted); err != nil {
 		return f, fmt.Errorf("body: %w", err)
 	}
-	if r.Result != "" {
-		f.pointer = strings.Split(strings.TrimPrefix(r.Result, "/"), "/")
+	if f.pointer = jsontext.Pointer(r.Result); !f.pointer.IsValid() {
+		return f, fmt.Errorf("result: %q is not a JSON pointer (RFC 6901); write one such as /data/items", r.Result)
 	}
 	return f, nil
 }
@@ -243,14 +243,16 @@ func (f form) hide(text []byte) []byte {
 
 // result is the part of an answer that the model reads: a string as it is, anything else as JSON.
 func (f form) result(body []byte) (string, error) {
-	if f.pointer == nil {
+	if f.pointer == "" {
 		return string(body), nil
 	}
 	value := jsontext.Value(body)
-	for i, token := range f.pointer {
-		next, ok := child(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+	var at jsontext.Pointer
+	for token := range f.pointer.Tokens() {
+		at = at.AppendToken(token)
+		next, ok := child(value, token)
 		if !ok {
-			return "", apierr.New(apierr.ToolError, "the answer has no %q", "/"+strings.Join(f.pointer[:i+1], "/"))
+			return "", apierr.New(apierr.ToolError, "the answer has no %q", at)
 		}
 		value = next
 	}
@@ -261,7 +263,7 @@ func (f form) result(body []byte) (string, error) {
 	return string(value), nil
 }
 
-// child is the member or item of a JSON value that one token of a JSON pointer names (RFC 6901).
+// child returns the member or element of a JSON value that one token of a JSON pointer names.
 func child(value jsontext.Value, token string) (jsontext.Value, bool) {
 	switch value.Kind() {
 	case '{':
@@ -274,7 +276,7 @@ func child(value jsontext.Value, token string) (jsontext.Value, bool) {
 	case '[':
 		var list []jsontext.Value
 		at, err := strconv.Atoi(token)
-		if err != nil || json.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
+		if err != nil || strconv.Itoa(at) != token || json.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
 			return nil, false
 		}
 		return list[at], true

@@ -147,6 +147,7 @@ func TestRequests(t *testing.T) {
 			httpcall.Request{URL: "/data", Result: "/data/2", Headers: map[string]string{"X-Id": "${TOKEN}"}}, `{}`, "(secret)",
 		},
 		{"a pointer finds an escaped name", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/a~1b"}, `{}`, "true"},
+		{"an empty pointer is the whole response", tool.EffectNone, httpcall.Request{URL: "/echo/x", Result: ""}, `{}`, "GET /echo/x key= auth= x= "},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -174,6 +175,9 @@ func TestFailures(t *testing.T) {
 			"answers HTTP 404 Not Found: nobody of that name; your key was (secret)",
 		},
 		{"an answer without what is looked for", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/3/name"}, `{}`, `the answer has no "/data/3"`},
+		{"an array index with a leading zero", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/00/name"}, `{}`, `the answer has no "/data/00"`},
+		{"an array index with a sign", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/+0"}, `{}`, `the answer has no "/data/+0"`},
+		{"a missing name that is escaped", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/c~1d/e"}, `{}`, `the answer has no "/data/1/c~1d"`},
 		{"an answer that is no JSON", tool.EffectNone, httpcall.Request{URL: "/echo/", Result: "/data"}, `{}`, `the answer has no "/data"`},
 		{"a header with a line break", tool.EffectNone, httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{id}"}}, `{"id":"a\r\nb: c"}`, "control characters"},
 		{"a connection that breaks", tool.EffectNone, httpcall.Request{URL: "/cut"}, `{}`, "cannot be reached"},
@@ -217,6 +221,7 @@ func TestADescriptionThatIsWrong(t *testing.T) {
 		"headers.X: ":           {URL: "https://a.example", Headers: map[string]string{"X": "}"}},
 		"query.x: ":             {URL: "https://a.example", Query: map[string]string{"x": "{a b}"}},
 		"body: a: 0: ":          {URL: "https://a.example", Method: "POST", Body: map[string]any{"a": []any{"{"}}},
+		"result: ":              {URL: "https://a.example", Result: "data/~2"},
 		"method":                {URL: "https://a.example", Method: "FETCH"},
 	} {
 		if _, err := httpcall.New(tool.Spec{}, r, egress.AllowList{}, secrets); err == nil || !strings.Contains(err.Error(), want) {
