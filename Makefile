@@ -3,6 +3,7 @@
 SHELL       := bash
 SERVICES    := gateway agent-runner tool-executor history hub
 STANDALONE  := agent-server
+PLATFORMS   ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 BINARIES    := agentbus $(SERVICES) $(STANDALONE)
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X github.com/agentbus/agentbus/pkg/service.Version=$(VERSION)
@@ -38,6 +39,15 @@ build: ## build all binaries into bin/
 	@for service in $(SERVICES) $(STANDALONE); do \
 		echo "CGO_ENABLED=0 go build -o bin/$$service ./services/$$service/cmd"; \
 		CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$service ./services/$$service/cmd || exit 1; \
+	done
+
+# The tests type-check all of these in a tenth of the time (pkg/archtest/platforms).
+.PHONY: cross
+cross: ## build all binaries for PLATFORMS (linux, darwin and windows on amd64 and arm64), and keep none
+	@for platform in $(PLATFORMS); do \
+		echo "build for $$platform"; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} \
+			go build -trimpath -ldflags '$(LDFLAGS)' ./cmd/agentbus $(patsubst %,./services/%/cmd,$(SERVICES) $(STANDALONE)) || exit 1; \
 	done
 
 .PHONY: test

@@ -79,7 +79,7 @@ func dependencies() []dependency {
 		{"github.com/elastic/go-seccomp-bpf", []string{"pkg/sandbox"}, "a policy of system calls as a seccomp filter, without C"},
 		{"golang.org/x/time", []string{"pkg/rediscache", "pkg/limit"}, "a rate limit within one process"},
 		{"github.com/chromedp/chromedp", nil, "a real browser, for tests of what people see"},
-		{"golang.org/x/tools", nil, "txtar: golden transcripts"},
+		{"golang.org/x/tools", nil, "txtar: golden transcripts; packages: the binaries compile on every system"},
 		{"pgregory.net/rapid", nil, "property tests"},
 		{"github.com/anishathalye/porcupine", nil, "records are linearizable, whatever the broker does to them"},
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -288,6 +289,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // alive reports whether a process runs. Nobody may have asked for the end of one whose parent is gone.
 func alive(pid int) bool {
+	if runtime.GOOS != "linux" {
+		return syscall.Kill(pid, 0) == nil
+	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
 // stopWait is how long a process may take to end in order: longer than the grace of a service.
@@ -85,7 +87,7 @@ func (p *Process) spawn() (ended <-chan struct{}, err error) {
 	defer func() { _ = output.Close() }() // the child has its own handle
 	cmd, done := p.command(), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	procgroup.EndWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
 // Process is one that runs.
@@ -44,7 +46,8 @@ func Start(c Command) (*Process, error) {
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.Dir}, c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	// The process must not outlive the benchmark, nor get the signals that a terminal sends to it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	procgroup.EndWithParent(p.cmd.SysProcAttr)
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}

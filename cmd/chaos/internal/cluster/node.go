@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/procgroup"
 	"github.com/agentbus/agentbus/pkg/skew"
 )
 
@@ -177,7 +178,8 @@ func (n *Node) start() error {
 	cmd.Dir = n.dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, skew.Env + "=" + n.ahead.String()}, n.env...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: n.as}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: n.as}
+	procgroup.EndWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", n.name, err)
 	}
