@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
@@ -108,6 +109,17 @@ func (s *Store) LastEvent(ctx context.Context, taskID string) (Event, error) {
 		return Event{}, describe(err, "read the newest event of task "+taskID)
 	}
 	return events[0], nil
+}
+
+// maxTail is how many events [Store.Tail] gives at most.
+const maxTail = 10_000
+
+// Tail gives the newest events of a task, all of the given name: those behind its newest event of another name, in order.
+func (s *Store) Tail(ctx context.Context, taskID, name string) ([]Event, error) {
+	events, err := collect(ctx, s.db, scanEvent, `SELECT n, name, data FROM events WHERE task_id = $1 AND n >
+		(SELECT coalesce(max(n), 0) FROM events WHERE task_id = $1 AND name <> $2) ORDER BY n DESC LIMIT $3`, taskID, name, maxTail)
+	slices.Reverse(events)
+	return events, describe(err, "read the newest events of task "+taskID)
 }
 
 func scanEvent(rows *sql.Rows) (e Event, err error) { return e, rows.Scan(&e.N, &e.Name, &e.Data) }

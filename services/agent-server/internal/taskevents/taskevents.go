@@ -26,6 +26,7 @@ type Teller struct {
 	calls map[string]use // that have no result yet
 	past  event.Usage    // of the task's requests before this one
 	turns int            // of those
+	text  text
 }
 
 // use is a tool at work.
@@ -52,9 +53,20 @@ func (t *Teller) Tell(e event.Event) []remoteagent.Body {
 	t.task.UpdatedAt = e.Time.UTC()
 	switch b := e.Body.(type) {
 	case event.Text:
-		return text(b.Stage, b.Delta)
+		return t.text.take(b.Block, b.Delta, b.Text)
 	case event.FinalAnswer:
-		return text(b.Stage, b.Delta)
+		return t.text.take(b.Block, b.Delta, b.Content)
+	}
+	bodies := t.tell(e)
+	if len(bodies) > 0 {
+		t.text = text{}
+	}
+	return bodies
+}
+
+// tell takes an event that has no text.
+func (t *Teller) tell(e event.Event) []remoteagent.Body {
+	switch b := e.Body.(type) {
 	case event.ToolCall:
 		return t.call(b)
 	case event.ToolResult:
@@ -82,13 +94,6 @@ func (t *Teller) status() remoteagent.Progress {
 	return remoteagent.Progress{
 		Status: t.task.Status, TurnsCompleted: t.task.TurnsCompleted, CostUSD: t.task.CostUSD, Usage: t.task.Usage,
 	}
-}
-
-func text(stage event.Stage, delta string) []remoteagent.Body {
-	if stage != event.Delta || delta == "" {
-		return nil
-	}
-	return []remoteagent.Body{remoteagent.TextDelta{Text: delta}}
 }
 
 // call tells of a tool once its arguments are whole.

@@ -81,6 +81,9 @@ func (t *task) open(ctx context.Context) error {
 			t.own = append(t.own, e)
 		}
 	}
+	if err := t.resume(ctx, teller); err != nil {
+		return err
+	}
 	t.begun = time.Now()
 	if len(t.own) > 0 {
 		t.begun = t.own[0].Time
@@ -93,6 +96,25 @@ func (t *task) open(ctx context.Context) error {
 	if newest.N == 0 {
 		t.recorder.begin()
 	}
+	return nil
+}
+
+// resume tells the teller what text clients have seen of a turn that a process before this one has not finished. The log
+// does not have it: it has the text of finished blocks alone.
+func (t *task) resume(ctx context.Context, teller *taskevents.Teller) error {
+	events, err := t.worker.deps.Store.Tail(ctx, t.TaskID, remoteagent.TextDelta{}.Name())
+	if err != nil {
+		return err
+	}
+	var shown strings.Builder
+	for _, e := range events {
+		var delta remoteagent.TextDelta
+		if err := json.Unmarshal([]byte(e.Data), &delta); err != nil {
+			return fmt.Errorf("decode event %d of task %s: %w", e.N, t.TaskID, err)
+		}
+		shown.WriteString(delta.Text)
+	}
+	teller.Resume(shown.String())
 	return nil
 }
 

@@ -23,6 +23,7 @@ type Store interface {
 	Append(ctx context.Context, b store.Batch) error
 	Log(ctx context.Context, sessionID string) (events []event.Event, last int64, err error)
 	LastEvent(ctx context.Context, taskID string) (store.Event, error)
+	Tail(ctx context.Context, taskID, name string) ([]store.Event, error)
 	StartCall(ctx context.Context, taskID, callID string) (first bool, err error)
 	PutObject(ctx context.Context, sessionID, objectID string, data []byte) error
 	Object(ctx context.Context, sessionID, objectID string) ([]byte, error)
