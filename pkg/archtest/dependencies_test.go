@@ -30,7 +30,7 @@ func dependencies() []dependency {
 		{"github.com/go-redis/redis_rate/v10", []string{"pkg/rediscache"}, "one rate limit for all gateways: GCRA in one Redis script"},
 		{"github.com/alicebob/miniredis/v2", []string{"cmd/..."}, "Redis for one process without installation, and for tests"},
 		{"github.com/gin-gonic/gin", []string{"services/gateway/internal/api"}, "routes of the gateway"},
-		{"github.com/coder/websocket", []string{"services/gateway/internal/api", "cmd/chaos/internal/workload"}, "RFC 6455, with contexts and no goroutine of its own"},
+		{"github.com/coder/websocket", []string{"services/gateway/internal/protocol", "cmd/chaos/internal/workload"}, "RFC 6455, with contexts and no goroutine of its own"},
 		{"github.com/google/uuid", []string{"pkg/id"}, "UUIDv7: ids that sort by time"},
 
 		// Formats.

@@ -26,18 +26,11 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
-	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 )
-
-// speakers is the list of dialects: a new one is a folder in internal/dialect and a line here.
-func speakers() []api.Speaker {
-	return []api.Speaker{
-		{Prefix: "/v1", Dialect: wire.Codec{}},
-	}
-}
 
 // Deps are what a gateway works with.
 type Deps struct {
@@ -61,7 +54,7 @@ type Gateway struct {
 	bus      *bus.Bus
 	keys     *auth.Keyring // nil = authentication is off
 	remotes  *agentlist.Agents
-	desk     *admission.Acceptor
+	acceptor *admission.Acceptor
 	streamer *stream.Streamer
 	api      *api.API
 	limits   config.Crowd
@@ -94,24 +87,24 @@ func New(d Deps) (*Gateway, error) {
 	if keys != nil {
 		streamer.ExpireWith(keys.ExpiresAt, d.Bus.Now)
 	}
-	desk := admission.New(d.Bus, d.History, d.State, guard, d.Log)
-	logs := stream.NewLogs(d.Bus, d.History, meter)
-	mounts, err := newSessions(d, guard, desk, logs)
+	acceptor := admission.New(d.Bus, d.History, d.State, guard, d.Log)
+	remotes := new(agentlist.Agents)
+	services := protocol.Services{
+		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard, Acceptor: acceptor,
+		Logs: stream.NewLogs(d.Bus, d.History, meter), Streamer: streamer, Meter: meter, Config: d.Config, Remotes: remotes, Log: d.Log,
+	}
+	served, err := protocols(services)
 	if err != nil {
 		return nil, err
 	}
-	remotes := new(agentlist.Agents)
 	handler, err := api.New(api.Deps{
-		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard,
-		Desk: desk, Logs: logs, Streamer: streamer, Meter: meter, Config: d.Config, Remotes: remotes,
-		Speakers: speakers(), Mounts: mounts,
-		Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
+		Host: protocol.NewHost(services), Protocols: served, Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Gateway{
-		bus: d.Bus, keys: keys, remotes: remotes, desk: desk, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log,
+		bus: d.Bus, keys: keys, remotes: remotes, acceptor: acceptor, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log,
 	}, nil
 }
 
@@ -149,7 +142,7 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 }
 
 // Room reports why the gateway takes no new requests: the streams are nearly full. nil while they have room.
-func (g *Gateway) Room(context.Context) error { return g.desk.Backpressure() }
+func (g *Gateway) Room(context.Context) error { return g.acceptor.Backpressure() }
 
 // Run keeps the API keys, the remote agents and what is known of the streams up to date until ctx is done. Until it has read all keys,
 // none opens anything.
@@ -160,7 +153,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		watches.Go(func() { g.watchKeys(ctx) })
 	}
 	watches.Go(func() { g.remotes.Watch(ctx, g.bus, g.log) })
-	g.desk.Watch(ctx)
+	g.acceptor.Watch(ctx)
 	return nil
 }
 

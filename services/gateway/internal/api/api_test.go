@@ -15,7 +15,8 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
-	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -39,9 +40,11 @@ func brokenHandler(t *testing.T) (handler http.Handler, log *strings.Builder) {
 		t.Fatal(err)
 	}
 	log = &strings.Builder{}
+	services := protocol.Services{
+		Meter: meter, Streamer: stream.NewStreamer(time.Second, time.Second, meter), Remotes: new(agentlist.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
+	}
 	handler, err = api.New(api.Deps{
-		Meter: meter, Streamer: stream.NewStreamer(time.Second, time.Second, meter),
-		Speakers: []api.Speaker{{Prefix: "/v1", Dialect: wire.Codec{}}}, Remotes: new(agentlist.Agents), Log: slog.New(slog.NewJSONHandler(log, nil)),
+		Host: protocol.NewHost(services), Protocols: []protocol.Protocol{native.New(services)}, Log: services.Log,
 	})
 	if err != nil {
 		t.Fatal(err)

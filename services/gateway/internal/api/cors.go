@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/gin-gonic/gin"
 )
 
 const (
 	corsMethods = "GET, POST, DELETE"
 	corsHeaders = "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
-	corsExposed = headerRequest + ", " + headerThread + ", " + headerTrace + ", " + headerReplayed + ", " + headerReset + ", " + headerStart +
+	corsExposed = protocol.HeaderRequestID + ", " + protocol.HeaderThreadID + ", " + headerTrace + ", " + protocol.HeaderReplayed + ", " + protocol.HeaderStreamReset + ", " + protocol.HeaderStreamStart +
 		", Location, Retry-After"
 )
 

@@ -12,21 +12,15 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/gin-gonic/gin"
 )
 
-// The response headers of ours.
-const (
-	headerRequest  = "X-Request-Id"
-	headerThread   = "X-Thread-Id"
-	headerTrace    = "X-Trace-Id"
-	headerReplayed = "Idempotency-Replayed"
-	headerReset    = "X-Stream-Reset"
-	headerStart    = "X-Stream-Start"
-)
+// headerTrace names the trace of a request in its response.
+const headerTrace = "X-Trace-Id"
 
-// statusOf is the table of S2 (HTTP Status Mapping) with the codes that we add.
+// statusOf returns the HTTP status of an error, as the agent event protocol maps it.
 func statusOf(code apierr.Code) int {
 	switch code {
 	case apierr.InvalidMessageFormat, apierr.InvalidActionID:
@@ -54,8 +48,8 @@ func statusOf(code apierr.Code) int {
 	}
 }
 
-// fail answers with err. When the answer has begun, or the client is gone, it ends the connection instead: a clean end
-// would look like success.
+// fail writes err as the response. If the response has begun, or the client has disconnected, it aborts the connection instead:
+// a clean end would look like success.
 func (a *API) fail(c *gin.Context, err error) {
 	ctx := c.Request.Context()
 	if errors.Is(err, stream.ErrTruncated) || errors.Is(err, context.Canceled) && ctx.Err() != nil || c.Writer.Written() {
@@ -64,11 +58,11 @@ func (a *API) fail(c *gin.Context, err error) {
 	f := apierr.From(err)
 	status := statusOf(f.Code)
 	switch {
-	case errors.Is(err, errEncoding):
+	case errors.Is(err, protocol.ErrContentEncoding):
 		status = http.StatusUnsupportedMediaType
 	case errors.Is(err, errOrigin):
 		status = http.StatusForbidden
-	case errors.Is(err, errNoUpgrade):
+	case errors.Is(err, protocol.ErrUpgradeRequired):
 		status = http.StatusUpgradeRequired
 	}
 	if status >= http.StatusInternalServerError {
@@ -77,12 +71,12 @@ func (a *API) fail(c *gin.Context, err error) {
 	a.refuse(c, f, status)
 }
 
-// refuse writes f in the shape of the client's dialect, and ends the chain of handlers.
+// refuse writes f as the route's protocol encodes it, and aborts the chain of handlers.
 func (a *API) refuse(c *gin.Context, f *apierr.Error, status int) {
 	h := c.Writer.Header()
-	requestID, threadID := h.Get(headerRequest), h.Get(headerThread)
+	requestID, threadID := h.Get(protocol.HeaderRequestID), h.Get(protocol.HeaderThreadID)
 	if f.RequestID != "" {
-		h.Set(headerRequest, f.RequestID)
+		h.Set(protocol.HeaderRequestID, f.RequestID)
 	}
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -90,17 +84,17 @@ func (a *API) refuse(c *gin.Context, f *apierr.Error, status int) {
 	if wait := retryAfter(f); wait > 0 {
 		h.Set("Retry-After", strconv.Itoa(wait))
 	}
-	if h.Get("Connection") == "keep-alive" { // what a stream has set that did not begin
+	if h.Get("Connection") == "keep-alive" { // a stream that did not begin has set it
 		h.Del("Connection")
 	}
-	contentType, body := a.dialectOf(c).EncodeError(codec.ErrorResponse{
+	contentType, body := a.protocolOf(c).EncodeError(codec.ErrorResponse{
 		Error: f, RequestID: requestID, ThreadID: threadID, At: time.Now(),
 	})
 	c.Data(status, contentType, body)
 	c.Abort()
 }
 
-// retryAfter is in whole seconds; 0 = not said.
+// retryAfter returns the Retry-After header in seconds; 0 = no header.
 func retryAfter(f *apierr.Error) int {
 	if f.RetryAfter > 0 {
 		return int(math.Ceil(f.RetryAfter.Seconds()))
@@ -111,7 +105,7 @@ func retryAfter(f *apierr.Error) int {
 	return 0
 }
 
-// recover turns a panic into internal_error. The one panic that is meant, to abort a connection, goes on.
+// recover converts a panic into internal_error. It repeats the panic that aborts a connection.
 func (a *API) recover(c *gin.Context) {
 	defer func() {
 		p := recover()

@@ -8,20 +8,20 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/limit"
-	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What middleware leaves for handlers in the gin context.
+// The keys of the values that middleware sets in the gin context.
 const (
 	keyPrincipal = "principal"
-	keyDialect   = "dialect"
-	keyMaxBody   = "maxBody" // bytes; not set = as everywhere
+	keyProtocol  = "protocol"
+	keySlot      = "slot"
 )
 
-// observe names the trace and counts the answer.
+// observe names the trace and counts the response.
 func (a *API) observe(c *gin.Context) {
 	route := c.FullPath()
 	if route == "" {
@@ -34,11 +34,11 @@ func (a *API) observe(c *gin.Context) {
 	if id := span.SpanContext().TraceID(); id.IsValid() {
 		c.Header(headerTrace, id.String())
 	}
-	defer func() { a.Meter.Answered(ctx, route, c.Writer.Status()) }() // also when the connection is aborted
+	defer func() { a.Host.Meter.Answered(ctx, route, c.Writer.Status()) }() // also when the connection is aborted
 	c.Next()
 }
 
-// text refuses parameters and cursors that are no UTF-8: they name nothing, and no record can hold them.
+// text refuses parameters and cursors that are not UTF-8: records cannot store them.
 func (a *API) text(c *gin.Context) {
 	bad := func(name string) {
 		a.fail(c, apierr.New(apierr.InvalidMessageFormat, "%.40q in the URL or the headers must be UTF-8", name))
@@ -57,7 +57,7 @@ func (a *API) text(c *gin.Context) {
 	}
 }
 
-// secure sets what every response should carry.
+// secure sets the security headers of every response.
 func (a *API) secure(c *gin.Context) {
 	h := c.Writer.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -66,25 +66,21 @@ func (a *API) secure(c *gin.Context) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// speak remembers the dialect of a route.
-func (a *API) speak(d codec.Codec) gin.HandlerFunc {
-	return func(c *gin.Context) { c.Set(keyDialect, d) }
+// protocolOf returns the protocol of a route, also before the handlers of the route run.
+func (a *API) protocolOf(c *gin.Context) protocol.Protocol {
+	if p, ok := c.Get(keyProtocol); ok {
+		return p.(protocol.Protocol)
+	}
+	if p, ok := a.owners[c.FullPath()]; ok {
+		return p
+	}
+	return a.Protocols[0]
 }
 
-// dialectOf is the dialect that the client of a route reads, also before the handlers of the route run.
-func (a *API) dialectOf(c *gin.Context) codec.Codec {
-	if d, ok := c.Get(keyDialect); ok {
-		return d.(codec.Codec)
-	}
-	if d, ok := a.dialects[c.FullPath()]; ok {
-		return d
-	}
-	return a.Speakers[0].Dialect
-}
-
-// authenticate finds out who calls. Whoever keeps guessing from one address is made to wait; a valid key never is.
+// authenticate sets the principal of the request's API key. It limits the rate of wrong keys from one address; a valid key is
+// not limited.
 func (a *API) authenticate(c *gin.Context) {
-	if a.Keys == nil {
+	if a.Host.Keys == nil {
 		c.Set(keyPrincipal, auth.Dev())
 		return
 	}
@@ -94,8 +90,8 @@ func (a *API) authenticate(c *gin.Context) {
 		return
 	}
 	if apierr.CodeOf(err) == apierr.AuthFailed {
-		if d := a.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
-			err = tooMany(d)
+		if d := a.Host.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
+			err = protocol.RateExceeded(d)
 		}
 	}
 	a.fail(c, err)
@@ -106,18 +102,31 @@ func (a *API) verify(r *http.Request) (auth.Principal, error) {
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	return a.Keys.Verify(key, a.Bus.Now())
+	return a.Host.Keys.Verify(key, a.Host.Bus.Now())
 }
 
-func principal(c *gin.Context) auth.Principal {
-	p, _ := c.MustGet(keyPrincipal).(auth.Principal) // authenticate has set it on every route that asks
-	return p
+// principal returns the principal that authenticate has set; false on a route without authentication.
+func principal(c *gin.Context) (auth.Principal, bool) {
+	v, ok := c.Get(keyPrincipal)
+	if !ok {
+		return auth.Principal{}, false
+	}
+	p, ok := v.(auth.Principal)
+	return p, ok
 }
 
-// need refuses keys without a scope.
-func (a *API) need(s auth.Scope) gin.HandlerFunc {
+// checkRate counts the request against the rate limit of its key.
+func (a *API) checkRate(c *gin.Context) {
+	p, _ := principal(c)
+	if err := a.Host.CheckRate(c.Request.Context(), p); err != nil {
+		a.fail(c, err)
+	}
+}
+
+// requireScope refuses keys without a scope.
+func (a *API) requireScope(s auth.Scope) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if !principal(c).May(s) {
+		if p, _ := principal(c); !p.May(s) {
 			a.fail(c, apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", s))
 		}
 	}

@@ -5,16 +5,16 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // read reads the body into what value points to. An empty one is an empty object, and members that we do not know are
 // left alone: clients of several versions send them.
-func read(c *api.Call, value any) error {
-	body, err := c.Body()
+func read(x *protocol.Exchange, value any) error {
+	body, err := x.Body()
 	if err != nil || len(body) == 0 {
 		return err
 	}

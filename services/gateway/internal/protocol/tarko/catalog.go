@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -27,19 +27,19 @@ type created struct {
 }
 
 // postCreate makes a session (S0, POST /api/v1/sessions/create).
-func (s *Server) postCreate(c *api.Call) error {
+func (s *Server) postCreate(x *protocol.Exchange) error {
 	var in draft
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
-	if refused, err := s.refuseSecond(c); refused || err != nil {
+	if refused, err := s.refuseSecond(x); refused || err != nil {
 		return err
 	}
-	made, err := s.createSession(c, id.New(id.Thread), in)
+	made, err := s.createSession(x, id.New(id.Thread), in)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(c, made), []jsontext.Value{}})
+	return x.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(x, made), []jsontext.Value{}})
 }
 
 // catalog is the answer of getSessions.
@@ -49,31 +49,31 @@ type catalog struct {
 }
 
 // getSessions lists the caller's sessions, the newest change first.
-func (s *Server) getSessions(c *api.Call) error {
-	limit, err := number(c, "limit", maxSessions)
+func (s *Server) getSessions(x *protocol.Exchange) error {
+	limit, err := number(x, "limit", maxSessions)
 	if err != nil {
 		return err
 	}
-	p, wanted := c.Principal(), limit
+	p, wanted := x.Principal(), limit
 	if wanted == 0 {
 		wanted = maxSessions
 	}
-	all := catalog{Sessions: []info{}, NextCursor: c.Query().Get("cursor")}
+	all := catalog{Sessions: []info{}, NextCursor: x.Query().Get("cursor")}
 	for len(all.Sessions) < wanted {
-		page, err := s.History.Sessions(c.Context(), historyapi.ThreadsQuery{
+		page, err := s.History.Sessions(x.Context(), historyapi.ThreadsQuery{
 			Tenant: p.Tenant, Owner: p.Subject, Limit: min(wanted-len(all.Sessions), pageSize), Cursor: all.NextCursor,
 		})
 		if err != nil {
 			return err
 		}
 		for _, t := range page.Sessions {
-			all.Sessions = append(all.Sessions, s.info(c, asSession(t)))
+			all.Sessions = append(all.Sessions, s.info(x, asSession(t)))
 		}
 		if all.NextCursor = page.NextCursor; all.NextCursor == "" {
 			break
 		}
 	}
-	return c.Reply(http.StatusOK, all)
+	return x.Reply(http.StatusOK, all)
 }
 
 // asSession is a session as history knows it. The newest change may be that of its newest query.
@@ -88,65 +88,65 @@ func asSession(t historyapi.Session) record.Session {
 	return noted
 }
 
-func (s *Server) getDetails(c *api.Call) error {
-	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+func (s *Server) getDetails(x *protocol.Exchange) error {
+	found, err := s.mustFind(x, x.Query().Get("sessionId"))
 	if err != nil {
 		return err
 	}
-	told, err := s.History.Session(c.Context(), historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	told, err := s.History.Session(x.Context(), historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
 	if isNotFound(err) {
 		err = apierr.New(apierr.ThreadNotFound, "Session not found")
 	}
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]info{"session": s.info(c, asSession(told))})
+	return x.Reply(http.StatusOK, map[string]info{"session": s.info(x, asSession(told))})
 }
 
 // postUpdate merges an object into a session's metadata.
-func (s *Server) postUpdate(c *api.Call) error {
+func (s *Server) postUpdate(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string         `json:"sessionId"`
 		Metadata  jsontext.Value `json:"metadata"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
-	changed, err := s.change(c, in.SessionID, func(n *record.Session) error { return merge(n, in.Metadata) })
+	changed, err := s.change(x, in.SessionID, func(n *record.Session) error { return merge(n, in.Metadata) })
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]info{"session": changed})
+	return x.Reply(http.StatusOK, map[string]info{"session": changed})
 }
 
 // postDelete deletes a session on which nothing runs.
-func (s *Server) postDelete(c *api.Call) error {
-	found, err := s.named(c)
+func (s *Server) postDelete(x *protocol.Exchange) error {
+	found, err := s.named(x)
 	if err != nil {
 		return err
 	}
-	if err := s.Acceptor.Delete(c.Context(), found.tenant, found.thread); err != nil {
+	if err := s.Acceptor.Delete(x.Context(), found.tenant, found.thread); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]bool{"success": true})
+	return x.Reply(http.StatusOK, map[string]bool{"success": true})
 }
 
 // named is the session that the body, or the URL, names.
-func (s *Server) named(c *api.Call) (session, error) {
+func (s *Server) named(x *protocol.Exchange) (session, error) {
 	var in struct {
 		SessionID string `json:"sessionId"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return session{}, err
 	}
-	return s.mustFind(c, c.Query().Get("sessionId"), in.SessionID)
+	return s.mustFind(x, x.Query().Get("sessionId"), in.SessionID)
 }
 
 func isNotFound(err error) bool { return err != nil && apierr.CodeOf(err) == apierr.ThreadNotFound }
 
 // number reads a whole number from the URL; 0 when it is not there.
-func number(c *api.Call, name string, most int) (int, error) {
-	text := c.Query().Get(name)
+func number(x *protocol.Exchange, name string, most int) (int, error) {
+	text := x.Query().Get(name)
 	if text == "" {
 		return 0, nil
 	}

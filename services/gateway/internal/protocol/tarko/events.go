@@ -12,9 +12,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -34,35 +34,35 @@ type selection struct {
 	offset       int
 }
 
-func parseSelection(c *api.Call) (sel selection, err error) {
-	if sel.nested, err = wantsNested(c); err != nil {
+func parseSelection(x *protocol.Exchange) (sel selection, err error) {
+	if sel.nested, err = wantsNested(x); err != nil {
 		return sel, err
 	}
-	if sel.limit, err = number(c, "limit", maxEvents); err != nil {
+	if sel.limit, err = number(x, "limit", maxEvents); err != nil {
 		return sel, err
 	}
-	if sel.offset, err = number(c, "offset", 1<<30); err != nil {
+	if sel.offset, err = number(x, "offset", 1<<30); err != nil {
 		return sel, err
 	}
-	if sel.since, err = moment(c, "since"); err != nil {
+	if sel.since, err = moment(x, "since"); err != nil {
 		return sel, err
 	}
-	if sel.until, err = moment(c, "until"); err != nil {
+	if sel.until, err = moment(x, "until"); err != nil {
 		return sel, err
 	}
-	sel.types = c.Words("type")
+	sel.types = x.QueryList("type")
 	if len(sel.types) > 100 {
 		return sel, invalid("type has more than 100 entries")
 	}
-	if sel.limit == 0 && !c.Query().Has("limit") {
+	if sel.limit == 0 && !x.Query().Has("limit") {
 		sel.limit = maxEvents
 	}
 	return sel, nil
 }
 
 // moment reads a time from the URL: in milliseconds, as events have it, or in words.
-func moment(c *api.Call, name string) (time.Time, error) {
-	text := c.Query().Get(name)
+func moment(x *protocol.Exchange, name string) (time.Time, error) {
+	text := x.Query().Get(name)
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -189,20 +189,20 @@ func (l *lister) add(e eventstream.Event) error {
 	return nil
 }
 
-func (s *Server) getEvents(c *api.Call) error {
-	sel, err := parseSelection(c)
+func (s *Server) getEvents(x *protocol.Exchange) error {
+	sel, err := parseSelection(x)
 	if err != nil {
 		return err
 	}
-	found, err := s.mustRead(c, c.Query().Get("sessionId"))
+	found, err := s.mustRead(x, x.Query().Get("sessionId"))
 	if err != nil {
 		return err
 	}
-	events, err := s.listEvents(c.Context(), found, sel)
+	events, err := s.listEvents(x.Context(), found, sel)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, events)
+	return x.Reply(http.StatusOK, events)
 }
 
 // latest is the answer of getLatest.
@@ -213,54 +213,54 @@ type latest struct {
 }
 
 // getLatest lists the events of the session that changed last.
-func (s *Server) getLatest(c *api.Call) error {
-	sel, err := parseSelection(c)
+func (s *Server) getLatest(x *protocol.Exchange) error {
+	sel, err := parseSelection(x)
 	if err != nil {
 		return err
 	}
-	p := c.Principal()
-	newest, err := s.History.Sessions(c.Context(), historyapi.ThreadsQuery{Tenant: p.Tenant, Owner: p.Subject, Limit: 1})
+	p := x.Principal()
+	newest, err := s.History.Sessions(x.Context(), historyapi.ThreadsQuery{Tenant: p.Tenant, Owner: p.Subject, Limit: 1})
 	if err != nil {
 		return err
 	}
 	if len(newest.Sessions) == 0 {
-		return c.Reply(http.StatusNotFound, failure{"No sessions found"})
+		return x.Reply(http.StatusNotFound, failure{"No sessions found"})
 	}
 	noted := asSession(newest.Sessions[0])
-	found, err := s.mustRead(c, noted.ThreadID)
+	found, err := s.mustRead(x, noted.ThreadID)
 	if err != nil {
 		return err
 	}
-	events, err := s.listEvents(c.Context(), found, sel)
+	events, err := s.listEvents(x.Context(), found, sel)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, latest{noted.ThreadID, s.info(c, noted), events})
+	return x.Reply(http.StatusOK, latest{noted.ThreadID, s.info(x, noted), events})
 }
 
 // getEventStream streams a session, query after query, until the client leaves or the session is deleted (S0, React
 // Integration). It begins with what runs, or with the next query; with from=start at the beginning; or behind a cursor.
-func (s *Server) getEventStream(c *api.Call) error {
-	d, err := s.Encodings.choose(c, s.Encodings.Session, s.Encodings.SessionProtocol)
+func (s *Server) getEventStream(x *protocol.Exchange) error {
+	d, err := choose(x, s.encodings.session, s.encodings.sessionNested)
 	if err != nil {
 		return err
 	}
-	found, frames, err := s.openStream(c)
+	found, frames, err := s.openStream(x)
 	if err != nil {
 		return err
 	}
-	enc, err := c.Encoder(d, codec.Options{From: frames.Rewind(), Cursor: frames.AppendCursor})
+	enc, err := x.Encoder(d, codec.Options{From: frames.Rewind(), Cursor: frames.AppendCursor})
 	if err != nil {
 		frames.Close()
 		return err
 	}
-	answer := c.Follows(frames)
+	answer := x.Resume(frames)
 	answer.Encoder = enc
-	if answer.Prelude, err = s.prelude(c.Context(), found, frames, enc); err != nil {
+	if answer.Prelude, err = s.prelude(x.Context(), found, frames, enc); err != nil {
 		frames.Close()
 		return err
 	}
-	return c.Stream(answer)
+	return x.Stream(answer)
 }
 
 // prelude is what a client is told of a session before its first event: nothing, where the stream begins later.
@@ -276,25 +276,25 @@ func (s *Server) prelude(ctx context.Context, found session, frames *stream.Thre
 }
 
 // openStream opens the stream of a session where the client wants it to begin.
-func (s *Server) openStream(c *api.Call) (session, *stream.Thread, error) {
-	defer c.Hurry()()
-	cursor, err := c.Cursor()
+func (s *Server) openStream(x *protocol.Exchange) (session, *stream.Thread, error) {
+	defer x.WithTimeout()()
+	cursor, err := x.Cursor()
 	if err != nil {
 		return session{}, nil, err
 	}
-	switch from := c.Query().Get("from"); {
+	switch from := x.Query().Get("from"); {
 	case from != "" && from != "start":
 		return session{}, nil, invalid("from=%.40q: use start, or leave it out", from)
 	case from == "start" && cursor == "":
 		cursor = stream.FromStart
 	}
-	found, err := s.mustRead(c, c.Query().Get("sessionId"))
+	found, err := s.mustRead(x, x.Query().Get("sessionId"))
 	if err != nil {
 		return session{}, nil, err
 	}
-	frames, reset, err := s.open(c.Context(), found, cursor)
+	frames, reset, err := s.open(x.Context(), found, cursor)
 	if err == nil {
-		c.Named(found.thread.ThreadID, reset)
+		x.SetThread(found.thread.ThreadID, reset)
 	}
 	return found, frames, err
 }

@@ -6,7 +6,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko/workspace"
 )
 
@@ -32,19 +32,19 @@ type file struct {
 }
 
 // getFiles shows one folder or file of the workspace.
-func (s *Server) getFiles(c *api.Call) error {
-	if _, err := s.mustFind(c, c.Query().Get("sessionId")); err != nil {
+func (s *Server) getFiles(x *protocol.Exchange) error {
+	if _, err := s.mustFind(x, x.Query().Get("sessionId")); err != nil {
 		return err
 	}
-	entry, err := s.workspace(c).Look(c.Query().Get("path"))
+	entry, err := s.workspace(x).Look(x.Query().Get("path"))
 	if errors.Is(err, workspace.ErrNotFound) {
-		return c.Reply(http.StatusNotFound, failure{"Path not found"})
+		return x.Reply(http.StatusNotFound, failure{"Path not found"})
 	}
 	if err != nil {
 		return err
 	}
 	if entry.Kind == workspace.File {
-		return c.Reply(http.StatusOK, listing{
+		return x.Reply(http.StatusOK, listing{
 			Type: entry.Kind, Name: entry.Name, Size: &entry.Size, Modified: &entry.Modified, Path: rooted(entry.Path),
 		})
 	}
@@ -52,12 +52,12 @@ func (s *Server) getFiles(c *api.Call) error {
 	for _, e := range entry.Entries {
 		files = append(files, file{e.Name, e.Kind == workspace.Directory, e.Size, e.Modified, rooted(e.Path)})
 	}
-	return c.Reply(http.StatusOK, listing{Type: entry.Kind, Path: rooted(entry.Path), Files: &files})
+	return x.Reply(http.StatusOK, listing{Type: entry.Kind, Path: rooted(entry.Path), Files: &files})
 }
 
 // workspace is that of the caller's tenant; an empty one where it has none.
-func (s *Server) workspace(c *api.Call) *workspace.Workspace {
-	if own, ok := s.Workspaces[c.Principal().Tenant]; ok {
+func (s *Server) workspace(x *protocol.Exchange) *workspace.Workspace {
+	if own, ok := s.workspaces[x.Principal().Tenant]; ok {
 		return own
 	}
 	return new(workspace.Workspace)
@@ -75,9 +75,9 @@ type item struct {
 }
 
 // getSearch finds files and folders of the workspace by name.
-func (s *Server) getSearch(c *api.Call) error {
-	values := c.Query()
-	if _, err := s.mustFind(c, values.Get("sessionId")); err != nil {
+func (s *Server) getSearch(x *protocol.Exchange) error {
+	values := x.Query()
+	if _, err := s.mustFind(x, values.Get("sessionId")); err != nil {
 		return err
 	}
 	if !values.Has("q") {
@@ -91,7 +91,7 @@ func (s *Server) getSearch(c *api.Call) error {
 	default:
 		return invalid("type must be file, directory or all")
 	}
-	found, err := s.workspace(c).Search(c.Context(), values.Get("q"), kind)
+	found, err := s.workspace(x).Search(x.Context(), values.Get("q"), kind)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Server) getSearch(c *api.Call) error {
 	for _, e := range found {
 		items = append(items, item{e.Name, rooted(e.Path), e.Kind, e.Path})
 	}
-	return c.Reply(http.StatusOK, map[string][]item{"items": items})
+	return x.Reply(http.StatusOK, map[string][]item{"items": items})
 }
 
 // verdict says whether a path exists.
@@ -110,15 +110,15 @@ type verdict struct {
 }
 
 // postValidate says which of the paths that somebody mentions exist.
-func (s *Server) postValidate(c *api.Call) error {
+func (s *Server) postValidate(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string    `json:"sessionId"`
 		Paths     *[]string `json:"paths"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
-	if _, err := s.mustFind(c, c.Query().Get("sessionId"), in.SessionID); err != nil {
+	if _, err := s.mustFind(x, x.Query().Get("sessionId"), in.SessionID); err != nil {
 		return err
 	}
 	switch {
@@ -129,11 +129,11 @@ func (s *Server) postValidate(c *api.Call) error {
 	}
 	results := make([]verdict, 0, len(*in.Paths))
 	for _, name := range *in.Paths {
-		entry, err := s.workspace(c).Look(name)
+		entry, err := s.workspace(x).Look(name)
 		if err != nil && !errors.Is(err, workspace.ErrNotFound) {
 			return err
 		}
 		results = append(results, verdict{name, err == nil, entry.Kind})
 	}
-	return c.Reply(http.StatusOK, map[string][]verdict{"results": results})
+	return x.Reply(http.StatusOK, map[string][]verdict{"results": results})
 }

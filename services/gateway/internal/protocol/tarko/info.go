@@ -5,7 +5,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -40,7 +40,7 @@ type agentInfo struct {
 const metadataVersion = 1
 
 // info is what a caller reads of a session of its tenant.
-func (s *Server) info(c *api.Call, n record.Session) info {
+func (s *Server) info(x *protocol.Exchange, n record.Session) info {
 	m := metadata{
 		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: n.Metadata,
 		AgentInfo: agentInfo{n.AgentID, millis(n.CreatedAt)},
@@ -50,7 +50,7 @@ func (s *Server) info(c *api.Call, n record.Session) info {
 	}
 	return info{
 		ID: n.ThreadID, CreatedAt: millis(n.CreatedAt), UpdatedAt: millis(n.UpdatedAt),
-		Workspace: s.workspace(c).Name(), Metadata: m, UserID: n.Owner,
+		Workspace: s.workspace(x).Name(), Metadata: m, UserID: n.Owner,
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
 // model is one that a session may be answered by.
@@ -31,27 +31,27 @@ func (s *Server) models() []model {
 	return models
 }
 
-func (s *Server) getModels(c *api.Call) error {
-	return c.Reply(http.StatusOK, map[string][]model{"models": s.models()})
+func (s *Server) getModels(x *protocol.Exchange) error {
+	return x.Reply(http.StatusOK, map[string][]model{"models": s.models()})
 }
 
 // postModel chooses the model that answers a session from its next query on, and its agent with it where it must.
-func (s *Server) postModel(c *api.Call) error {
+func (s *Server) postModel(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string        `json:"sessionId"`
 		Model     *record.Model `json:"model"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
 	if in.SessionID == "" || in.Model == nil || in.Model.Provider == "" || in.Model.ID == "" {
 		return invalid("Missing required parameters: sessionId, model.provider, model.id")
 	}
-	changed, err := s.change(c, in.SessionID, func(n *record.Session) error { return s.choose(n, *in.Model) })
+	changed, err := s.change(x, in.SessionID, func(n *record.Session) error { return s.choose(n, *in.Model) })
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]any{"success": true, "sessionInfo": changed})
+	return x.Reply(http.StatusOK, map[string]any{"success": true, "sessionInfo": changed})
 }
 
 // route says who answers a session's queries, and with which model ("" = the agent's own).

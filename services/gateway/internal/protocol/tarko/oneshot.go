@@ -2,19 +2,19 @@ package tarko
 
 import (
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // oneshot makes a session for one query; a retry means the session of the first attempt. It makes none where it has
 // answered for the caller, or where the query is none.
-func (s *Server) oneshot(c *api.Call) (made record.Session, q query, answered bool, err error) {
-	body, err := c.Body()
+func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, answered bool, err error) {
+	body, err := x.Body()
 	if err != nil {
 		return made, q, false, err
 	}
-	defer c.Hurry()()
+	defer x.WithTimeout()()
 	var in struct {
 		Query       jsontext.Value `json:"query"` // left to the dialect
 		SessionName string         `json:"sessionName"`
@@ -27,17 +27,17 @@ func (s *Server) oneshot(c *api.Call) (made record.Session, q query, answered bo
 	if err := decode(body, &in); err != nil {
 		return made, q, false, err
 	}
-	if _, err := s.Encodings.Query.Decode(body); err != nil {
+	if _, err := s.encodings.query.Decode(body); err != nil {
 		return made, q, false, err
 	}
-	threadID, err := c.ThreadID()
+	threadID, err := x.NewThreadID()
 	if err != nil {
 		return made, q, false, err
 	}
-	if refused, err := s.refuseSecond(c); refused || err != nil {
+	if refused, err := s.refuseSecond(x); refused || err != nil {
 		return made, q, refused, err
 	}
-	if made, err = s.createSession(c, threadID, draft{Name: in.SessionName, Tags: in.SessionTags, Agent: in.Agent}); err != nil {
+	if made, err = s.createSession(x, threadID, draft{Name: in.SessionName, Tags: in.SessionTags, Agent: in.Agent}); err != nil {
 		return made, q, false, err
 	}
 	q, err = s.newQuery(made, body)
@@ -45,12 +45,12 @@ func (s *Server) oneshot(c *api.Call) (made record.Session, q query, answered bo
 }
 
 // postOneshot asks a session of its own and answers with what came of it.
-func (s *Server) postOneshot(c *api.Call) error {
-	made, q, answered, err := s.oneshot(c)
+func (s *Server) postOneshot(x *protocol.Exchange) error {
+	made, q, answered, err := s.oneshot(x)
 	if answered || err != nil {
 		return err
 	}
-	return s.collect(c, q, made.ThreadID)
+	return s.collect(x, q, made.ThreadID)
 }
 
 // announcement is the first event of a oneshot's stream.
@@ -61,11 +61,11 @@ type announcement struct {
 }
 
 // postOneshotStream asks a session of its own and streams what comes of it.
-func (s *Server) postOneshotStream(c *api.Call) error {
-	if _, err := wantsNested(c); err != nil {
+func (s *Server) postOneshotStream(x *protocol.Exchange) error {
+	if _, err := wantsNested(x); err != nil {
 		return err
 	}
-	made, q, answered, err := s.oneshot(c)
+	made, q, answered, err := s.oneshot(x)
 	if answered || err != nil {
 		return err
 	}
@@ -73,5 +73,5 @@ func (s *Server) postOneshotStream(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.stream(c, q, text)
+	return s.stream(x, q, text)
 }

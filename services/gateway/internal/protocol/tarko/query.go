@@ -9,9 +9,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,12 +25,12 @@ type query struct {
 }
 
 // readQuery reads the query of a session.
-func (s *Server) readQuery(c *api.Call) (query, error) {
-	body, err := c.Body()
+func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
+	body, err := x.Body()
 	if err != nil {
 		return query{}, err
 	}
-	defer c.Hurry()()
+	defer x.WithTimeout()()
 	var named struct {
 		SessionID string         `json:"sessionId"`
 		Query     jsontext.Value `json:"query"` // left to the dialect, once it is known that the session is there
@@ -40,11 +40,11 @@ func (s *Server) readQuery(c *api.Call) (query, error) {
 			return query{}, err
 		}
 	}
-	found, err := s.mustFind(c, c.Query().Get("sessionId"), named.SessionID)
+	found, err := s.mustFind(x, x.Query().Get("sessionId"), named.SessionID)
 	if err != nil {
 		return query{}, err
 	}
-	noted, err := s.metadata(c.Context(), found)
+	noted, err := s.metadata(x.Context(), found)
 	if err != nil {
 		return query{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) readQuery(c *api.Call) (query, error) {
 
 // newQuery says whom a query of a session is for.
 func (s *Server) newQuery(noted record.Session, body []byte) (query, error) {
-	request, err := s.Encodings.Query.Decode(body)
+	request, err := s.encodings.query.Decode(body)
 	if err != nil {
 		return query{}, err
 	}
@@ -64,64 +64,64 @@ func (s *Server) newQuery(noted record.Session, body []byte) (query, error) {
 }
 
 // accept has a query accepted and opens its log.
-func (s *Server) accept(c *api.Call, q query) (admission.Receipt, stream.Response, error) {
-	defer c.Hurry()()
-	ticket, err := c.Accept(q.agentID, q.request, q.body)
+func (s *Server) accept(x *protocol.Exchange, q query) (admission.Receipt, stream.Response, error) {
+	defer x.WithTimeout()()
+	ticket, err := x.Accept(protocol.Request{AgentID: q.agentID, Request: q.request, Target: q.request.ThreadID, Body: q.body})
 	if err != nil {
 		return ticket, stream.Response{}, err
 	}
-	answer, err := c.Began(ticket)
+	answer, err := x.Open(ticket)
 	return ticket, answer, err
 }
 
 // postQuery asks a session and answers with what came of it (S0, POST /api/v1/sessions/query).
-func (s *Server) postQuery(c *api.Call) error {
-	q, err := s.readQuery(c)
+func (s *Server) postQuery(x *protocol.Exchange) error {
+	q, err := s.readQuery(x)
 	if err != nil {
 		return err
 	}
-	return s.collect(c, q, "")
+	return s.collect(x, q, "")
 }
 
 // collect waits for what comes of a query. A session that the call has made is named in the answer.
-func (s *Server) collect(c *api.Call, q query, made string) error {
-	_, answer, err := s.accept(c, q)
+func (s *Server) collect(x *protocol.Exchange, q query, made string) error {
+	_, answer, err := s.accept(x, q)
 	if err != nil {
 		return err
 	}
 	came := newOutcome(made)
-	if err := c.Collect(answer, came.add); err != nil {
+	if err := x.Collect(answer, came.add); err != nil {
 		return err
 	}
 	if came.failure != nil {
-		return c.Reply(http.StatusInternalServerError, came.failed())
+		return x.Reply(http.StatusInternalServerError, came.failed())
 	}
-	return c.Reply(http.StatusOK, came)
+	return x.Reply(http.StatusOK, came)
 }
 
 // postQueryStream asks a session and streams what comes of it (S0, POST /api/v1/sessions/query/stream).
-func (s *Server) postQueryStream(c *api.Call) error {
-	q, err := s.readQuery(c)
+func (s *Server) postQueryStream(x *protocol.Exchange) error {
+	q, err := s.readQuery(x)
 	if err != nil {
 		return err
 	}
-	return s.stream(c, q, nil)
+	return s.stream(x, q, nil)
 }
 
 // stream streams what comes of a query, behind a first event of the caller's (nil = none). Its cursors are those of the
 // session's stream, so that a client whose connection breaks goes on there.
-func (s *Server) stream(c *api.Call, q query, first jsontext.Value) error {
-	d, err := s.Encodings.choose(c, s.Encodings.Query, s.Encodings.Protocol)
+func (s *Server) stream(x *protocol.Exchange, q query, first jsontext.Value) error {
+	d, err := choose(x, s.encodings.query, s.encodings.queryNested)
 	if err != nil {
 		return err
 	}
-	ticket, answer, err := s.accept(c, q)
+	ticket, answer, err := s.accept(x, q)
 	if err != nil {
 		return err
 	}
-	index, err := s.index(c, ticket)
+	index, err := s.index(x, ticket)
 	if err == nil {
-		answer.Encoder, err = c.Encoder(d, codec.Options{Cursor: stream.RequestCursor(index)})
+		answer.Encoder, err = x.Encoder(d, codec.Options{Cursor: stream.RequestCursor(index)})
 	}
 	if err == nil && first != nil {
 		answer.Encoder, err = prefixEncoder(answer.Encoder, first)
@@ -130,24 +130,24 @@ func (s *Server) stream(c *api.Call, q query, first jsontext.Value) error {
 		answer.Frames.Close()
 		return err
 	}
-	return c.Stream(answer)
+	return x.Stream(answer)
 }
 
 // index is which of its thread's requests one is.
-func (s *Server) index(c *api.Call, t admission.Receipt) (int, error) {
+func (s *Server) index(x *protocol.Exchange, t admission.Receipt) (int, error) {
 	if t.Archived {
 		return t.Index, nil
 	}
-	defer c.Hurry()()
-	tenant := c.Principal().Tenant
-	newest, err := s.Bus.Thread(c.Context(), tenant, t.ThreadID)
+	defer x.WithTimeout()()
+	tenant := x.Principal().Tenant
+	newest, err := s.Bus.Thread(x.Context(), tenant, t.ThreadID)
 	if err != nil {
 		return 0, authz.Unavailable(err)
 	}
 	if newest.RequestID == t.RequestID {
 		return newest.Index, nil
 	}
-	return s.indexAmong(c.Context(), tenant, t, newest)
+	return s.indexAmong(x.Context(), tenant, t, newest)
 }
 
 // indexAmong looks through all records of a thread: another request came behind this one, or it is a retry's.

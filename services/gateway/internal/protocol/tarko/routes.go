@@ -2,26 +2,54 @@ package tarko
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko/wire"
 )
 
-// prefix is where all routes begin, but for the WebSocket (S0, WebSocket Protocol).
+// prefix begins the path of all routes, except for the WebSocket and the web page.
 const prefix = "/api/v1"
 
-// Mount lists the routes. Their errors are told by the dialect.
-func (s *Server) Mount(d codec.Codec) api.Mount {
-	get, post := endpoint(http.MethodGet), endpoint(http.MethodPost)
-	return api.Mount{Dialect: d, MaxBody: s.Config.Gateway.Sessions.MaxBody, Endpoints: []api.Endpoint{
+// Name implements protocol.Protocol.
+func (*Server) Name() string { return "tarko" }
+
+// EncodeError implements protocol.Protocol: the body has the form that Tarko's server uses for the error.
+func (*Server) EncodeError(e codec.ErrorResponse) (contentType string, body []byte) {
+	return wire.Codec{}.EncodeError(e)
+}
+
+// Routes implements protocol.Protocol.
+func (s *Server) Routes() []protocol.Route {
+	routes := slices.Concat(s.system(), s.sessions(), s.queries(), s.files())
+	for i := range routes {
+		routes[i].Path = prefix + routes[i].Path
+	}
+	routes = append(routes, protocol.Route{
+		Method: http.MethodGet, Path: "/ws", Scope: auth.ScopeRead, Limit: protocol.StreamLimit, Untimed: true,
+		BearerSubprotocol: true, Serve: s.getSocket,
+	})
+	for i := range routes {
+		routes[i].MaxBody = s.Config.Gateway.Sessions.MaxBody
+	}
+	return append(routes, s.page.Routes()...)
+}
+
+func (s *Server) system() []protocol.Route {
+	return []protocol.Route{
 		get("/health", "", s.getHealth),
 		get("/version", "", s.getVersion),
 		get("/models", auth.ScopeRead, s.getModels),
 		get("/agent/options", auth.ScopeRead, s.getOptions),
 		get("/runtime-settings", auth.ScopeRead, s.getSettings),
 		post("/runtime-settings", auth.ScopeRun, s.postSettings),
+	}
+}
 
+func (s *Server) sessions() []protocol.Route {
+	return []protocol.Route{
 		get("/sessions", auth.ScopeRead, s.getSessions),
 		post("/sessions/create", auth.ScopeRun, s.postCreate),
 		get("/sessions/details", auth.ScopeRead, s.getDetails),
@@ -35,37 +63,46 @@ func (s *Server) Mount(d codec.Codec) api.Mount {
 		get("/share/config", auth.ScopeRead, s.getShareConfig),
 		list(get("/sessions/events", auth.ScopeRead, s.getEvents)),
 		list(get("/sessions/events/latest", auth.ScopeRead, s.getLatest)),
-
-		long(get("/sessions/events/stream", auth.ScopeRead, s.getEventStream)),
-		long(post("/sessions/query", auth.ScopeRun, s.postQuery)),
-		long(post("/sessions/query/stream", auth.ScopeRun, s.postQueryStream)),
-		long(post("/oneshot/query", auth.ScopeRun, s.postOneshot)),
-		long(post("/oneshot/query/stream", auth.ScopeRun, s.postOneshotStream)),
-		{Route: api.Route{Method: http.MethodGet, Path: "/ws"}, Scope: auth.ScopeRead, Long: true, Page: true, Serve: s.getSocket},
-
-		get("/workspace/files", auth.ScopeRead, s.getFiles),
-		get("/workspace/search", auth.ScopeRead, s.getSearch),
-		post("/workspace/validate", auth.ScopeRead, s.postValidate),
-		get("/sessions/workspace/files", auth.ScopeRead, s.getFiles), // where the published frontend looks
-		get("/sessions/workspace/search", auth.ScopeRead, s.getSearch),
-		post("/sessions/workspace/validate", auth.ScopeRead, s.postValidate),
-	}}
-}
-
-func endpoint(method string) func(string, auth.Scope, func(*api.Call) error) api.Endpoint {
-	return func(path string, scope auth.Scope, serve func(*api.Call) error) api.Endpoint {
-		return api.Endpoint{Route: api.Route{Method: method, Path: prefix + path}, Scope: scope, Serve: serve}
 	}
 }
 
-// list bounds how many calls of an endpoint run at one time.
-func list(e api.Endpoint) api.Endpoint {
-	e.List = true
-	return e
+func (s *Server) queries() []protocol.Route {
+	return []protocol.Route{
+		streaming(get("/sessions/events/stream", auth.ScopeRead, s.getEventStream)),
+		streaming(post("/sessions/query", auth.ScopeRun, s.postQuery)),
+		streaming(post("/sessions/query/stream", auth.ScopeRun, s.postQueryStream)),
+		streaming(post("/oneshot/query", auth.ScopeRun, s.postOneshot)),
+		streaming(post("/oneshot/query/stream", auth.ScopeRun, s.postOneshotStream)),
+	}
 }
 
-// long lets an endpoint last as long as a stream.
-func long(e api.Endpoint) api.Endpoint {
-	e.Long = true
-	return e
+func (s *Server) files() []protocol.Route {
+	return []protocol.Route{
+		get("/workspace/files", auth.ScopeRead, s.getFiles),
+		get("/workspace/search", auth.ScopeRead, s.getSearch),
+		post("/workspace/validate", auth.ScopeRead, s.postValidate),
+		get("/sessions/workspace/files", auth.ScopeRead, s.getFiles), // the paths that the published frontend uses
+		get("/sessions/workspace/search", auth.ScopeRead, s.getSearch),
+		post("/sessions/workspace/validate", auth.ScopeRead, s.postValidate),
+	}
+}
+
+func get(path string, scope auth.Scope, serve func(*protocol.Exchange) error) protocol.Route {
+	return protocol.Route{Method: http.MethodGet, Path: path, Scope: scope, Serve: serve}
+}
+
+func post(path string, scope auth.Scope, serve func(*protocol.Exchange) error) protocol.Route {
+	return protocol.Route{Method: http.MethodPost, Path: path, Scope: scope, Body: true, Serve: serve}
+}
+
+// list makes a route count against the limit of lists.
+func list(r protocol.Route) protocol.Route {
+	r.Limit = protocol.ListLimit
+	return r
+}
+
+// streaming makes a route last as long as a stream, and count against the limit of streams.
+func streaming(r protocol.Route) protocol.Route {
+	r.Limit, r.Untimed = protocol.StreamLimit, true
+	return r
 }

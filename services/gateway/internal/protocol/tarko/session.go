@@ -12,8 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -35,19 +35,19 @@ type failure struct {
 }
 
 // mustFind is find for the first id that a call gives, in its URL or its body.
-func (s *Server) mustFind(c *api.Call, ids ...string) (session, error) {
+func (s *Server) mustFind(x *protocol.Exchange, ids ...string) (session, error) {
 	for _, one := range ids {
 		if one != "" {
-			return s.find(c.Context(), c.Principal(), one)
+			return s.find(x.Context(), x.Principal(), one)
 		}
 	}
 	return session{}, invalid("Session ID is required")
 }
 
 // mustRead is mustFind for a call that reads the session's events, which operators are told.
-func (s *Server) mustRead(c *api.Call, ids ...string) (session, error) {
-	found, err := s.mustFind(c, ids...)
-	c.Audit(cmp.Or(ids...), err)
+func (s *Server) mustRead(x *protocol.Exchange, ids ...string) (session, error) {
+	found, err := s.mustFind(x, ids...)
+	x.Audit(cmp.Or(ids...), "", err)
 	return found, err
 }
 
@@ -87,13 +87,13 @@ func (s *Server) metadata(ctx context.Context, found session) (record.Session, e
 }
 
 // change lets edit change what is noted on a session, and writes it.
-func (s *Server) change(c *api.Call, sessionID string, edit func(*record.Session) error) (info, error) {
-	ctx, p := c.Context(), c.Principal()
-	if err := c.Store(); err != nil {
+func (s *Server) change(x *protocol.Exchange, sessionID string, edit func(*record.Session) error) (info, error) {
+	ctx, p := x.Context(), x.Principal()
+	if err := x.CheckStorage(); err != nil {
 		return info{}, err
 	}
 	for range attempts {
-		found, err := s.mustFind(c, sessionID)
+		found, err := s.mustFind(x, sessionID)
 		if err != nil {
 			return info{}, err
 		}
@@ -108,7 +108,7 @@ func (s *Server) change(c *api.Call, sessionID string, edit func(*record.Session
 		}
 		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, bus.SessionRecord{Session: before, Sequence: found.record.Sequence})
 		if err == nil {
-			return s.info(c, written.Session), nil
+			return s.info(x, written.Session), nil
 		}
 		if !errors.Is(err, bus.ErrConflict) {
 			return info{}, authz.Unavailable(err)
@@ -128,13 +128,13 @@ type draft struct {
 }
 
 // createSession makes a session of a draft. One that is there already was made by an earlier attempt of the same call.
-func (s *Server) createSession(c *api.Call, threadID string, d draft) (record.Session, error) {
+func (s *Server) createSession(x *protocol.Exchange, threadID string, d draft) (record.Session, error) {
 	if err := s.check(d); err != nil {
 		return record.Session{}, err
 	}
-	p, now := c.Principal(), s.Bus.Now().UTC()
-	if err := c.Store(); err != nil {
-		return s.existingSession(c, threadID, err)
+	p, now := x.Principal(), s.Bus.Now().UTC()
+	if err := x.CheckStorage(); err != nil {
+		return s.existingSession(x, threadID, err)
 	}
 	made := record.Session{
 		ThreadID: threadID, Owner: p.Subject, AgentID: s.agent, Name: d.Name, Tags: d.Tags, CreatedAt: now, UpdatedAt: now,
@@ -150,9 +150,9 @@ func (s *Server) createSession(c *api.Call, threadID string, d draft) (record.Se
 			return made, err
 		}
 	}
-	written, err := s.Bus.SwapSession(c.Context(), p.Tenant, made, bus.SessionRecord{})
+	written, err := s.Bus.SwapSession(x.Context(), p.Tenant, made, bus.SessionRecord{})
 	if errors.Is(err, bus.ErrConflict) {
-		written, err = s.Bus.Session(c.Context(), p.Tenant, threadID)
+		written, err = s.Bus.Session(x.Context(), p.Tenant, threadID)
 	}
 	if err != nil {
 		return made, authz.Unavailable(err)
@@ -161,8 +161,8 @@ func (s *Server) createSession(c *api.Call, threadID string, d draft) (record.Se
 }
 
 // existingSession returns a session that an earlier attempt of the same call made, or else the refusal.
-func (s *Server) existingSession(c *api.Call, threadID string, refusal error) (record.Session, error) {
-	made, err := s.Bus.Session(c.Context(), c.Principal().Tenant, threadID)
+func (s *Server) existingSession(x *protocol.Exchange, threadID string, refusal error) (record.Session, error) {
+	made, err := s.Bus.Session(x.Context(), x.Principal().Tenant, threadID)
 	if errors.Is(err, bus.ErrNotFound) {
 		return record.Session{}, refusal
 	}

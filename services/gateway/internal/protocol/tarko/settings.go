@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -33,17 +33,17 @@ type settings struct {
 }
 
 // getSettings shows what can be set and what is: for a session that does not exist, what one begins with.
-func (s *Server) getSettings(c *api.Call) error {
-	sessionID := c.Query().Get("sessionId")
+func (s *Server) getSettings(x *protocol.Exchange) error {
+	sessionID := x.Query().Get("sessionId")
 	noted := record.Session{AgentID: s.agent}
 	if sessionID != "" {
-		found, err := s.find(c.Context(), c.Principal(), sessionID)
+		found, err := s.find(x.Context(), x.Principal(), sessionID)
 		switch {
 		case isNotFound(err):
 		case err != nil:
 			return err
 		default:
-			if noted, err = s.metadata(c.Context(), found); err != nil {
+			if noted, err = s.metadata(x.Context(), found); err != nil {
 				return err
 			}
 		}
@@ -52,7 +52,7 @@ func (s *Server) getSettings(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, settings{s.schema(), values})
+	return x.Reply(http.StatusOK, settings{s.schema(), values})
 }
 
 // schema offers the agents, where there is a choice.
@@ -98,15 +98,15 @@ func (s *Server) applySettings(n *record.Session, values jsontext.Value) error {
 }
 
 // postSettings changes the settings of a session. They count from its next query on.
-func (s *Server) postSettings(c *api.Call) error {
+func (s *Server) postSettings(x *protocol.Exchange) error {
 	var in struct {
 		SessionID       string         `json:"sessionId"`
 		RuntimeSettings jsontext.Value `json:"runtimeSettings"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
-	changed, err := s.change(c, in.SessionID, func(n *record.Session) error {
+	changed, err := s.change(x, in.SessionID, func(n *record.Session) error {
 		if len(in.RuntimeSettings) == 0 {
 			return invalid("Runtime settings object is required")
 		}
@@ -115,7 +115,7 @@ func (s *Server) postSettings(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]any{
+	return x.Reply(http.StatusOK, map[string]any{
 		"success": true, "session": changed, "sessionInfo": changed, "runtimeSettings": in.RuntimeSettings,
 	})
 }

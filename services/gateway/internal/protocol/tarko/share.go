@@ -10,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -27,11 +27,11 @@ type shareConfig struct {
 }
 
 // getShareConfig says whether pages of sessions can be handed to somebody who shows them.
-func (s *Server) getShareConfig(c *api.Call) error {
-	if s.Provider == nil {
-		return c.Reply(http.StatusOK, shareConfig{})
+func (s *Server) getShareConfig(x *protocol.Exchange) error {
+	if s.provider == nil {
+		return x.Reply(http.StatusOK, shareConfig{})
 	}
-	return c.Reply(http.StatusOK, shareConfig{true, s.Provider.shown})
+	return x.Reply(http.StatusOK, shareConfig{true, s.provider.shown})
 }
 
 // shared is the answer of postShare.
@@ -44,48 +44,48 @@ type shared struct {
 
 // postShare makes a page of a session that needs no server: what was said and done, and the events as data. With upload it
 // is handed to the provider.
-func (s *Server) postShare(c *api.Call) error {
+func (s *Server) postShare(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string `json:"sessionId"`
 		Upload    bool   `json:"upload"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
-	found, err := s.mustRead(c, c.Query().Get("sessionId"), in.SessionID)
+	found, err := s.mustRead(x, x.Query().Get("sessionId"), in.SessionID)
 	if err != nil {
 		return err
 	}
-	if in.Upload && !c.Principal().May(auth.ScopeRun) { // it leaves the gateway, for a page that anybody may read
+	if in.Upload && !x.Principal().May(auth.ScopeRun) { // it leaves the gateway, for a page that anybody may read
 		return apierr.New(apierr.AuthFailed, "The API key lacks the scope %q, which an upload needs; share without upload", auth.ScopeRun)
 	}
-	if in.Upload && s.Provider == nil {
+	if in.Upload && s.provider == nil {
 		return invalid("No share provider is configured; share without upload, and send the page yourself")
 	}
-	noted, err := s.metadata(c.Context(), found)
+	noted, err := s.metadata(x.Context(), found)
 	if err != nil {
 		return err
 	}
-	events, err := s.listEvents(c.Context(), found, selection{limit: maxEvents})
+	events, err := s.listEvents(x.Context(), found, selection{limit: maxEvents})
 	if err != nil {
 		return err
 	}
 	if events.HasMore {
 		return apierr.New(apierr.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
-	about := s.info(c, noted)
+	about := s.info(x, noted)
 	html, err := s.render(about, events.Events)
 	if err != nil {
 		return err
 	}
 	if !in.Upload {
-		return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, HTML: html})
+		return x.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, HTML: html})
 	}
-	at, err := s.Provider.upload(c.Context(), about, asked(events.Events), html)
+	at, err := s.provider.upload(x.Context(), about, asked(events.Events), html)
 	if err != nil {
 		return apierr.Wrap(err, apierr.Unavailable, "The share provider has not taken the page; try again, or share without upload")
 	}
-	return c.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, URL: at})
+	return x.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, URL: at})
 }
 
 // asked is what a session's user said first.
@@ -136,7 +136,7 @@ func (t told) Shown() bool {
 
 // render makes the page: the user interface as a player of what happened, or a plain one where there is none.
 func (s *Server) render(about info, events []jsontext.Value) (string, error) {
-	if s.Page != nil {
+	if s.page != nil {
 		return s.replay(about, events)
 	}
 	all := make([]told, 0, len(events))
@@ -165,7 +165,7 @@ func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
 		name  string
 		value any
 	}{
-		{"AGENT_SESSION_DATA", about}, {"AGENT_EVENT_STREAM", events}, {"AGENT_VERSION_INFO", s.Build},
+		{"AGENT_SESSION_DATA", about}, {"AGENT_EVENT_STREAM", events}, {"AGENT_VERSION_INFO", s.build},
 	} {
 		data, err := embedded(one.value)
 		if err != nil {
@@ -173,7 +173,7 @@ func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
 		}
 		script = fmt.Appendf(script, "window.%s=%s;", one.name, data)
 	}
-	return s.Page.With(string(script)), nil
+	return s.page.With(string(script)), nil
 }
 
 // embedded is a value as JSON that may stand in a script of a page: it holds neither the end of one nor a line that

@@ -7,8 +7,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/go-json-experiment/json"
 )
 
@@ -21,12 +21,12 @@ const (
 
 // getSocket is the WebSocket (S0, WebSocket Protocol). Beside the events of the sessions that were joined, each message
 // of the client has one answer, in order; docs/tarko.md lists them.
-func (s *Server) getSocket(c *api.Call) error {
-	d, err := s.Encodings.choose(c, s.Encodings.Message, s.Encodings.MessageProtocol)
+func (s *Server) getSocket(x *protocol.Exchange) error {
+	d, err := choose(x, s.encodings.messages, s.encodings.messagesNested)
 	if err != nil {
 		return err
 	}
-	return c.Upgrade(func(ctx context.Context, socket *api.Socket) error {
+	return x.Upgrade(func(ctx context.Context, socket *protocol.Socket) error {
 		t := &wsConn{Server: s, socket: socket, codec: d, subscriptions: map[string]*subscription{}}
 		defer t.close()
 		return t.listen(ctx)
@@ -36,7 +36,7 @@ func (s *Server) getSocket(c *api.Call) error {
 // wsConn is what goes on over one WebSocket. It is for the goroutine that listens.
 type wsConn struct {
 	*Server
-	socket        *api.Socket
+	socket        *protocol.Socket
 	codec         codec.Codec
 	subscriptions map[string]*subscription // by session
 }
@@ -78,7 +78,7 @@ func (t *wsConn) listen(ctx context.Context) error {
 
 // handle does what a message asks and answers it. Its error takes the place of the answer.
 func (t *wsConn) handle(ctx context.Context, text []byte, w *clientMessage) error {
-	if err := t.socket.Admit(ctx); err != nil {
+	if err := t.socket.CheckRate(ctx); err != nil {
 		return err
 	}
 	if err := decode(text, w); err != nil {
@@ -134,7 +134,9 @@ func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error 
 	if err != nil {
 		return err
 	}
-	ticket, err := t.socket.Accept(quick, q.agentID, q.request, w.IdempotencyKey, text)
+	ticket, err := t.socket.Accept(quick, w.IdempotencyKey, protocol.Request{
+		AgentID: q.agentID, Request: q.request, Target: q.agentID, Body: text,
+	})
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (t *wsConn) send(ctx context.Context, kind, sessionID string, data any) {
 		Data      any    `json:"data,omitzero"`
 	}{kind, sessionID, data})
 	if err != nil {
-		_ = t.socket.Fault(ctx, err) // nobody can be told, and it is logged
+		_ = t.socket.Error(ctx, err) // nobody can be told, and it is logged
 		return
 	}
 	_ = t.socket.Send(ctx, text)
@@ -184,7 +186,7 @@ type errorPayload struct {
 
 // sendError tells the client what went wrong with a message, or with a session that it has joined (no type).
 func (t *wsConn) sendError(ctx context.Context, w clientMessage, err error) {
-	f := t.socket.Fault(ctx, err)
+	f := t.socket.Error(ctx, err)
 	if !id.Valid(w.SessionID) {
 		w.SessionID = ""
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
 // state is where a session stands, in Tarko's words.
@@ -35,16 +35,16 @@ type status struct {
 	State        state `json:"state"`
 }
 
-func (s *Server) getStatus(c *api.Call) error {
-	found, err := s.mustFind(c, c.Query().Get("sessionId"))
+func (s *Server) getStatus(x *protocol.Exchange) error {
+	found, err := s.mustFind(x, x.Query().Get("sessionId"))
 	if err != nil {
 		return err
 	}
-	now, _, err := s.state(c.Context(), found)
+	now, _, err := s.state(x.Context(), found)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, standing{found.thread.ThreadID, status{now == executing, now}})
+	return x.Reply(http.StatusOK, standing{found.thread.ThreadID, status{now == executing, now}})
 }
 
 // state says where a session stands, and which of its requests runs or ended last ("" = it never had one).
@@ -106,16 +106,16 @@ func (s *Server) unwritten(ctx context.Context, log bus.LogID) (state, error) {
 }
 
 // postAbort asks for the end of what runs. Where nothing does, there is no success, and no error either.
-func (s *Server) postAbort(c *api.Call) error {
-	found, err := s.named(c)
+func (s *Server) postAbort(x *protocol.Exchange) error {
+	found, err := s.named(x)
 	if err != nil {
 		return err
 	}
-	stopped, err := s.abort(c.Context(), found, c.Principal().Subject)
+	stopped, err := s.abort(x.Context(), found, x.Principal().Subject)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, map[string]bool{"success": stopped})
+	return x.Reply(http.StatusOK, map[string]bool{"success": stopped})
 }
 
 // stopWait is how long the answer to an abort waits for the end that it asks for.
@@ -149,17 +149,17 @@ type refusal struct {
 
 // refuseSecond answers for the caller when the configuration wants one session of a tenant at a time and another one
 // runs. It goes by what history knows, which may be a moment behind.
-func (s *Server) refuseSecond(c *api.Call) (refused bool, err error) {
+func (s *Server) refuseSecond(x *protocol.Exchange) (refused bool, err error) {
 	if !s.Config.Gateway.Sessions.Exclusive {
 		return false, nil
 	}
-	open, err := s.History.Open(c.Context(), historyapi.OpenQuery{
-		Before: s.Bus.Now().Add(time.Hour), Tenant: c.Principal().Tenant, Limit: 1,
+	open, err := s.History.Open(x.Context(), historyapi.OpenQuery{
+		Before: s.Bus.Now().Add(time.Hour), Tenant: x.Principal().Tenant, Limit: 1,
 	})
 	if err != nil || len(open.Requests) == 0 {
 		return false, err
 	}
-	return true, c.Reply(http.StatusConflict, refusal{
+	return true, x.Reply(http.StatusConflict, refusal{
 		"Server is in exclusive mode and another session is currently running", open.Requests[0].ThreadID,
 	})
 }

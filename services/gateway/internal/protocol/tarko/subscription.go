@@ -81,7 +81,7 @@ func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 
 // follow sends the events of a session until somebody leaves or deletes it.
 func (t *wsConn) follow(ctx context.Context, sessionID string, frames stream.Frames, enc codec.Encoder) {
-	err := t.socket.Pour(ctx, frames, enc)
+	err := t.socket.StreamFrames(ctx, frames, enc)
 	if ctx.Err() != nil {
 		return
 	}

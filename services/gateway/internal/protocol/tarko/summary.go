@@ -7,7 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
 // maxSummary is the length of a summary, in characters.
@@ -28,15 +28,15 @@ type summary struct {
 
 // postSummary names a conversation, for a list: by the start of what its user said first. No model is asked, so the answer
 // names none: a list of sessions should cost nothing.
-func (s *Server) postSummary(c *api.Call) error {
+func (s *Server) postSummary(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string    `json:"sessionId"`
 		Messages  []message `json:"messages"`
 	}
-	if err := read(c, &in); err != nil {
+	if err := read(x, &in); err != nil {
 		return err
 	}
-	found, err := s.mustFind(c, c.Query().Get("sessionId"), in.SessionID)
+	found, err := s.mustFind(x, x.Query().Get("sessionId"), in.SessionID)
 	if err != nil {
 		return err
 	}
@@ -44,13 +44,13 @@ func (s *Server) postSummary(c *api.Call) error {
 		return invalid("Messages are required")
 	}
 	if name := opening(in.Messages); name != "" {
-		return c.Reply(http.StatusOK, summary{Summary: name})
+		return x.Reply(http.StatusOK, summary{Summary: name})
 	}
-	noted, err := s.metadata(c.Context(), found)
+	noted, err := s.metadata(x.Context(), found)
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, summary{Summary: noted.Name})
+	return x.Reply(http.StatusOK, summary{Summary: noted.Name})
 }
 
 // opening is the start of the first words of a user.

@@ -2,25 +2,28 @@ package tarko
 
 import (
 	"net/http"
+	"runtime/debug"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
+	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-func (s *Server) getHealth(c *api.Call) error {
-	return c.Reply(http.StatusOK, map[string]string{"status": "ok"})
+func (s *Server) getHealth(x *protocol.Exchange) error {
+	return x.Reply(http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// Build is which program answers.
-type Build struct {
+// build is the version of the program.
+type build struct {
 	Version   string `json:"version"`
-	BuildTime int64  `json:"buildTime"` // milliseconds; 0 = not known
+	BuildTime int64  `json:"buildTime"` // milliseconds; 0 = unknown
 	GitHash   string `json:"gitHash"`
 }
 
-func (s *Server) getVersion(c *api.Call) error { return c.Reply(http.StatusOK, s.Build) }
+func (s *Server) getVersion(x *protocol.Exchange) error { return x.Reply(http.StatusOK, s.build) }
 
-// agentOptions is what clients may know of how they are served.
+// agentOptions describes the default agent to clients.
 type agentOptions struct {
 	Name          string        `json:"name"`
 	Description   string        `json:"description,omitempty"`
@@ -31,15 +34,35 @@ type agentOptions struct {
 	WorkspaceName string        `json:"workspaceName"`
 }
 
-// getOptions describes the agent of sessions that name none. Neither its prompt nor where anything lies is told.
-func (s *Server) getOptions(c *api.Call) error {
+// getOptions describes the agent of sessions that name none, without its prompt and without paths of the server.
+func (s *Server) getOptions(x *protocol.Exchange) error {
 	agent := s.Config.Agents[s.agent]
 	o := agentOptions{
 		Name: s.agent, Description: agent.Description, Tools: agent.Tools, Agents: s.agents,
-		Workspace: s.workspace(c).Name(), WorkspaceName: s.workspace(c).Name(),
+		Workspace: s.workspace(x).Name(), WorkspaceName: s.workspace(x).Name(),
 	}
 	if agent.Model != "" {
 		o.Model = &record.Model{Provider: agent.Backend, ID: agent.Model}
 	}
-	return c.Reply(http.StatusOK, map[string]agentOptions{"options": o})
+	return x.Reply(http.StatusOK, map[string]agentOptions{"options": o})
+}
+
+// readBuild returns the version of this program, as far as the build has recorded it.
+func readBuild() build {
+	b := build{Version: service.Version}
+	about, _ := debug.ReadBuildInfo()
+	if about == nil {
+		return b
+	}
+	for _, s := range about.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.GitHash = s.Value
+		case "vcs.time":
+			if at, err := time.Parse(time.RFC3339, s.Value); err == nil {
+				b.BuildTime = at.UnixMilli()
+			}
+		}
+	}
+	return b
 }

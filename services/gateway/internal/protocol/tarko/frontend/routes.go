@@ -10,41 +10,40 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/services/gateway/internal/api"
-	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-// Mount lists the routes of a page: itself under / and under the address of each session, and the files beside it. No key
-// opens them, since browsers have none to show when they are told to go somewhere; there is nothing in them but programs.
-func (p *Page) Mount(d codec.Codec) api.Mount {
+// Routes returns the routes of a page: / and the address of each session return the page itself, and
+// /static its assets. They need no key, since browsers send none when they navigate; the page contains programs and no data.
+func (p *Page) Routes() []protocol.Route {
 	if p == nil {
-		return api.Mount{Dialect: d}
+		return nil
 	}
-	get := func(path string, serve func(*api.Call) error) api.Endpoint {
-		return api.Endpoint{Route: api.Route{Method: http.MethodGet, Path: path}, Serve: serve}
+	get := func(path string, serve func(*protocol.Exchange) error) protocol.Route {
+		return protocol.Route{Method: http.MethodGet, Path: path, Serve: serve}
 	}
-	return api.Mount{Dialect: d, Endpoints: []api.Endpoint{
+	return []protocol.Route{
 		get("/", p.getPage),
 		get("/:sessionId", p.getPage),
 		get("/"+assets+"/*file", p.getAsset),
-	}}
+	}
 }
 
-// getPage gives the page. Which session it shows is its own business: it reads that from its address.
-func (p *Page) getPage(c *api.Call) error {
-	if session := c.Param("sessionId"); session != "" && !id.Valid(session) {
+// getPage returns the page, which reads from its address which session to show.
+func (p *Page) getPage(x *protocol.Exchange) error {
+	if session := x.Param("sessionId"); session != "" && !id.Valid(session) {
 		return nothing()
 	}
-	c.Header("Content-Security-Policy", p.policy)
-	c.Header("Cache-Control", "no-cache")
-	c.Header("ETag", p.tag)
-	c.Content("page.html", time.Time{}, bytes.NewReader(p.html))
+	x.SetHeader("Content-Security-Policy", p.policy)
+	x.SetHeader("Cache-Control", "no-cache")
+	x.SetHeader("ETag", p.tag)
+	x.ServeContent("page.html", time.Time{}, bytes.NewReader(p.html))
 	return nil
 }
 
-// getAsset gives a file from the page's folder of assets. Nothing outside that folder is given.
-func (p *Page) getAsset(c *api.Call) error {
-	name := path.Join(assets, path.Clean("/"+c.Param("file")))
+// getAsset returns a file of the page's folder of assets, and none outside it.
+func (p *Page) getAsset(x *protocol.Exchange) error {
+	name := path.Join(assets, path.Clean("/"+x.Param("file")))
 	file, err := p.files.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nothing()
@@ -57,8 +56,8 @@ func (p *Page) getAsset(c *api.Call) error {
 	if err != nil || !about.Mode().IsRegular() {
 		return nothing()
 	}
-	c.Header("Cache-Control", "max-age=3600")
-	c.Content(name, about.ModTime(), file)
+	x.SetHeader("Cache-Control", "max-age=3600")
+	x.ServeContent(name, about.ModTime(), file)
 	return nil
 }
 

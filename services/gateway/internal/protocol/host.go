@@ -1,0 +1,166 @@
+package protocol
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/budget"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/rediscache"
+	"github.com/agentbus/agentbus/services/gateway/internal/admission"
+	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
+	"github.com/agentbus/agentbus/services/gateway/internal/quota"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+)
+
+// Services are the parts of the gateway that protocols work with. Every field is required, except where it says otherwise.
+type Services struct {
+	Bus      *bus.Bus
+	History  historyapi.Client
+	State    *rediscache.Store
+	Keys     *auth.Keyring // nil = authentication is off
+	Guard    *authz.Guard
+	Acceptor *admission.Acceptor
+	Logs     *stream.Logs
+	Streamer *stream.Streamer
+	Meter    *metrics.Instruments
+	Config   config.Config
+	Remotes  *agentlist.Agents
+	Log      *slog.Logger
+}
+
+// Host applies the limits of the gateway to what the protocols do. It is safe for concurrent use.
+type Host struct {
+	Services
+	limits  limits
+	quotas  *quota.Quotas  // of tenants and keys
+	replays *budget.Budget // see Pace
+}
+
+// NewHost returns a host with the limits of the configuration.
+func NewHost(s Services) *Host {
+	h := &Host{Services: s, limits: newLimits(s.Config.Gateway, s.Keys != nil)}
+	h.replays = budget.NewTurns(h.limits.replays)
+	h.quotas = quota.New(h.limits.quotas, s.Bus, s.State, s.History)
+	return h
+}
+
+// HasAgent reports whether a principal may address an agent: a configured one, or a remote agent of its tenant.
+func (h *Host) HasAgent(p auth.Principal, agentID string) bool {
+	if _, ok := h.Config.Agents[agentID]; ok {
+		return true
+	}
+	_, ok := h.Remotes.Find(p.Tenant, agentID)
+	return ok
+}
+
+// agent returns the configuration of an agent. For a remote agent it has only the model, the only one that it allows.
+func (h *Host) agent(p auth.Principal, agentID string) config.Agent {
+	if own, ok := h.Config.Agents[agentID]; ok {
+		return own
+	}
+	r, _ := h.Remotes.Find(p.Tenant, agentID)
+	return config.Agent{Model: r.Model}
+}
+
+// Request is a request to an agent, as a client sent it.
+type Request struct {
+	AgentID string // an agent that exists
+	Request event.AgentRequest
+	OnBusy  string // see config.Agent; "" = as the agent's configuration says
+
+	// A retry with the same idempotency key must have the same body, for the same target.
+	Target string
+	Body   []byte
+}
+
+// accept stores a request within the quotas of its principal. A retry stores nothing.
+func (h *Host) accept(ctx context.Context, p auth.Principal, route, key string, r Request) (admission.Receipt, error) {
+	agent := h.Config.Agents[r.AgentID]
+	call := admission.Call{
+		Principal: p, AgentID: r.AgentID, Request: r.Request, Route: route, Key: key,
+		BodyHash: admission.Hash(r.Target, r.Body),
+		OnBusy:   cmp.Or(r.OnBusy, agent.OnBusy), Queue: cmp.Or(agent.Queue, config.DefaultQueue),
+		Refusal: h.agent(p, r.AgentID).CheckModel("context.model", r.Request.Context.Model),
+	}
+	if call.Refusal == nil {
+		call.Refusal = h.quotas.Store(ctx, p)
+	}
+	done, err := h.quotas.Enter(ctx, p)
+	if err != nil {
+		return admission.Receipt{}, err
+	}
+	receipt, err := h.Acceptor.Accept(ctx, call)
+	done(receipt.RequestID)
+	return receipt, err
+}
+
+// open opens the log of a request that this exchange has accepted, from its first event. The status is written with the first
+// event, so that a request that no runner takes can still be answered with an error. If the client disconnects before the
+// end, the request is aborted where its agent is configured so.
+func (h *Host) open(ctx context.Context, p auth.Principal, r admission.Receipt) (stream.Response, error) {
+	request := authz.Request{Accepted: record.Accepted{Tenant: p.Tenant, RequestID: r.RequestID}}
+	if r.Archived {
+		var err error
+		if request, err = h.Guard.Request(ctx, p, r.RequestID); err != nil {
+			return stream.Response{}, err
+		}
+	}
+	frames, err := h.Logs.Open(ctx, request, 0)
+	return stream.Response{Frames: frames, DeferHeaders: true, KeyID: p.KeyID, Ended: func(err error) {
+		if errors.Is(err, stream.ErrDisconnected) && h.Config.Agents[r.AgentID].OnDisconnect == config.OnDisconnectAbort {
+			h.abortAbandoned(p, r.RequestID)
+		}
+	}}, err
+}
+
+// abortAbandoned aborts a request whose client has disconnected.
+func (h *Host) abortAbandoned(p auth.Principal, requestID string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := h.Acceptor.Abort(ctx, p.Tenant, record.Abort{
+		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: h.Bus.Now().UTC(),
+	})
+	if err != nil {
+		h.Log.ErrorContext(ctx, "could not abort the request of a client that disconnected", "request", requestID, "error", err)
+	}
+}
+
+// reading is an attempt to read events.
+type reading struct {
+	route     string
+	threadID  string
+	requestID string // "" = all of the thread
+}
+
+// audit logs who reads which events, and which attempts were refused. Streaming a request that the caller has just created
+// is not audited: the request's record names its owner.
+func (h *Host) audit(ctx context.Context, p auth.Principal, r reading, refused error) {
+	level, outcome := slog.LevelInfo, "allowed"
+	if refused != nil {
+		level, outcome = slog.LevelWarn, string(apierr.From(refused).Code)
+	}
+	attrs := []slog.Attr{
+		slog.String("tenant", p.Tenant), slog.String("subject", p.Subject), slog.String("key", p.KeyID),
+		slog.String("route", r.route), slog.String("outcome", outcome),
+	}
+	if r.threadID != "" {
+		attrs = append(attrs, slog.String("session", fmt.Sprintf("%.64s", r.threadID)))
+	}
+	if r.requestID != "" {
+		attrs = append(attrs, slog.String("request", fmt.Sprintf("%.64s", r.requestID)))
+	}
+	h.Log.LogAttrs(ctx, level, "event access", attrs...)
+}

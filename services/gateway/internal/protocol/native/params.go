@@ -1,0 +1,35 @@
+package native
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+)
+
+// number reads a number from 1 to most from the URL; 0 when the parameter is absent.
+func number(x *protocol.Exchange, name string, most int) (int, error) {
+	text := x.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, apierr.New(apierr.InvalidMessageFormat, "%s=%.40q must be a number from 1 to %d", name, text, most)
+	}
+	return n, nil
+}
+
+// moment reads a time from the URL; the zero time when the parameter is absent.
+func moment(x *protocol.Exchange, name string) (time.Time, error) {
+	text := x.Query().Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, apierr.New(apierr.InvalidMessageFormat, "%s=%.40q must be a time like 2026-01-31T12:00:00Z", name, text)
+	}
+	return t, nil
+}

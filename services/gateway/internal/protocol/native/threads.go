@@ -1,0 +1,169 @@
+package native
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+)
+
+// thread returns the thread of the path, if the caller may see it.
+func (s *Server) thread(x *protocol.Exchange) (bus.ThreadRecord, historyapi.ThreadRef, error) {
+	p := x.Principal()
+	t, err := s.Guard.Thread(x.Context(), p, x.Param("threadId"))
+	return t, historyapi.ThreadRef{Tenant: p.Tenant, ThreadID: t.ThreadID}, err
+}
+
+// readThread is thread for a caller that reads its events, which is audited.
+func (s *Server) readThread(x *protocol.Exchange) (bus.ThreadRecord, historyapi.ThreadRef, error) {
+	t, ref, err := s.thread(x)
+	x.Audit(x.Param("threadId"), "", err)
+	return t, ref, err
+}
+
+func (s *Server) getThreads(x *protocol.Exchange) error {
+	limit, err := number(x, "limit", 200)
+	if err != nil {
+		return err
+	}
+	p := x.Principal()
+	page, err := s.History.Threads(x.Context(), historyapi.ThreadsQuery{
+		Tenant: p.Tenant, Owner: p.Subject, Limit: limit, Cursor: x.Query().Get("cursor"),
+	})
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, page)
+}
+
+func (s *Server) getThread(x *protocol.Exchange) error {
+	_, ref, err := s.thread(x)
+	if err != nil {
+		return err
+	}
+	t, err := s.History.Thread(x.Context(), ref)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, t)
+}
+
+func (s *Server) deleteThread(x *protocol.Exchange) error {
+	t, ref, err := s.thread(x)
+	if err != nil {
+		return err
+	}
+	if err := s.Acceptor.Delete(x.Context(), ref.Tenant, t); err != nil {
+		return err
+	}
+	x.NoContent()
+	return nil
+}
+
+func (s *Server) getMessages(x *protocol.Exchange) error {
+	limit, err := number(x, "limit", 200)
+	if err != nil {
+		return err
+	}
+	_, ref, err := s.readThread(x)
+	if err != nil {
+		return err
+	}
+	page, err := s.History.Messages(x.Context(), historyapi.MessagesQuery{ThreadRef: ref, Limit: limit, Cursor: x.Query().Get("cursor")})
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, page)
+}
+
+func (s *Server) getEvents(x *protocol.Exchange) error {
+	q := historyapi.EventsQuery{Cursor: x.Query().Get("cursor")}
+	var err error
+	if q.Limit, err = number(x, "limit", 1000); err != nil {
+		return err
+	}
+	if q.Since, err = moment(x, "since"); err != nil {
+		return err
+	}
+	if q.Until, err = moment(x, "until"); err != nil {
+		return err
+	}
+	if q.Types, err = eventNames(x.QueryList("type")); err != nil {
+		return err
+	}
+	if _, q.ThreadRef, err = s.readThread(x); err != nil {
+		return err
+	}
+	page, err := s.History.Events(x.Context(), q)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, page)
+}
+
+func eventNames(words []string) ([]event.Name, error) {
+	public := slices.DeleteFunc(event.Names(), event.Name.IsInternal)
+	names := make([]event.Name, 0, len(words))
+	for _, word := range words {
+		if !slices.Contains(public, event.Name(word)) {
+			return nil, apierr.New(apierr.InvalidMessageFormat, "type=%.40q is no event; use names of %v", word, public)
+		}
+		names = append(names, event.Name(word))
+	}
+	return names, nil
+}
+
+// getThreadStream streams a thread, request after request, until the client disconnects.
+func (s *Server) getThreadStream(x *protocol.Exchange) error {
+	response, err := s.openThread(x)
+	if err != nil {
+		return err
+	}
+	return x.Stream(response)
+}
+
+// openThread opens a thread after the client's cursor. It always includes input events, which other clients of the thread
+// have sent.
+func (s *Server) openThread(x *protocol.Exchange) (response stream.Response, err error) {
+	defer x.WithTimeout()()
+	cursor, err := x.Cursor()
+	if err != nil {
+		return response, err
+	}
+	switch from := x.Query().Get("from"); {
+	case from != "" && from != "start":
+		return response, apierr.New(apierr.InvalidMessageFormat, "from=%.40q: use \"start\", or leave it out", from)
+	case from == "start" && cursor == "":
+		cursor = stream.FromStart
+	}
+	t, ref, err := s.readThread(x)
+	if err != nil {
+		return response, err
+	}
+	if cursor == "" { // the newest request may wait for one that runs
+		if t, err = s.Acceptor.Running(x.Context(), ref.Tenant, t); err != nil {
+			return response, authz.Unavailable(err)
+		}
+	}
+	frames, reset, err := s.Logs.OpenThread(x.Context(), ref.Tenant, t, cursor)
+	if err != nil {
+		return response, err
+	}
+	enc, err := s.encoder(x, codec.Options{Include: []string{string(event.NameInput)}, Cursor: frames.AppendCursor})
+	if err != nil {
+		frames.Close()
+		return response, err
+	}
+	x.SetThread(t.ThreadID, reset)
+	x.SetHeader(protocol.HeaderStreamStart, frames.Start())
+	response = x.Resume(frames)
+	response.Encoder = enc
+	return response, nil
+}

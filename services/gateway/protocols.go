@@ -1,0 +1,19 @@
+package gateway
+
+import (
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
+)
+
+// protocols lists the protocols that the gateway serves. The first one encodes the errors of paths that none of them serves.
+func protocols(s protocol.Services) ([]protocol.Protocol, error) {
+	t, err := tarko.New(s)
+	if err != nil {
+		return nil, err
+	}
+	return []protocol.Protocol{
+		native.New(s),
+		t,
+	}, nil
+}
