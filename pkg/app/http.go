@@ -16,7 +16,7 @@ import (
 const closeTime = 10 * time.Second
 
 // Serve returns the actor of an HTTP server. It listens before it returns, so that an address in use is an error at the
-// start. It accepts what limit lets through. When the actor stops it calls drain, which ends what would never end by
+// start. It serves TLS if server has a TLSConfig. It accepts what limit lets through. When the actor stops it calls drain, which ends what would never end by
 // itself, and waits for the rest.
 func Serve(
 	ctx context.Context, server *http.Server, limit func(net.Listener) net.Listener, drain func(),
@@ -30,7 +30,7 @@ func Serve(
 	listener = limit(listener)
 	run := func(ctx context.Context) error {
 		ended := make(chan error, 1)
-		go func() { ended <- server.Serve(listener) }() // ends with Shutdown or Close
+		go func() { ended <- serve(server, listener) }() // ends with Shutdown or Close
 		select {
 		case err := <-ended:
 			return err
@@ -49,4 +49,11 @@ func Serve(
 		return err
 	}
 	return service.Actor{Name: "http", Run: run}, addr, nil
+}
+
+func serve(server *http.Server, listener net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(listener, "", "")
+	}
+	return server.Serve(listener)
 }

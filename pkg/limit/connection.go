@@ -75,6 +75,9 @@ type overKey struct{}
 
 // Mark is the ConnContext of a server whose connections are counted: [Over] needs it.
 func Mark(ctx context.Context, conn net.Conn) context.Context {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secured.NetConn() // of *tls.Conn
+	}
 	if c, ok := conn.(*connection); ok && c.over {
 		return context.WithValue(ctx, overKey{}, true)
 	}

@@ -207,7 +207,6 @@ func TestAttackFraming(t *testing.T) {
 	}{
 		{"a folded header", post + "X: a\r\n Transfer-Encoding: chunked\r\n\r\n" + inner, 2},
 		{"no host", "GET /v1/agents HTTP/1.1\r\n\r\n", 1},
-		{"HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 1},
 		{"too many bytes of headers", post + strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 40) + "\r\n", 1},
 	}
 	for _, test := range tests {

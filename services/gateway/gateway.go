@@ -114,18 +114,36 @@ func (g *Gateway) Handler() http.Handler { return service.CloseChunked(g.api) }
 // connections is how many connections an address may have that is not private.
 const connections = 1000
 
+// Limits of a connection of HTTP/2. A client that exceeds http2Streams is refused; one that resets streams faster than their
+// handlers end loses its connection (net/http).
+const (
+	http2Streams    = 250              // open at one time
+	http2Ping       = 30 * time.Second // after which a connection that sends nothing is asked whether it is alive
+	http2PingAnswer = 15 * time.Second
+	http2WriteTime  = 15 * time.Second // for a client to take some bytes of its connection
+)
+
 // Server returns an HTTP server for addr with the limits that an edge needs; those of connections are [Gateway.Limit]'s. It
-// speaks HTTP/1.1. Neither bodies nor responses have a common time limit here, since streams last: the handler sets one
-// for each.
+// serves HTTP/1.1 and HTTP/2, which a client negotiates with TLS, and begins with its preface without TLS (h2c). TLS is the
+// caller's, by TLSConfig. Neither bodies nor responses have a common time limit here, since streams last: the handler sets
+// one for each.
 func (g *Gateway) Server(addr string) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Addr:              addr,
 		Handler:           g.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ConnContext:       limit.Mark,
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		Protocols:         protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: http2Streams, SendPingTimeout: http2Ping, PingTimeout: http2PingAnswer, WriteByteTimeout: http2WriteTime,
+		},
+		ConnContext: limit.Mark,
+		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 }
 

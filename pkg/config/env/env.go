@@ -57,6 +57,8 @@ type Gateway struct {
 	RedisURL  Secret `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379/0"`
 	Auth      Auth   `env:"AUTH" envDefault:"required"`
 	KeyPepper Secret `env:"KEY_PEPPER"` // what keys are hashed with; needed when Auth is required
+	TLSCert   string `env:"TLS_CERT_FILE"`
+	TLSKey    string `env:"TLS_KEY_FILE"`
 }
 
 // AgentRunner is the environment of the agent-runner. The keys of the providers are read by name (see config.Agent).

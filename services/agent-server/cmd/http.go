@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config/env"
@@ -21,7 +19,7 @@ type edge struct {
 	agent       *agentserver.Server
 	server      *http.Server
 	listener    net.Listener
-	certificate *certificate // nil = without TLS
+	certificate *service.Certificate // nil = without TLS
 }
 
 func listen(ctx context.Context, own env.AgentServer, agent *agentserver.Server, log *slog.Logger) (*edge, error) {
@@ -33,7 +31,7 @@ func listen(ctx context.Context, own env.AgentServer, agent *agentserver.Server,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
 	var err error
-	if e.certificate, err = openCertificate(own.TLSCert, own.TLSKey); err != nil {
+	if e.certificate, err = service.OpenCertificate(own.TLSCert, own.TLSKey); err != nil {
 		return nil, err
 	}
 	var config net.ListenConfig
@@ -57,7 +55,7 @@ func (e *edge) run(ctx context.Context) error {
 			served <- e.server.Serve(e.listener)
 			return
 		}
-		e.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: e.certificate.get}
+		e.server.TLSConfig = e.certificate.Config()
 		served <- e.server.ServeTLS(e.listener, "", "")
 	}()
 	select {
@@ -75,35 +73,4 @@ func (e *edge) run(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// certificate is read again at a reload.
-type certificate struct {
-	certFile, keyFile string
-	current           atomic.Pointer[tls.Certificate]
-}
-
-// openCertificate reads a certificate; without file names there is none.
-func openCertificate(certFile, keyFile string) (*certificate, error) {
-	if certFile == "" && keyFile == "" {
-		return nil, nil //nolint:nilnil // TLS is off, and nothing is wrong
-	}
-	if certFile == "" || keyFile == "" {
-		return nil, errors.New("TLS needs both TLS_CERT_FILE and TLS_KEY_FILE")
-	}
-	c := &certificate{certFile: certFile, keyFile: keyFile}
-	return c, c.load()
-}
-
-func (c *certificate) load() error {
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	if err != nil {
-		return fmt.Errorf("TLS_CERT_FILE and TLS_KEY_FILE: %w", err)
-	}
-	c.current.Store(&pair)
-	return nil
-}
-
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return c.current.Load(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/agentbus/agentbus/pkg/config/env"
+	"github.com/agentbus/agentbus/pkg/service"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
@@ -21,7 +22,7 @@ func notifyHangups() <-chan os.Signal {
 // reload reads the files of keys and of the certificate again at each hangup, until ctx is done. What is wrong in them
 // changes nothing.
 func reload(
-	ctx context.Context, hangups <-chan os.Signal, server *agentserver.Server, c *certificate, log *slog.Logger,
+	ctx context.Context, hangups <-chan os.Signal, server *agentserver.Server, c *service.Certificate, log *slog.Logger,
 ) error {
 	for {
 		select {
@@ -37,13 +38,13 @@ func reload(
 	}
 }
 
-func reloadOnce(ctx context.Context, server *agentserver.Server, c *certificate) error {
+func reloadOnce(ctx context.Context, server *agentserver.Server, c *service.Certificate) error {
 	vars, err := env.Read(os.Environ())
 	if err != nil {
 		return err
 	}
 	if c != nil {
-		if err := c.load(); err != nil {
+		if err := c.Load(); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,15 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	if err != nil {
 		return service.Parts{}, err
 	}
-	http, _, err := app.Serve(ctx, g.Server(e.HTTPAddr), g.Limit, g.Drain)
+	server := g.Server(e.HTTPAddr)
+	certificate, err := service.OpenCertificate(e.TLSCert, e.TLSKey)
+	if err != nil {
+		return service.Parts{}, err
+	}
+	if certificate != nil {
+		server.TLSConfig = certificate.Config()
+	}
+	http, _, err := app.Serve(ctx, server, g.Limit, g.Drain)
 	keys := service.Actor{Name: "keys", Run: g.Run}
 	return service.Parts{
 		Actors: []service.Actor{keys, http},

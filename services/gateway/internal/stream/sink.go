@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,31 +19,63 @@ type sink interface {
 	write(p []byte) error
 	// releaseBuffers gives up what only a busy stream needs.
 	releaseBuffers()
-	// patience sets until when the client may take what is written next.
+	// setDeadline sets until when the client may take what is written next.
 	setDeadline(until time.Time) error
 }
 
-// responseSink is the outlet of a stream that a handler serves.
+// responseSink is the sink of a stream that a handler serves.
 type responseSink struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	http2   bool
+	until   time.Time // the deadline of the next write; with HTTP/2 only
 }
 
-func newResponseSink(w http.ResponseWriter) *responseSink {
-	return &responseSink{w, http.NewResponseController(w)}
+func newResponseSink(w http.ResponseWriter, r *http.Request) *responseSink {
+	s := &responseSink{ResponseWriter: w, control: http.NewResponseController(w), http2: r.ProtoMajor == 2}
+	if s.http2 {
+		_ = s.arm(time.Time{}) // removes the deadline of other responses; the first write reports what is wrong
+	}
+	return s
 }
 
+// write sends p. With HTTP/2 a deadline resets its stream when it passes, also while nothing is written, so that it is set
+// for the time of the write alone.
 func (r *responseSink) write(p []byte) error {
+	if !r.http2 {
+		return r.flush(p)
+	}
+	if err := r.arm(r.until); err != nil {
+		return err
+	}
+	if err := r.flush(p); err != nil {
+		if !r.until.IsZero() && !time.Now().Before(r.until) {
+			return errors.Join(os.ErrDeadlineExceeded, err) // HTTP/2 reports a stream that is closed
+		}
+		return err
+	}
+	return r.arm(time.Time{})
+}
+
+func (r *responseSink) flush(p []byte) error {
 	if _, err := r.Write(p); err != nil {
 		return err
 	}
 	return ignoreUnsupported(r.control.Flush())
 }
 
+func (r *responseSink) arm(until time.Time) error {
+	return ignoreUnsupported(r.control.SetWriteDeadline(until))
+}
+
 func (r *responseSink) releaseBuffers() {}
 
 func (r *responseSink) setDeadline(until time.Time) error {
-	return ignoreUnsupported(r.control.SetWriteDeadline(until))
+	if r.http2 {
+		r.until = until
+		return nil
+	}
+	return r.arm(until)
 }
 
 func ignoreUnsupported(err error) error {

@@ -88,7 +88,7 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Response) (er
 		w.Header().Set("Connection", "keep-alive") // as S2 shows it
 	}
 	now := time.Now()
-	c := &connection{status: w, sink: newResponseSink(w), enc: a.Encoder, buffer: a.Prelude, meter: s.meter, began: now, wrote: now}
+	c := &connection{status: w, sink: newResponseSink(w, r), enc: a.Encoder, buffer: a.Prelude, meter: s.meter, began: now, wrote: now}
 	s.meter.Opened(r.Context())
 	ctx, e := s.register(r.Context(), a.KeyID, s.timeout)
 	parked := false

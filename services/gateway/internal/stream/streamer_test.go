@@ -204,3 +204,55 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 		t.Error("still writing after 30 seconds")
 	}
 }
+
+// http2Stream is a response over HTTP/2, whose stream is reset when a write deadline passes, whatever happens meanwhile.
+type http2Stream struct {
+	*httptest.ResponseRecorder
+	timer *time.Timer
+	reset chan struct{}
+	armed int
+}
+
+func (s *http2Stream) SetWriteDeadline(until time.Time) error {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if !until.IsZero() {
+		s.armed++
+		s.timer = time.AfterFunc(time.Until(until), func() { close(s.reset) })
+	}
+	return nil
+}
+
+func TestAQuietStreamOverHTTP2IsNotReset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &http2Stream{ResponseRecorder: httptest.NewRecorder(), reset: make(chan struct{})}
+		if err := w.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil { // as for every response
+			t.Fatal(err)
+		}
+		meter, err := metrics.New(noop.NewMeterProvider())
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoder, err := (wire.Codec{}).Encoder(codec.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.ProtoMajor, r.ProtoMinor = 2, 0
+		source := &script{frames: frames("a", "b"), gap: 2 * time.Minute, end: io.EOF}
+		streamer := stream.NewStreamer(10*time.Minute, time.Hour, meter)
+		if err := streamer.Serve(w, r, stream.Response{Encoder: encoder, Frames: source}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-w.reset:
+			t.Error("a deadline passed between two writes")
+		default:
+		}
+		if w.armed < 3 {
+			t.Errorf("got %d deadlines, want one for each write", w.armed)
+		}
+	})
+}
