@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	flushAt           = 16 << 10         // bytes that are written even though more events are ready
-	keepBuffer        = 2 * flushAt      // bytes that are kept of a buffer for what is written next; a large event needs more
-	writeTimeout      = 15 * time.Second // for a client to take what is written; then it is cut, and resumes
-	deadlineInterval  = 5 * time.Second  // how old a deadline may be when something is written: each costs a little
-	drainWriteTimeout = 5 * time.Second  // the same when the gateway is about to end
-	reconnectDelay    = 3 * time.Second  // before a client whose connection broke comes back, and up to a third more
+	flushAt           = 16 << 10             // bytes that are written even though more events are ready
+	sendAfter         = 2 * time.Millisecond // that events wait for the next frame, which takes long where others read storage too
+	keepBuffer        = 2 * flushAt          // bytes that are kept of a buffer for what is written next; a large event needs more
+	writeTimeout      = 15 * time.Second     // for a client to take what is written; then it is cut, and resumes
+	deadlineInterval  = 5 * time.Second      // how old a deadline may be when something is written: each costs a little
+	drainWriteTimeout = 5 * time.Second      // the same when the gateway is about to end
+	reconnectDelay    = 3 * time.Second      // before a client whose connection broke comes back, and up to a third more
 )
 
 // connection is one response.
@@ -35,6 +36,7 @@ type connection struct {
 	buffer   []byte
 	open     bool // the status is written
 	first    bool // so is an event
+	unsent   bool // buffer has events that wait for the next frame
 	attached bool // the stream is parked already, or cannot be
 }
 
@@ -79,6 +81,7 @@ func (c *connection) addPart(ctx context.Context, f event.Frame, more bool) erro
 		c.meter.First(ctx, time.Since(c.began))
 	}
 	if more && len(c.buffer) < flushAt {
+		c.unsent = true
 		return nil
 	}
 	return c.write()
@@ -122,7 +125,7 @@ func (c *connection) write() error {
 	if err := c.sink.write(c.buffer); err != nil {
 		return writeError(err)
 	}
-	c.buffer = c.buffer[:0]
+	c.buffer, c.unsent = c.buffer[:0], false
 	if cap(c.buffer) > keepBuffer {
 		c.buffer = nil
 	}

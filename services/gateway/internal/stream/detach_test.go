@@ -42,6 +42,11 @@ func (c channel) Next(ctx context.Context, wait time.Duration) (event.Frame, err
 func (c channel) Ready() bool { return len(c) > 0 }
 func (c channel) Close()      {}
 
+// eager is frames that promise more than they have, as a log does whose next frame has to wait for memory or a turn.
+type eager struct{ channel }
+
+func (eager) Ready() bool { return true }
+
 // lot is a server whose streams are parked, and one client's connection to it.
 type lot struct {
 	t        *testing.T
@@ -64,12 +69,14 @@ func open(t *testing.T) *lot {
 		returned: make(chan error, 1), ended: make(chan error, 1),
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
-		enc, _ := (wire.Codec{}).Encoder(codec.Options{})
-		l.returned <- l.streamer.Serve(w, r, stream.Response{
-			Encoder: enc, Frames: l.frames, DeferHeaders: true, Ended: func(err error) { l.ended <- err },
+	for path, source := range map[string]stream.Frames{"/stream": l.frames, "/eager": eager{l.frames}} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			enc, _ := (wire.Codec{}).Encoder(codec.Options{})
+			l.returned <- l.streamer.Serve(w, r, stream.Response{
+				Encoder: enc, Frames: source, DeferHeaders: path == "/stream", Ended: func(err error) { l.ended <- err },
+			})
 		})
-	})
+	}
 	mux.HandleFunc("/plain", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "plain") })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -145,6 +152,28 @@ func TestAQuietStreamLeavesItsHandlerAndGoesOn(t *testing.T) {
 }
 
 // It is not parallel: it looks at the heap of the whole process.
+func TestAnEventIsSentThoughTheNextOneIsLate(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	l.say("GET /eager HTTP/1.1\r\nHost: x\r\n\r\n")
+	l.frames <- frames("first")[0]
+	r := bufio.NewReader(l.answer())
+	for line := ""; line != "event: text\n"; {
+		var err error
+		if line, err = r.ReadString('\n'); err != nil {
+			t.Fatalf("got %v, want the event before the stream is parked", err)
+		}
+	}
+	if err := <-l.returned; err != nil {
+		t.Fatal(err)
+	}
+	l.frames <- frames("first", "second")[1]
+	close(l.frames)
+	if got := l.all(r); strings.Count(got, "event: text\n") != 1 || !strings.Contains(got, "second") {
+		t.Errorf("got %q, want the second event", got)
+	}
+}
+
 func TestAStreamKeepsNoBufferOfALargeEvent(t *testing.T) {
 	const large = 4 << 20
 	l := open(t)

@@ -135,10 +135,15 @@ func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error
 		if parkable {
 			wait = min(wait, detachAfter)
 		}
+		if c.unsent {
+			wait = min(wait, sendAfter)
+		}
 		f, err := frames.Next(ctx, wait)
 		switch {
 		case err == nil:
 			err = c.add(ctx, f, frames.Ready())
+		case errors.Is(err, bus.ErrIdle) && c.unsent:
+			err = c.write()
 		case errors.Is(err, bus.ErrIdle) && parkable:
 			return errIdle
 		case errors.Is(err, bus.ErrIdle):
