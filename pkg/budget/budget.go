@@ -45,12 +45,6 @@ func New(limit int64) *Budget {
 	return &Budget{limit: limit, share: max(limit/2, 1), groups: map[string]*group{}}
 }
 
-// NewTurns returns a budget of so many places, all of which one group may take while no other waits. It is for places that
-// are given back soon, whatever their holder does.
-func NewTurns(places int) *Budget {
-	return &Budget{limit: int64(places), share: int64(places), groups: map[string]*group{}}
-}
-
 // Held returns how many bytes are held now.
 func (b *Budget) Held() int64 {
 	b.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"sync"
 	"time"
 
@@ -36,8 +35,8 @@ var (
 	ErrEnded = errors.New("the request has ended")
 	// ErrIdle says that nothing came in the time given.
 	ErrIdle = errors.New("nothing new")
-	// ErrNoRoom is the ErrIdle of a reader that has to wait until others need less memory.
-	ErrNoRoom = fmt.Errorf("too much is buffered for other readers: %w", ErrIdle)
+	// ErrNoRoom is the ErrIdle of a reader that has to wait for other readers of storage: for their memory or its turn.
+	ErrNoRoom = fmt.Errorf("too much is read for other readers: %w", ErrIdle)
 	// ErrForgotten says that the stream no longer holds the events asked for; history does.
 	ErrForgotten = errors.New("the stream has forgotten these events")
 	// ErrDamaged says that a payload is not the one that was stored.
@@ -65,7 +64,7 @@ type Bus struct {
 	feeds    feeds
 	link     *link
 	replay   *budget.Budget
-	decoding chan struct{} // a place for each message that may be decompressed at one time
+	turns    *budget.Turns // of those that read logs from storage
 	room     room
 	weak     weakness // nothing, but in builds for tests
 	clock    clock
@@ -104,7 +103,7 @@ func Connect(ctx context.Context, o Options) (*Bus, error) {
 	}
 	return &Bus{
 		broker: weak.broker(server{nc, connection}), nc: nc, js: js, prefix: o.Prefix, link: connection, replay: o.Replay, weak: weak,
-		decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		turns: newTurns(),
 	}, nil
 }
 

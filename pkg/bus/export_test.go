@@ -2,7 +2,10 @@ package bus
 
 import (
 	"context"
+	"runtime"
+	"time"
 
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
@@ -58,14 +61,24 @@ func (b *Bus) Queued(ctx context.Context, tenant string) (int, error) {
 	return b.count(ctx, b.requestsStream(), b.tenantWild(kindRequest, tenant))
 }
 
-// HoldDecoding takes all places for messages that are decompressed, until release is called.
-func (b *Bus) HoldDecoding() (release func()) {
-	for range cap(b.decoding) {
-		b.decoding <- struct{}{}
+// HoldTurns takes all turns of readers of storage, until release is called.
+func (b *Bus) HoldTurns() (release func()) {
+	var held []*budget.Turn
+	for turn := b.turns.Turn("holder"); turn.Try(); turn = b.turns.Turn("holder") {
+		held = append(held, turn)
 	}
 	return func() {
-		for range cap(b.decoding) {
-			<-b.decoding
+		for _, turn := range held {
+			turn.Leave(0)
 		}
 	}
+}
+
+// UseUpPace charges a tenant for more than its followers may read at full speed, so that they wait for so long.
+func (b *Bus) UseUpPace(tenant string, wait time.Duration) {
+	turn := b.turns.Turn(tenant)
+	if !turn.Try() {
+		panic("the turns are in use")
+	}
+	turn.Leave(replayBurst + int64(wait.Seconds()*float64(runtime.GOMAXPROCS(0)*replayRate)))
 }

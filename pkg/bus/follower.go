@@ -44,7 +44,7 @@ func (b *Bus) Resume(ctx context.Context, log LogID, from uint64, known Known) (
 		return nil, err
 	}
 	f := &Follower{bus: b, looks: newLooks(b.link), log: storedLog{
-		bus: b, subject: subject, n: from, known: known, lease: b.replay.Lease(log.Tenant),
+		bus: b, subject: subject, n: from, known: known, lease: b.replay.Lease(log.Tenant), turn: b.turns.Turn(log.Tenant),
 	}}
 	f.stale = known.Newest.Next() > from
 	f.doubt = !f.stale

@@ -39,7 +39,10 @@ func (b *Bus) Read(ctx context.Context, log LogID, from uint64) iter.Seq2[event.
 			yield(event.Frame{}, err)
 			return
 		}
-		r := storedLog{bus: b, subject: subject, n: from, known: Known{Newest: newest}, lease: b.replay.Lease(log.Tenant)}
+		r := storedLog{
+			bus: b, subject: subject, n: from, known: Known{Newest: newest}, lease: b.replay.Lease(log.Tenant),
+			turn: b.turns.Turn(unpaced + log.Tenant),
+		}
 		defer r.release()
 		for r.n < newest.Next() {
 			frame, found, err := r.next(ctx, time.Time{})

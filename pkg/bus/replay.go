@@ -2,7 +2,9 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/budget"
@@ -24,25 +26,47 @@ const (
 	messageExtra = 1 << 10 // of a message in memory: its headers
 )
 
+// The limits of what is read from storage, beside those of memory.
+const (
+	// replayBurst is how many bytes the followers of a tenant read at full speed, so that no ordinary resume is delayed.
+	replayBurst = 64 << 20
+	// replayRate is how many they read a second after that, for each processor of the process.
+	replayRate = 8 << 20
+	// turnCost is what a turn costs besides its bytes.
+	turnCost = 4 << 10
+	// unpaced is the start of the group of readers that are no followers. What they read is no client's choice, and costs
+	// nothing. No tenant's name has a space.
+	unpaced = "read "
+)
+
+// newTurns returns the turns of readers of storage. Half of the processors read and decode at one time, so that a processor
+// is free for what is live, however many read a log from its start.
+func newTurns() *budget.Turns {
+	processors := runtime.GOMAXPROCS(0)
+	return budget.NewTurns(max(processors/2, 1), budget.Pace{Rate: float64(processors * replayRate), Burst: replayBurst})
+}
+
 // storedLog reads a log from the stream, page by page, and decodes it message by message. What it keeps, decoded or not,
 // is charged to its lease: a page, and the frame that was given last. Where the budget has no room for a page, it reads
-// one message at a time; where it has none for that, next waits, and holds nothing meanwhile.
+// one message at a time; where it has none for that, next waits, and holds nothing meanwhile. Each message, and each page,
+// is read in a turn of the log's tenant. No turn lasts longer than next.
 type storedLog struct {
 	bus      *Bus
 	subject  string
 	known    Known
 	lease    *budget.Lease
+	turn     *budget.Turn
 	n        uint64   // of the next event to give
 	sequence uint64   // of the newest message that was given; 0 = not known yet
 	page     []stored // not given yet
 	bytes    int64    // that page takes
 	size     int      // bytes of the newest page; 0 = there was none
-	more     bool     // storage held more behind page
+	more     bool     // storage may hold more behind page
 	single   bool     // there was no room for a page: its messages come one at a time, with room for their events
 }
 
 // next returns the next frame, cut to start at n; false when storage has none now. The frame before it is charged no
-// more. ErrNoRoom when there is no room until a time; the zero time is none.
+// more. ErrNoRoom when there is no room, or no turn, until a time; the zero time is none.
 func (r *storedLog) next(ctx context.Context, until time.Time) (frame event.Frame, found bool, err error) {
 	r.settle()
 	if r.sequence == 0 && r.n > 0 {
@@ -50,65 +74,106 @@ func (r *storedLog) next(ctx context.Context, until time.Time) (frame event.Fram
 			return frame, false, err
 		}
 	}
-	for {
-		if len(r.page) == 0 {
-			if err := r.fetch(ctx, until); err != nil || len(r.page) == 0 {
-				r.settle()
-				return frame, false, err
-			}
+	for !found {
+		size, err := r.admit(ctx, until)
+		if err != nil {
+			r.settle()
+			return frame, false, err
 		}
-		frame, found, err = r.decode(ctx)
-		if err != nil || found {
-			return frame, found, err
+		var cost int64
+		frame, found, cost, err = r.step(ctx, size)
+		r.turn.Leave(cost)
+		if err != nil || !found && !r.pending() {
+			r.settle()
+			return frame, false, err
 		}
 	}
+	return frame, true, nil
 }
 
-// pending reports whether storage holds more than was given.
+// pending reports whether storage may hold more than was given.
 func (r *storedLog) pending() bool { return len(r.page) > 0 || r.more }
 
-// fetch reads the next page; one message where there is no room for a page.
-func (r *storedLog) fetch(ctx context.Context, until time.Time) error {
-	size := fullPage()
+// admit waits for the turn, and before that for room for a page, unless there is one. It returns how much to read: one
+// message where there is no room for a page.
+func (r *storedLog) admit(ctx context.Context, until time.Time) (size pageSize, err error) {
+	size = fullPage()
 	size.bytes = min(max(2*r.size, firstPage), largePage)
-	if r.single = r.single || !r.lease.Try(int64(size.bytes)+beyondPage); r.single {
-		if err := r.wait(ctx, until); err != nil {
-			return err
-		}
-		size = pageSize{messages: 1, bytes: firstPage}
+	room := len(r.page) > 0
+	if !room && !r.single {
+		room = r.lease.Try(int64(size.bytes) + beyondPage)
 	}
-	from := max(r.sequence, r.known.After) + 1
-	messages, more, err := r.bus.page(ctx, r.bus.eventsStream(), r.subject, from, size)
-	if err != nil {
-		return err
+	if room && r.turn.Try() {
+		return size, nil
 	}
-	r.page, r.more, r.size, r.bytes = messages, more, size.bytes, 0
-	for _, m := range messages {
-		r.bytes += int64(len(m.Data)) + messageExtra
-	}
-	if !r.single {
-		r.lease.Set(r.bytes)
-	}
-	return nil
-}
-
-// wait returns when there is room for a single message and its events.
-func (r *storedLog) wait(ctx context.Context, until time.Time) error {
 	patient, cancel := ctx, func() {}
 	if !until.IsZero() {
 		patient, cancel = context.WithDeadline(ctx, until)
 	}
 	defer cancel()
-	err := r.lease.Wait(patient, singleFrame)
+	if !room {
+		r.single, size = true, pageSize{messages: 1, bytes: firstPage}
+		err = r.lease.Wait(patient, singleFrame)
+	}
+	if err == nil {
+		err = r.turn.Take(patient)
+	}
 	if err != nil && ctx.Err() == nil {
-		return ErrNoRoom
+		err = ErrNoRoom
+	}
+	return size, err
+}
+
+// step reads a page, unless there is one, and decodes its first message.
+func (r *storedLog) step(ctx context.Context, size pageSize) (frame event.Frame, found bool, cost int64, err error) {
+	cost = turnCost
+	if len(r.page) == 0 {
+		if err := r.fetch(ctx, size); err != nil || len(r.page) == 0 {
+			return frame, false, cost, err
+		}
+		cost += r.bytes
+	}
+	cost += event.UnpackedSize(r.page[0].Data)
+	frame, found, err = r.decode()
+	return frame, found, cost, err
+}
+
+// fetch reads the next page.
+func (r *storedLog) fetch(ctx context.Context, size pageSize) (err error) {
+	from := max(r.sequence, r.known.After) + 1
+	r.more, r.size = false, size.bytes
+	if r.single {
+		r.page, err = r.bus.one(ctx, r.bus.eventsStream(), r.subject, from)
+		r.more = len(r.page) > 0
+	} else {
+		r.page, r.more, err = r.bus.page(ctx, r.bus.eventsStream(), r.subject, from, size)
+	}
+	r.bytes = 0
+	for _, m := range r.page {
+		r.bytes += int64(len(m.Data)) + messageExtra
+	}
+	if !r.single {
+		r.lease.Set(r.bytes)
 	}
 	return err
 }
 
+// one returns the next message on subject with a sequence of at least from as a page, an empty one if there is none. It
+// costs the broker less than a page, for which it counts what follows.
+func (b *Bus) one(ctx context.Context, stream, subject string, from uint64) ([]stored, error) {
+	m, err := b.nextDirect(ctx, stream, subject, from)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []stored{m}, nil
+}
+
 // decode takes the first message of the page. It finds nothing where the message was given already, and where there is
 // no room for its events: then it gives up the page, and the next one brings that message alone.
-func (r *storedLog) decode(ctx context.Context) (frame event.Frame, found bool, err error) {
+func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 	m := r.page[0]
 	lines := event.UnpackedSize(m.Data)
 	if !r.single && !r.lease.Try(r.bytes+lines) {
@@ -116,11 +181,6 @@ func (r *storedLog) decode(ctx context.Context) (frame event.Frame, found bool, 
 		r.more, r.size, r.single = true, 0, true
 		return frame, false, nil
 	}
-	leave, err := r.bus.mayDecode(ctx, m)
-	if err != nil {
-		return frame, false, err
-	}
-	defer leave()
 	r.single = false
 	r.page[0] = stored{} // the lease counts its data no more
 	r.page = r.page[1:]
@@ -142,20 +202,6 @@ func (r *storedLog) decode(ctx context.Context) (frame event.Frame, found bool, 
 	frame = frame.From(r.n)
 	r.n = frame.Next()
 	return frame, true, nil
-}
-
-// mayDecode waits until a message may be decoded. Half of the processors decompress at one time, so that a processor is
-// free for what is live, however many read a log from its start. What is not compressed need not wait.
-func (b *Bus) mayDecode(ctx context.Context, m stored) (leave func(), err error) {
-	if event.UnpackedSize(m.Data) == int64(len(m.Data)) {
-		return func() {}, nil
-	}
-	select {
-	case b.decoding <- struct{}{}:
-		return func() { <-b.decoding }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // skip says that frame f was given by other means.

@@ -153,33 +153,57 @@ func TestAnotherTenantReadsWhileReadersOfOneTakeNothing(t *testing.T) {
 	}
 }
 
-func TestMessagesThatAreDecompressedAtOneTimeAreBounded(t *testing.T) {
+func TestReadersOfStorageWaitForATurn(t *testing.T) {
 	t.Parallel()
-	b, log, small := bustest.New(t), newLog(), newLog()
-	compressible(t, b, log, 5, 60<<10)
-	end, _ := compressible(t, b, small, 0, 0)
-	release := b.HoldDecoding()
-	if n := readToEnd(t, b, small); n != end {
-		t.Errorf("read a log that is not compressed to event %d of %d while others decompress", n, end)
-	}
+	b, log := bustest.New(t), newLog()
+	end, _ := compressible(t, b, log, 5, 60<<10)
+	release := b.HoldTurns()
 	f, err := b.Follow(t.Context(), log, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for { // the opening is not compressed
-		patient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		frame, err := f.Next(patient, time.Minute)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			break
-		}
-		if err != nil || len(frame.Lines) > 50<<10 {
-			t.Fatalf("got a frame of %d bytes, %v, while all places are taken", len(frame.Lines), err)
-		}
+	if frame, err := f.Next(t.Context(), 50*time.Millisecond); !errors.Is(err, bus.ErrNoRoom) {
+		t.Fatalf("got a frame of %d bytes, %v, want ErrNoRoom while all turns are taken", len(frame.Lines), err)
+	}
+	if held := b.Replay().Held(); held != 0 {
+		t.Errorf("a reader that was given nothing holds %d bytes", held)
 	}
 	release()
-	drain(t, f)
+	if n := drain(t, f); n != end {
+		t.Errorf("read to event %d of %d", n, end)
+	}
+}
+
+func TestATenantThatHasUsedUpItsPaceDelaysNoOtherAndNoReader(t *testing.T) {
+	t.Parallel()
+	b, log := bustest.New(t), newLog()
+	end, _ := compressible(t, b, log, 5, 60<<10)
+	theirs := bus.LogID{Tenant: "other", RequestID: newLog().RequestID}
+	their, _ := compressible(t, b, theirs, 5, 60<<10)
+	b.UseUpPace(log.Tenant, time.Hour)
+	for _, reads := range []struct {
+		log  bus.LogID
+		from uint64
+		want error
+	}{{log, 0, bus.ErrNoRoom}, {log, end, bus.ErrIdle}, {theirs, 0, nil}} {
+		f, err := b.Follow(t.Context(), reads.log, reads.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.Next(t.Context(), 50*time.Millisecond); !errors.Is(err, reads.want) {
+			t.Errorf("a follower of %v from event %d got %v, want %v", reads.log, reads.from, err, reads.want)
+		}
+		if reads.want == nil {
+			if n := drain(t, f); n != their {
+				t.Errorf("read to event %d of %d", n, their)
+			}
+		}
+	}
+	if n := readToEnd(t, b, log); n != end {
+		t.Errorf("Read came to event %d of %d, want that it is not paced", n, end)
+	}
 }
 
 // readToEnd reads a log and returns the n behind its last event.

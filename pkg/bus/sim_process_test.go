@@ -51,7 +51,7 @@ func newSimProcess(ctx context.Context, c *simCluster, name string, harms []mome
 	p := &simProcess{name: name, cluster: c, harms: harms, counts: map[string]int{}}
 	p.ctx, p.die = context.WithCancel(ctx)
 	p.bus = &Bus{
-		broker: p, prefix: DefaultPrefix, link: &link{}, replay: budget.New(0), incarnation: "sim", replicas: c.replicas,
+		broker: p, prefix: DefaultPrefix, link: &link{}, replay: budget.New(0), turns: newTurns(), incarnation: "sim", replicas: c.replicas,
 	}
 	return p
 }

@@ -7,5 +7,5 @@ import (
 
 // Pace returns a function that limits the reading of storage to a number of streams at one time.
 func Pace(streams int) func(tenant string, frames stream.Frames) stream.Frames {
-	return (&Host{replays: budget.NewTurns(streams)}).pace
+	return (&Host{replays: budget.NewTurns(streams, budget.Pace{})}).pace
 }

@@ -45,14 +45,14 @@ type Services struct {
 type Host struct {
 	Services
 	limits  limits
-	quotas  *quota.Quotas  // of tenants and keys
-	replays *budget.Budget // see Pace
+	quotas  *quota.Quotas // of tenants and keys
+	replays *budget.Turns // see Pace
 }
 
 // NewHost returns a host with the limits of the configuration.
 func NewHost(s Services) *Host {
 	h := &Host{Services: s, limits: newLimits(s.Config.Gateway, s.Keys != nil)}
-	h.replays = budget.NewTurns(h.limits.replays)
+	h.replays = budget.NewTurns(h.limits.replays, budget.Pace{})
 	h.quotas = quota.New(h.limits.quotas, s.Bus, s.State, s.History)
 	return h
 }

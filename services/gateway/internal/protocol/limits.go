@@ -114,13 +114,13 @@ func (s *Slot) Release() {
 // streams that are live. Tenants take turns. A stream that has caught up is no longer paced.
 type pacedFrames struct {
 	stream.Frames
-	turn *budget.Lease
+	turn *budget.Turn
 	live bool
 }
 
 // pace limits the reading of storage by frames until they have caught up.
 func (h *Host) pace(tenant string, f stream.Frames) stream.Frames {
-	return &pacedFrames{Frames: f, turn: h.replays.Lease(tenant)}
+	return &pacedFrames{Frames: f, turn: h.replays.Turn(tenant)}
 }
 
 // caughtUp is how long no frame may come before a stream counts as live.
@@ -133,11 +133,11 @@ func (p *pacedFrames) Next(ctx context.Context, wait time.Duration) (event.Frame
 	}
 	timed, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	if err := p.turn.Wait(timed, 1); err != nil {
+	if err := p.turn.Take(timed); err != nil {
 		return event.Frame{}, cmp.Or(ctx.Err(), bus.ErrIdle)
 	}
 	frame, err := p.Frames.Next(ctx, min(wait, caughtUp))
-	p.turn.Release()
+	p.turn.Leave(0)
 	if errors.Is(err, bus.ErrNoRoom) { // another stream may read storage while this one waits for memory
 		return p.Frames.Next(ctx, wait)
 	}
