@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
@@ -60,6 +61,10 @@ type Call struct {
 	OnBusy    string // what to do while something runs on the thread, as config.Agent says; "" = config.OnBusyReject
 	Queue     int    // how many requests may wait on the thread, with config.OnBusyQueue
 	Refusal   error  // of a new request; a retry of one that was accepted before is answered all the same
+
+	// CreateThread lets the client choose the id of a new thread: if the thread of the request does not exist, the request
+	// creates it. Otherwise the request is refused with apierr.ThreadNotFound.
+	CreateThread bool
 }
 
 // Receipt is a request that was taken.
@@ -179,7 +184,7 @@ type admission struct {
 
 // Thread implements threadqueue.Admission.
 func (m admission) Thread(ctx context.Context, a record.Accepted) (bus.ThreadRecord, error) {
-	return m.acceptor.thread(ctx, m.call.Principal, a)
+	return m.acceptor.thread(ctx, m.call, a)
 }
 
 // Admit implements threadqueue.Admission.
@@ -200,18 +205,42 @@ func (m admission) Recorded(ctx context.Context, a record.Accepted) (stored reco
 }
 
 // thread returns the newest record of a's thread: a zero one when a starts it.
-func (d *Acceptor) thread(ctx context.Context, p auth.Principal, a record.Accepted) (bus.ThreadRecord, error) {
-	if a.Request.ThreadID != "" {
-		return d.guard.Thread(ctx, p, a.ThreadID)
+func (d *Acceptor) thread(ctx context.Context, c Call, a record.Accepted) (bus.ThreadRecord, error) {
+	if a.Request.ThreadID == "" {
+		t, err := d.bus.Thread(ctx, a.Tenant, a.ThreadID)
+		if errors.Is(err, bus.ErrNotFound) {
+			return bus.ThreadRecord{}, nil
+		}
+		if err == nil && t.Deleted {
+			err = apierr.New(apierr.ThreadNotFound, "the thread that this Idempotency-Key made is deleted")
+		}
+		return t, err
 	}
-	t, err := d.bus.Thread(ctx, a.Tenant, a.ThreadID)
-	if errors.Is(err, bus.ErrNotFound) {
-		return bus.ThreadRecord{}, nil
-	}
-	if err == nil && t.Deleted {
-		err = apierr.New(apierr.ThreadNotFound, "the thread that this Idempotency-Key made is deleted")
+	t, err := d.guard.Thread(ctx, c.Principal, a.ThreadID)
+	if c.CreateThread && apierr.CodeOf(err) == apierr.ThreadNotFound && creatable(a.ThreadID) {
+		return d.create(ctx, c.Principal, a, err)
 	}
 	return t, err
+}
+
+// creatable reports whether a client may choose the id for a new thread. Ids of subagents' threads are reserved.
+func creatable(threadID string) bool {
+	return id.Valid(threadID) && !strings.HasPrefix(threadID, id.Below+"_")
+}
+
+// create returns a zero record for a to start its thread, unless the thread is deleted (notFound) or another request has
+// created it since the guard found none.
+func (d *Acceptor) create(ctx context.Context, p auth.Principal, a record.Accepted, notFound error) (bus.ThreadRecord, error) {
+	t, err := d.bus.Thread(ctx, a.Tenant, a.ThreadID)
+	switch {
+	case errors.Is(err, bus.ErrNotFound):
+		return bus.ThreadRecord{}, nil
+	case err != nil:
+		return bus.ThreadRecord{}, err
+	case t.Deleted:
+		return bus.ThreadRecord{}, notFound
+	}
+	return d.guard.Thread(ctx, p, a.ThreadID)
 }
 
 // write stores the data that is too large for the record, and then the record. Of two calls with one key

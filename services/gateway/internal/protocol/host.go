@@ -81,6 +81,10 @@ type Request struct {
 	Request event.AgentRequest
 	OnBusy  string // see config.Agent; "" = as the agent's configuration says
 
+	// CreateThread creates the thread that Request names, if it does not exist: for protocols whose clients choose the ids of
+	// threads.
+	CreateThread bool
+
 	// A retry with the same idempotency key must have the same body, for the same target.
 	Target string
 	Body   []byte
@@ -91,8 +95,8 @@ func (h *Host) accept(ctx context.Context, p auth.Principal, route, key string, 
 	agent := h.Config.Agents[r.AgentID]
 	call := admission.Call{
 		Principal: p, AgentID: r.AgentID, Request: r.Request, Route: route, Key: key,
-		BodyHash: admission.Hash(r.Target, r.Body),
-		OnBusy:   cmp.Or(r.OnBusy, agent.OnBusy), Queue: cmp.Or(agent.Queue, config.DefaultQueue),
+		BodyHash: admission.Hash(r.Target, r.Body), CreateThread: r.CreateThread,
+		OnBusy: cmp.Or(r.OnBusy, agent.OnBusy), Queue: cmp.Or(agent.Queue, config.DefaultQueue),
 		Refusal: h.agent(p, r.AgentID).CheckModel("context.model", r.Request.Context.Model),
 	}
 	if call.Refusal == nil {
