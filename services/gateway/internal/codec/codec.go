@@ -1,7 +1,5 @@
-// Package codec is the door to the wire formats that clients speak. A dialect reads what a client sends and writes a
-// request's log the way that client wants to read it; it knows neither HTTP nor where the log comes from.
-//
-// To add one, make a folder beside native, pass dialecttest, and add a line to the list in gateway.go.
+// Package codec defines how a protocol decodes requests and encodes logs and errors. A codec depends neither on HTTP nor on the
+// source of a log. Each protocol has its codec in a package wire below it, which must pass protocoltest.
 package codec
 
 import (
@@ -11,47 +9,47 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Codec is one wire format. It is safe for concurrent use.
+// Codec encodes and decodes one wire format. It is safe for concurrent use.
 type Codec interface {
-	// Decode reads the body of a new request. What is wrong with it is a *apierr.Error with InvalidMessageFormat that
-	// says where and what to do.
+	// Decode decodes the body of a new request. Its error is a *apierr.Error with InvalidMessageFormat that gives the position
+	// of the mistake and how to correct it.
 	Decode(body []byte) (event.AgentRequest, error)
 
-	// Encoder returns an encoder for one answer in the format that o asks for, or a *apierr.Error with
-	// InvalidMessageFormat when o asks for what does not exist.
+	// Encoder returns an encoder for one response in the format that o selects, or a *apierr.Error with InvalidMessageFormat
+	// if o selects an unknown format or event.
 	Encoder(o Options) (Encoder, error)
 
-	// ErrorResponse encodes an error that takes the place of an answer, as the body of an HTTP response.
+	// ErrorResponse encodes an error that replaces a response, as the body of an HTTP response.
 	EncodeError(f ErrorResponse) (contentType string, body []byte)
 }
 
-// Options say how a client wants a log to be written.
+// Options select how a log is encoded.
 type Options struct {
 	Accept   string     // the Accept header
-	Include  []string   // names of events beside those that every client gets, or "extended" for all of them
-	From     uint64     // n of the first event to write; the client has seen those before
+	Include  []string   // names of additional events, or "extended" for all of them
+	From     uint64     // n of the first event to write
 	Cursor   CursorFunc // nil = the event's own cursor
-	ThreadID string     // whose log it is, for a format that tells a reader of several; "" = as the log says
+	ThreadID string     // the thread's id, for a format that interleaves several threads; "" = that of the log
 }
 
-// Place appends to dst what a client resumes after: the id of event n in a stream's incarnation.
+// Place appends to dst the cursor of event n in an incarnation of a log.
 type CursorFunc func(dst []byte, incarnation string, n uint64) []byte
 
-// Encoder writes one log, or the rest of one. Its output depends on the events alone, so that what a client reads after
-// a resume continues, byte for byte, what it read before. It is for one goroutine.
+// Encoder encodes one log, from its beginning or from a cursor. Its output depends on the events alone, so that the bytes after
+// a resume continue those before it. It is for one goroutine.
 type Encoder interface {
 	// ContentType is the media type of what Append writes.
 	ContentType() string
 
-	// Start is n of the first event that Append must be given: Options.From, or less for a format that needs to know
-	// what came before.
+	// Start is n of the first event that Append must be given: Options.From, or less for a format whose state depends on
+	// earlier events.
 	Start() uint64
 
-	// Append adds the frame's events to dst, without those before Options.From and those that this client does not
-	// get. Frames come in order and without gaps.
+	// Append appends the frame's events to dst, except those before Options.From and those that are not selected. Frames
+	// must come in order and without gaps.
 	Append(dst []byte, f event.Frame) ([]byte, error)
 
-	// AppendControl adds something for the connection rather than the reader, if the format has a place for that.
+	// AppendControl appends a control message for the connection, such as a heartbeat, if the format has one.
 	AppendControl(dst []byte, n Control) []byte
 }
 

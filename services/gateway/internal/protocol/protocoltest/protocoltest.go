@@ -1,5 +1,5 @@
-// Package protocoltest is what every dialect must pass: golden transcripts of every event, and the promises that make a
-// resume exact. A dialect's own test calls [Run].
+// Package protocoltest tests the codec of a protocol: golden transcripts of every event, and the properties that make a
+// resume exact. The test of each codec calls [Run].
 package protocoltest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Format is one way in which a dialect writes, under the name that it has in the transcripts.
+// Format is one format of a codec, under its name in the transcripts.
 type Format struct {
 	Name    string
 	Options codec.Options

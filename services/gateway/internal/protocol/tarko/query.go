@@ -16,15 +16,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// question is a query that was understood: what is asked, and whom.
+// query is a decoded query and its recipient.
 type query struct {
 	threadID string
 	agentID  string
 	request  event.AgentRequest
-	body     []byte // a retry brings the same
+	body     []byte // a retry has the same
 }
 
-// readQuery reads the query of a session.
+// readQuery reads a query, and finds its session.
 func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 	body, err := x.Body()
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 	defer x.WithTimeout()()
 	var named struct {
 		SessionID string         `json:"sessionId"`
-		Query     jsontext.Value `json:"query"` // left to the dialect, once it is known that the session is there
+		Query     jsontext.Value `json:"query"` // the codec decodes it, after the session was found
 	}
 	if len(body) > 0 {
 		if err := decode(body, &named); err != nil {
@@ -51,7 +51,7 @@ func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 	return s.newQuery(noted, body)
 }
 
-// newQuery says whom a query of a session is for.
+// newQuery decodes a query, for the agent and model of the session.
 func (s *Server) newQuery(noted record.Session, body []byte) (query, error) {
 	request, err := s.encodings.query.Decode(body)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) newQuery(noted record.Session, body []byte) (query, error) {
 	return q, err
 }
 
-// accept has a query accepted and opens its log.
+// accept accepts a query and opens its log.
 func (s *Server) accept(x *protocol.Exchange, q query) (admission.Receipt, stream.Response, error) {
 	defer x.WithTimeout()()
 	ticket, err := x.Accept(protocol.Request{AgentID: q.agentID, Request: q.request, Target: q.request.ThreadID, Body: q.body})
@@ -74,7 +74,7 @@ func (s *Server) accept(x *protocol.Exchange, q query) (admission.Receipt, strea
 	return ticket, answer, err
 }
 
-// postQuery asks a session and answers with what came of it (S0, POST /api/v1/sessions/query).
+// postQuery runs a query and returns its outcome.
 func (s *Server) postQuery(x *protocol.Exchange) error {
 	q, err := s.readQuery(x)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Server) postQuery(x *protocol.Exchange) error {
 	return s.collect(x, q, "")
 }
 
-// collect waits for what comes of a query. A session that the call has made is named in the answer.
+// collect runs a query to its end and replies with the outcome, which names the session that the call has created (made).
 func (s *Server) collect(x *protocol.Exchange, q query, made string) error {
 	_, answer, err := s.accept(x, q)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Server) collect(x *protocol.Exchange, q query, made string) error {
 	return x.Reply(http.StatusOK, came)
 }
 
-// postQueryStream asks a session and streams what comes of it (S0, POST /api/v1/sessions/query/stream).
+// postQueryStream runs a query and streams its events.
 func (s *Server) postQueryStream(x *protocol.Exchange) error {
 	q, err := s.readQuery(x)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Server) postQueryStream(x *protocol.Exchange) error {
 	return s.stream(x, q, nil)
 }
 
-// stream streams what comes of a query, behind a first event of the caller's (nil = none). Its cursors are those of the
-// session's stream, so that a client whose connection breaks goes on there.
+// stream streams the events of a query, after a first event of the caller's (nil = none). Its cursors are those of the session's
+// stream, where a client resumes after a lost connection.
 func (s *Server) stream(x *protocol.Exchange, q query, first jsontext.Value) error {
 	d, err := choose(x, s.encodings.query, s.encodings.queryNested)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Server) stream(x *protocol.Exchange, q query, first jsontext.Value) err
 	return x.Stream(answer)
 }
 
-// index is which of its thread's requests one is.
+// index returns the index of a request on its thread.
 func (s *Server) index(x *protocol.Exchange, t admission.Receipt) (int, error) {
 	if t.Archived {
 		return t.Index, nil
@@ -150,7 +150,7 @@ func (s *Server) index(x *protocol.Exchange, t admission.Receipt) (int, error) {
 	return s.indexAmong(x.Context(), tenant, t, newest)
 }
 
-// indexAmong looks through all records of a thread: another request came behind this one, or it is a retry's.
+// indexAmong searches the records of a thread for a request that is not the newest.
 func (s *Server) indexAmong(ctx context.Context, tenant string, t admission.Receipt, newest bus.ThreadRecord) (int, error) {
 	for record, err := range s.Bus.ThreadRecords(ctx, tenant, t.ThreadID, 0) {
 		if err != nil {
@@ -160,16 +160,16 @@ func (s *Server) indexAmong(ctx context.Context, tenant string, t admission.Rece
 			return record.Index, nil
 		}
 	}
-	return newest.Index, nil // the bus has forgotten its record; it will not be resumed there
+	return newest.Index, nil // its record has expired, and with it the cursors of the stream
 }
 
-// prefixedEncoder writes something before the first event.
+// prefixedEncoder writes one event before those of the log.
 type prefixedEncoder struct {
 	codec.Encoder
 	first []byte
 }
 
-// prefixEncoder frames an event as the encoder does its own, and puts it first.
+// prefixEncoder returns an encoder that writes first before the events of enc, in the same framing.
 func prefixEncoder(enc codec.Encoder, first jsontext.Value) (codec.Encoder, error) {
 	if enc.ContentType() != sse.ContentType {
 		return &prefixedEncoder{enc, append(first, '\n')}, nil

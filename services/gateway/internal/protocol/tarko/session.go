@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of what is noted on a session.
+// Limits of a session's metadata.
 const (
 	maxName     = 500 // characters
 	maxTags     = 50
@@ -26,7 +26,7 @@ const (
 	maxSettings = 16 << 10
 )
 
-// attempts is how often a change is tried again that somebody else's change has overtaken.
+// attempts bounds how often a change is retried that conflicts with another one.
 const attempts = 5
 
 // failure is an error as Tarko's clients read it.
@@ -34,7 +34,7 @@ type failure struct {
 	Error string `json:"error"`
 }
 
-// mustFind is find for the first id that a call gives, in its URL or its body.
+// mustFind is find for the first id that is not empty, of the URL or of the body.
 func (s *Server) mustFind(x *protocol.Exchange, ids ...string) (session, error) {
 	for _, one := range ids {
 		if one != "" {
@@ -44,18 +44,18 @@ func (s *Server) mustFind(x *protocol.Exchange, ids ...string) (session, error) 
 	return session{}, invalid("Session ID is required")
 }
 
-// mustRead is mustFind for a call that reads the session's events, which operators are told.
+// mustRead is mustFind for a caller that reads the session's events, which is audited.
 func (s *Server) mustRead(x *protocol.Exchange, ids ...string) (session, error) {
 	found, err := s.mustFind(x, ids...)
 	x.Audit(cmp.Or(ids...), "", err)
 	return found, err
 }
 
-// session is a thread with what is noted on it.
+// session is a thread with its metadata.
 type session struct {
 	tenant string
 	thread bus.ThreadRecord
-	record bus.SessionRecord // zero = nothing is noted
+	record bus.SessionRecord // zero = not stored on the bus
 }
 
 // find returns a session that the principal may see.
@@ -74,7 +74,7 @@ func (s *Server) find(ctx context.Context, p auth.Principal, sessionID string) (
 	return session{p.Tenant, thread, record}, nil
 }
 
-// metadata is what is noted on a session: by its record, by history where the bus has forgotten that, or by nobody.
+// metadata returns the session's metadata, from its record or, if that has expired from the stream, from history.
 func (s *Server) metadata(ctx context.Context, found session) (record.Session, error) {
 	if found.record.ThreadID != "" {
 		return found.record.Session, nil
@@ -86,7 +86,7 @@ func (s *Server) metadata(ctx context.Context, found session) (record.Session, e
 	return asSession(told), nil
 }
 
-// change lets edit change what is noted on a session, and writes it.
+// change applies edit to the session's metadata and stores it. It retries after a conflict.
 func (s *Server) change(x *protocol.Exchange, sessionID string, edit func(*record.Session) error) (info, error) {
 	ctx, p := x.Context(), x.Principal()
 	if err := x.CheckStorage(); err != nil {
@@ -117,17 +117,17 @@ func (s *Server) change(x *protocol.Exchange, sessionID string, edit func(*recor
 	return info{}, apierr.New(apierr.Unavailable, "Others change this session at the same time; try again")
 }
 
-// draft is what a client may say of a session that it creates.
+// draft is what a client may set of a session that it creates.
 type draft struct {
 	Name            string         `json:"name"`
 	Tags            []string       `json:"tags"`
-	Agent           string         `json:"agent"` // ours: who answers
+	Agent           string         `json:"agent"` // the agent of the session, an extension
 	Metadata        jsontext.Value `json:"metadata"`
 	RuntimeSettings jsontext.Value `json:"runtimeSettings"`
 	AgentOptions    jsontext.Value `json:"agentOptions"`
 }
 
-// createSession makes a session of a draft. One that is there already was made by an earlier attempt of the same call.
+// createSession creates a session. If its thread id exists, an earlier attempt of the same call has created it.
 func (s *Server) createSession(x *protocol.Exchange, threadID string, d draft) (record.Session, error) {
 	if err := s.check(d); err != nil {
 		return record.Session{}, err
@@ -160,7 +160,7 @@ func (s *Server) createSession(x *protocol.Exchange, threadID string, d draft) (
 	return written.Session, nil
 }
 
-// existingSession returns a session that an earlier attempt of the same call made, or else the refusal.
+// existingSession returns the session that an earlier attempt of the same call has created, or else the refusal.
 func (s *Server) existingSession(x *protocol.Exchange, threadID string, refusal error) (record.Session, error) {
 	made, err := s.Bus.Session(x.Context(), x.Principal().Tenant, threadID)
 	if errors.Is(err, bus.ErrNotFound) {

@@ -15,12 +15,12 @@ import (
 // Limits of a WebSocket.
 const (
 	maxJoined  = 32               // sessions
-	answerTime = 15 * time.Second // for what a message asks
-	maxType    = 40               // bytes of a type that an answer repeats
+	answerTime = 15 * time.Second // for handling a message
+	maxType    = 40               // bytes of a type that an error repeats
 )
 
-// getSocket is the WebSocket (S0, WebSocket Protocol). Beside the events of the sessions that were joined, each message
-// of the client has one answer, in order; docs/tarko.md lists them.
+// getSocket serves the WebSocket. It sends the events of the sessions that the client has joined, and one reply to each message of
+// the client, in order; docs/tarko.md lists them.
 func (s *Server) getSocket(x *protocol.Exchange) error {
 	d, err := choose(x, s.encodings.messages, s.encodings.messagesNested)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) getSocket(x *protocol.Exchange) error {
 	})
 }
 
-// wsConn is what goes on over one WebSocket. It is for the goroutine that listens.
+// wsConn serves one WebSocket. It is for the goroutine that receives messages.
 type wsConn struct {
 	*Server
 	socket        *protocol.Socket
@@ -41,11 +41,11 @@ type wsConn struct {
 	subscriptions map[string]*subscription // by session
 }
 
-// clientMessage is what a client sends (S0, Client → Server). After and IdempotencyKey are ours.
+// clientMessage is a message of the client. After and IdempotencyKey are extensions of Tarko's protocol.
 type clientMessage struct {
 	Type           string `json:"type"`
 	SessionID      string `json:"sessionId"`
-	After          string `json:"after"`          // a cursor, or 0 for all that there is
+	After          string `json:"after"`          // a cursor, or 0 for all stored events
 	IdempotencyKey string `json:"idempotencyKey"` // of a query
 }
 
@@ -58,7 +58,7 @@ const (
 	ping         = "ping"
 )
 
-// listen answers the client until the socket ends.
+// listen handles messages until the socket ends.
 func (t *wsConn) listen(ctx context.Context) error {
 	for {
 		idle := t.Config.Gateway.Limits.IdleTime.Or(2 * time.Minute)
@@ -76,7 +76,7 @@ func (t *wsConn) listen(ctx context.Context) error {
 	}
 }
 
-// handle does what a message asks and answers it. Its error takes the place of the answer.
+// handle handles a message and replies to it. The caller replies with its error.
 func (t *wsConn) handle(ctx context.Context, text []byte, w *clientMessage) error {
 	if err := t.socket.CheckRate(ctx); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (t *wsConn) handle(ctx context.Context, text []byte, w *clientMessage) erro
 	return invalid("type=%.40q: use %s, %s, %s, %s or %s", w.Type, joinSession, leaveSession, sendQuery, abortQuery, ping)
 }
 
-// authorize finds the session of a message, if the client may see it, and do with it what the scope says.
+// authorize returns the session of a message, if the client owns it and its key has the scope.
 func (t *wsConn) authorize(ctx context.Context, w clientMessage, scope auth.Scope) (session, error) {
 	p := t.socket.Principal()
 	if !p.May(scope) {
@@ -112,13 +112,13 @@ func (t *wsConn) authorize(ctx context.Context, w clientMessage, scope auth.Scop
 	return t.find(ctx, p, w.SessionID)
 }
 
-// accepted is the answer to a query.
+// accepted is the reply to a query.
 type accepted struct {
 	RequestID string `json:"requestId"`
 	Replayed  bool   `json:"replayed,omitzero"` // the idempotencyKey was used before: this is the request that it made then
 }
 
-// query asks a session (S0-43). What comes of it is seen by all who have joined, and goes on without them.
+// query starts a query. All clients that have joined the session receive its events; it continues if they disconnect.
 func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error {
 	quick, done := context.WithTimeout(ctx, answerTime)
 	defer done()
@@ -144,7 +144,7 @@ func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error 
 	return nil
 }
 
-// abortQuery asks for the end of what runs on a session (S0-44). Where nothing does, there is no success, and no error either.
+// abortQuery aborts the query that runs in a session. If none runs, it replies with success false and not with an error.
 func (t *wsConn) abortQuery(ctx context.Context, w clientMessage) error {
 	quick, done := context.WithTimeout(ctx, answerTime)
 	defer done()
@@ -160,7 +160,7 @@ func (t *wsConn) abortQuery(ctx context.Context, w clientMessage) error {
 	return nil
 }
 
-// send sends what is no event. A client that does not take it is no concern of the caller: the socket ends.
+// send sends a message that is not an event. If the client does not receive it in time, the socket ends.
 func (t *wsConn) send(ctx context.Context, kind, sessionID string, data any) {
 	text, err := json.Marshal(struct {
 		Type      string `json:"type"`
@@ -168,13 +168,13 @@ func (t *wsConn) send(ctx context.Context, kind, sessionID string, data any) {
 		Data      any    `json:"data,omitzero"`
 	}{kind, sessionID, data})
 	if err != nil {
-		_ = t.socket.Error(ctx, err) // nobody can be told, and it is logged
+		_ = t.socket.Error(ctx, err) // it is logged
 		return
 	}
 	_ = t.socket.Send(ctx, text)
 }
 
-// errorPayload is what went wrong: the members that an error event of S0 has, and ours.
+// errorPayload has the fields of Tarko's error event, and extensions.
 type errorPayload struct {
 	Error            string      `json:"error"`
 	Code             apierr.Code `json:"code"`
@@ -184,7 +184,7 @@ type errorPayload struct {
 	RunningRequestID string      `json:"runningRequestId,omitempty"`
 }
 
-// sendError tells the client what went wrong with a message, or with a session that it has joined (no type).
+// sendError sends the error of a message, or of the stream of a session (no type).
 func (t *wsConn) sendError(ctx context.Context, w clientMessage, err error) {
 	f := t.socket.Error(ctx, err)
 	if !id.Valid(w.SessionID) {

@@ -13,10 +13,10 @@ import (
 // subscription is a session that a WebSocket has joined. A goroutine sends its events.
 type subscription struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it sends nothing more
+	done   chan struct{} // closed when the goroutine has ended
 }
 
-// ended reports whether the membership has ended by itself.
+// ended reports whether the stream has ended without being cancelled.
 func (m *subscription) ended() bool {
 	select {
 	case <-m.done:
@@ -26,15 +26,15 @@ func (m *subscription) ended() bool {
 	}
 }
 
-// joined is the answer to join_session. Who comes back with the cursor misses nothing, even if nothing more came.
+// joined is the reply to join_session. A client can resume after the cursor even if it receives no event.
 type joined struct {
 	State  state  `json:"state"`
 	Cursor string `json:"cursor"`
-	Reset  bool   `json:"reset,omitzero"` // the cursor that was sent was of no use: all that there is follows
+	Reset  bool   `json:"reset,omitzero"` // the cursor of the client cannot be resumed: all stored events follow
 }
 
-// join sends the events of a session from now on (S0-42): from the start of what runs, or behind a cursor. Who has joined
-// already begins anew.
+// subscribe sends the events of a session: from the start of the query that runs, or after a cursor. A second join of a session
+// replaces the first.
 func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 	quick, done := context.WithTimeout(ctx, answerTime)
 	defer done()
@@ -67,19 +67,19 @@ func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 	t.cancel(w.SessionID)
 	t.send(ctx, "joined", w.SessionID, joined{now, frames.Start(), reset})
 	if len(first) > 0 {
-		_ = t.socket.Send(ctx, bytes.TrimSuffix(first, []byte("\n"))) // who does not take it ends the socket
+		_ = t.socket.Send(ctx, bytes.TrimSuffix(first, []byte("\n"))) // an error ends the socket
 	}
 	own, leave := context.WithCancel(ctx)
 	m := &subscription{leave, make(chan struct{})}
 	t.subscriptions[w.SessionID] = m
-	go func() { // ends when drop says so
+	go func() { // ends with cancel
 		defer close(m.done)
 		t.follow(own, w.SessionID, frames, enc)
 	}()
 	return nil
 }
 
-// follow sends the events of a session until somebody leaves or deletes it.
+// follow sends the events of a session until the client leaves it or it is deleted.
 func (t *wsConn) follow(ctx context.Context, sessionID string, frames stream.Frames, enc codec.Encoder) {
 	err := t.socket.StreamFrames(ctx, frames, enc)
 	if ctx.Err() != nil {
@@ -91,12 +91,13 @@ func (t *wsConn) follow(ctx context.Context, sessionID string, frames stream.Fra
 	t.send(ctx, "left", sessionID, closeReason(err))
 }
 
-// left says why no more events of a session come.
+// left is the reason why the stream of a session has ended.
 type left struct {
 	Reason string `json:"reason"`
 }
 
-// closeReason is that of a session whose stream has ended: it is deleted, or cannot go on and may be joined again.
+// closeReason returns the reason of a stream that ended with err: the session was deleted, or its stream failed and may be joined
+// again.
 func closeReason(err error) left {
 	if err != nil {
 		return left{"failed"}
@@ -104,7 +105,7 @@ func closeReason(err error) left {
 	return left{"deleted"}
 }
 
-// leave sends nothing more of a session. Who has not joined it is told the same.
+// unsubscribe ends the stream of a session. The reply is the same if the client has not joined it.
 func (t *wsConn) unsubscribe(ctx context.Context, w clientMessage) error {
 	if w.SessionID == "" {
 		return invalid("Session ID is required")
@@ -114,7 +115,7 @@ func (t *wsConn) unsubscribe(ctx context.Context, w clientMessage) error {
 	return nil
 }
 
-// cancel ends a membership, if there is one, and waits until it sends nothing more.
+// cancel ends a subscription, if it exists, and waits for its goroutine.
 func (t *wsConn) cancel(sessionID string) {
 	m, ok := t.subscriptions[sessionID]
 	if !ok {
@@ -125,14 +126,14 @@ func (t *wsConn) cancel(sessionID string) {
 	<-m.done
 }
 
-// close ends all memberships.
+// close ends all subscriptions.
 func (t *wsConn) close() {
 	for sessionID := range t.subscriptions {
 		t.cancel(sessionID)
 	}
 }
 
-// subscribed says how many sessions are joined. Those that have ended by themselves are forgotten.
+// subscribed counts the subscriptions, and removes those that have ended.
 func (t *wsConn) subscribed() int {
 	for sessionID, m := range t.subscriptions {
 		if m.ended() {

@@ -1,5 +1,5 @@
-// Package native is the dialect of the agent event protocol (S2): the events as they stand in the log, as server-sent
-// events or as JSON lines. It passes the bytes through without decoding them.
+// Package wire is the codec of the native protocol: the events of the log as server-sent events or as JSON lines. It copies
+// their bytes without decoding them.
 package wire
 
 import (
@@ -17,10 +17,10 @@ import (
 // NDJSON is the media type of JSON lines.
 const NDJSON = "application/x-ndjson"
 
-// extended is the word for every event that is not native.
+// extended includes every event that is not native.
 const extended = "extended"
 
-// Codec is the native dialect. The zero value is ready.
+// Codec is the native codec. The zero value is ready to use.
 type Codec struct{}
 
 var _ codec.Codec = Codec{}
@@ -60,7 +60,7 @@ func acceptsNDJSON(accept string) bool {
 	return false
 }
 
-// filter says which events a client gets beside the native ones.
+// filter selects the events that are sent in addition to the native ones.
 type filter struct {
 	all   bool
 	names []event.Name
