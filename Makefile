@@ -68,13 +68,13 @@ e2e: ## run the end-to-end suite against separate processes
 mcp-conformance: ## run the official MCP conformance suite against /mcp and against the tool source (needs npm)
 	@mkdir -p .tmp/mcp
 	cd .tmp/mcp && npm install --no-save --no-audit --no-fund --silent --prefix . node@22 @modelcontextprotocol/conformance@$(MCPSUITE)
-	go build -o .tmp/mcp/agentbus ./cmd/agentbus
+	go build -o .tmp/mcp/server ./services/hub/internal/mcp/mcptest
 	go build -o .tmp/mcp/client ./pkg/tool/mcp/mcptest/client
 	@cd .tmp/mcp && export PATH=$$PWD/node_modules/.bin:$$PATH && suite=node_modules/@modelcontextprotocol/conformance/dist/index.js && \
-		{ ./agentbus dev --json --addr 127.0.0.1:0 --nats-addr 127.0.0.1:0 --conformance >dev.json 2>dev.log & server=$$!; } && \
+		{ ./server >server.url 2>server.log & server=$$!; } && \
 		trap "kill $$server" EXIT && \
-		until url=$$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' dev.json) && [ -n "$$url" ]; do kill -0 $$server && sleep 0.2 || exit 1; done && \
-		node $$suite server --url "$$url/mcp" && \
+		until url=$$(cat server.url) && [ -n "$$url" ]; do kill -0 $$server && sleep 0.2 || exit 1; done && \
+		node $$suite server --url "$$url" && \
 		for scenario in $(MCPCLIENT); do node $$suite client --command "$$PWD/client" --scenario $$scenario || exit 1; done
 
 .PHONY: fuzz

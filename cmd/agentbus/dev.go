@@ -15,16 +15,15 @@ import (
 )
 
 type devCommand struct {
-	Addr        string     `default:"127.0.0.1:8080" help:"Address to listen on; port 0 takes any."`
-	Data        string     `help:"Folder that keeps everything. Without it, everything is gone at the end." type:"path"`
-	Config      string     `help:"Configuration file." type:"path"`
-	NATSAddr    string     `name:"nats-addr" default:"127.0.0.1:4222" help:"Where the embedded NATS listens, unless it is taken."`
-	NATS        string     `name:"nats" help:"Use the NATS at this URL, not the embedded one."`
-	Redis       string     `help:"Use the Redis at this URL, not the embedded one."`
-	Database    string     `help:"Use this database (postgres://…), not the embedded SQLite."`
-	Auth        bool       `help:"Ask for API keys. A fresh one is printed."`
-	Conformance bool       `help:"Add what the official MCP conformance suite wants to find at /mcp."`
-	LogLevel    slog.Level `default:"WARN" help:"How much to log: DEBUG, INFO, WARN or ERROR."`
+	Addr     string     `default:"127.0.0.1:8080" help:"Address to listen on; port 0 takes any."`
+	Data     string     `help:"Folder that keeps everything. Without it, everything is gone at the end." type:"path"`
+	Config   string     `help:"Configuration file." type:"path"`
+	NATSAddr string     `name:"nats-addr" default:"127.0.0.1:4222" help:"Where the embedded NATS listens, unless it is taken."`
+	NATS     string     `name:"nats" help:"Use the NATS at this URL, not the embedded one."`
+	Redis    string     `help:"Use the Redis at this URL, not the embedded one."`
+	Database string     `help:"Use this database (postgres://…), not the embedded SQLite."`
+	Auth     bool       `help:"Ask for API keys. A fresh one is printed."`
+	LogLevel slog.Level `default:"WARN" help:"How much to log: DEBUG, INFO, WARN or ERROR."`
 }
 
 func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
@@ -39,7 +38,7 @@ func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
 	err = dev.Run(ctx, dev.Options{
 		Addr: cmd.Addr, Data: cmd.Data, ConfigFile: cmd.Config, NATS: cmd.NATS, NATSAddr: cmd.NATSAddr,
 		Redis: cmd.Redis, Database: cmd.Database,
-		Auth: cmd.Auth, Pepper: c.getenv("KEY_PEPPER"), Conformance: cmd.Conformance,
+		Auth: cmd.Auth, Pepper: c.getenv("KEY_PEPPER"),
 		Getenv: c.getenv, Metrics: told.Metrics, Log: log,
 		Started: func(i dev.Info) { welcome(c.out, g, i) },
 	})

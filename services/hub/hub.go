@@ -56,8 +56,6 @@ type Deps struct {
 	AuthRequired bool
 	Pepper       []byte
 
-	Conformance bool // adds to /mcp what the official conformance suite wants to find
-
 	Poll time.Duration // between two looks at all agents; 0 = 10 s
 	Log  *slog.Logger  // nil = the default one
 }
@@ -114,7 +112,7 @@ func New(ctx context.Context, d Deps) (*Hub, error) {
 	})
 	desk := task.NewDesk(s, r, d.Config.Hub.Budget, d.Log)
 	o := &Hub{bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, rate(d.Config.Hub), d.Log), log: d.Log}
-	o.mcp = mcp.New(o.endpoint(d.Conformance))
+	o.mcp = mcp.New(o.endpoint())
 	if o.keys != nil {
 		o.mcp = o.api.Guard(auth.ScopeRead, o.mcp)
 	}
@@ -122,8 +120,8 @@ func New(ctx context.Context, d Deps) (*Hub, error) {
 }
 
 // endpoint says what /mcp offers.
-func (o *Hub) endpoint(conformance bool) mcp.Options {
-	options := mcp.Options{Door: o.desk, Version: service.Version, Conformance: conformance, Log: o.log}
+func (o *Hub) endpoint() mcp.Options {
+	options := mcp.Options{Door: o.desk, Version: service.Version, Log: o.log}
 	if o.keys != nil {
 		options.Principal = api.PrincipalOf
 	}

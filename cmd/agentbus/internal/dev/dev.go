@@ -39,8 +39,6 @@ type Options struct {
 	Auth       bool   // ask for keys
 	Pepper     string // what keys are hashed with; "" = one of its own
 
-	Conformance bool // adds to /mcp what the official conformance suite wants to find
-
 	Getenv  func(string) string
 	Metrics http.Handler
 	Log     *slog.Logger

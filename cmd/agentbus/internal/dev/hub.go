@@ -43,7 +43,7 @@ func (s *stack) startHub(ctx context.Context) ([]service.Actor, error) {
 	}
 	o, err := hub.New(ctx, hub.Deps{
 		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: s.config, Log: s.log("hub"),
-		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Conformance: s.options.Conformance,
+		AuthRequired: s.options.Auth, Pepper: s.keys.pepper,
 	})
 	if err != nil {
 		return nil, err

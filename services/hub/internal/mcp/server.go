@@ -33,40 +33,38 @@ const instructions = "Remote agents work on tasks by themselves, each on a machi
 
 // Options say what a server offers, and to whom.
 type Options struct {
-	Door        hubapi.Door
-	Principal   func(*http.Request) (auth.Principal, error) // who calls; nil = everybody is auth.Dev
-	Version     string
-	Conformance bool // adds what the official conformance suite wants to find; it needs sessions
-	Log         *slog.Logger
+	Door      hubapi.Door
+	Principal func(*http.Request) (auth.Principal, error) // the caller; nil = every caller is auth.Dev
+	Version   string
+	Sessions  bool // keep sessions, which sampling and elicitation need; the hub's tools need none
+	Log       *slog.Logger
 }
 
 // New returns the handler of the endpoint: streamable HTTP. It keeps nothing between two requests, so any process may
-// answer any of them; with the fixtures of the conformance suite it has sessions.
-func New(o Options) http.Handler {
-	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Title: "agentbus hub", Version: o.Version}, options(o))
+// answer any of them, unless it has sessions.
+func New(o Options) http.Handler { return Handler(NewServer(o, new(sdk.ServerOptions)), o) }
+
+// NewServer returns a server with the hub's tools. It sets the instructions and the logger of options.
+func NewServer(o Options, options *sdk.ServerOptions) *sdk.Server {
+	options.Instructions, options.Logger = instructions, o.Log
+	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Title: "agentbus hub", Version: o.Version}, options)
 	box := hubapi.NewToolbox(o.Door)
 	for _, spec := range hubapi.Specs() {
 		server.AddTool(describe(spec), call(box, spec, o.Principal == nil))
 	}
-	if o.Conformance {
-		addFixtures(server)
-	}
+	return server
+}
+
+// Handler returns the handler of an endpoint that a server of NewServer serves.
+func Handler(server *sdk.Server, o Options) http.Handler {
 	handler := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-		Stateless: !o.Conformance, SessionTimeout: sessionIdle, Logger: o.Log,
+		Stateless: !o.Sessions, SessionTimeout: sessionIdle, Logger: o.Log,
 	}))
 	handler = unhurried(handler)
 	if o.Principal != nil {
 		handler = sdkauth.RequireBearerToken(verifier(o.Principal), nil)(handler)
 	}
 	return handler
-}
-
-func options(o Options) *sdk.ServerOptions {
-	options := &sdk.ServerOptions{Instructions: instructions, Logger: o.Log}
-	if o.Conformance {
-		fixtureOptions(options)
-	}
-	return options
 }
 
 // unhurried lets a response last longer than a request may take to arrive: the deadline for reading, which would end it,
