@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Code is a machine-readable reason, as S2 lists them under "Error Codes".
+// Code is a machine-readable reason (agent event protocol, Error Codes).
 type Code string
 
-// The codes of S2.
+// The codes of the agent event protocol.
 const (
 	AuthFailed           Code = "auth_failed"
 	ThreadNotFound       Code = "thread_not_found"
@@ -28,7 +28,7 @@ const (
 	InvalidActionID      Code = "invalid_action_id"
 )
 
-// The codes that S2 leaves open and a server needs.
+// Codes of the server that the agent event protocol does not have.
 const (
 	AgentNotFound       Code = "agent_not_found"
 	RequestNotFound     Code = "request_not_found"
@@ -50,8 +50,8 @@ func Codes() []Code {
 	}
 }
 
-// Error is a failure that a client may be told about. Message is written for the person who reads it: it says what
-// was wrong and what to do. The cause is for logs alone.
+// Error is a failure that a client may read. Message is written for people: it states what was wrong and what to do.
+// The cause is for logs only.
 type Error struct {
 	Code       Code
 	Message    string
@@ -84,7 +84,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Retryable reports whether the code by itself means "try again later" (S2, Retry Guidance).
+// Retryable reports whether the code by itself means "try again later" (agent event protocol, Retry Guidance).
 func (c Code) Retryable() bool {
 	switch c {
 	case RateLimitExceeded, StreamTimeout, ThreadBusy, Unavailable:

@@ -23,7 +23,7 @@ import (
 // Environment is the struct of a service in pkg/config/env.
 type Environment interface{ Common() env.Process }
 
-// Platform is what every service stands on.
+// Platform is the connections and telemetry that all services share.
 type Platform struct {
 	Name    string // of the service
 	Environ env.Environ
@@ -51,8 +51,7 @@ func (p *Platform) Config(backends ...string) (config.Config, error) {
 	return c, nil
 }
 
-// Build makes the parts of a service on a platform. What it opened is closed by Parts.Close; the platform closes after
-// that.
+// Build makes the parts of a service on a platform. Parts.Close closes them; the platform is closed afterwards.
 type Build[E Environment] func(context.Context, *Platform, E) (service.Parts, error)
 
 // Main is the main function of a service: it builds the parts, runs them, and ends the process with status 1 when

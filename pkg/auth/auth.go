@@ -1,8 +1,8 @@
-// Package auth makes and checks API keys, and says who stands behind a request. The gateway checks, the command line
-// makes.
+// Package auth creates and checks API keys, and defines the principal of a request. The gateway checks keys, the
+// command line creates them.
 //
-// A key is "ak_<id>_<secret>". Only an HMAC of the secret is kept: a secret has 256 random bits, so that a slow hash
-// would protect nothing more, and without the pepper the records are of no use.
+// A key is "ak_<id>_<secret>". Only an HMAC of the secret is stored: a secret has 256 random bits, so that a slow hash
+// would add no protection, and without the pepper the records are useless.
 package auth
 
 import (
@@ -32,7 +32,7 @@ const (
 // Scopes lists every scope.
 func Scopes() []Scope { return []Scope{ScopeRead, ScopeRun, ScopeAgents} }
 
-// Principal is who stands behind a request.
+// Principal is the owner of a request.
 type Principal struct {
 	Tenant  string
 	Subject string
@@ -40,7 +40,7 @@ type Principal struct {
 	KeyID   string
 }
 
-// Dev is who stands behind every request while authentication is off.
+// Dev is the principal of every request while authentication is off.
 func Dev() Principal { return Principal{Tenant: "default", Subject: "dev"} }
 
 // May reports whether p has scope s.
@@ -117,7 +117,7 @@ func check(tenant, subject string, scopes []Scope, ttl time.Duration) error {
 	}
 	for _, s := range scopes {
 		if !slices.Contains(Scopes(), s) {
-			return fmt.Errorf("scope %.80q is none of %v", s, Scopes())
+			return fmt.Errorf("scope %.80q is not one of %v", s, Scopes())
 		}
 	}
 	if ttl < 0 {

@@ -16,7 +16,7 @@ const how = `send one header "Authorization: Bearer ak_<id>_<secret>"`
 // Keyring holds the records that a gateway checks keys against. It is safe for concurrent use.
 type Keyring struct {
 	issuer *Issuer
-	decoy  []byte // compared where there is no record, so that an unknown id takes as long as a wrong secret
+	decoy  []byte // compared if the record is missing, so that an unknown id takes as long as a wrong secret
 	mu     sync.RWMutex
 	byID   map[string]Record
 	loaded bool

@@ -28,7 +28,7 @@ func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
 	return answer.Agents, err
 }
 
-// Request tells where a request stands.
+// Request returns the status of a request.
 func (c *Client) Request(ctx context.Context, requestID string) (historyapi.Request, error) {
 	var answer historyapi.Request
 	err := c.ask(ctx, http.MethodGet, "/v1/requests/"+url.PathEscape(requestID), nil, &answer)
@@ -52,7 +52,7 @@ func (c *Client) Steer(ctx context.Context, requestID string, messages ...event.
 	var answer struct {
 		SteerID string `json:"steerId"`
 	}
-	err = c.tell(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/steer", body, &answer)
+	err = c.post(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/steer", body, &answer)
 	return answer.SteerID, err
 }
 
@@ -68,7 +68,7 @@ type Started struct {
 // ThreadID and action results must be left out of r. It fails with apierr.ThreadBusy when too many wait already.
 func (c *Client) FollowUp(ctx context.Context, requestID string, r event.AgentRequest) (Started, error) {
 	var answer Started
-	err := c.tell(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/follow-up", r, &answer)
+	err := c.post(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/follow-up", r, &answer)
 	return answer, err
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
-// The waits before another attempt: the first one, and the longest that nobody asked for.
+// The waits before another attempt: the first, and the longest that no server has asked for.
 const (
 	shortWait = 250 * time.Millisecond
 	longWait  = 10 * time.Second

@@ -1,7 +1,7 @@
-// Package client is the native protocol for Go programs: it starts requests, follows them across cut connections so that
-// each event comes exactly once, and asks about threads.
+// Package client is a client of the native protocol: it starts requests, follows them over cut connections so that each
+// event is delivered exactly once, and reads threads.
 //
-// Start at [Client.Stream]. A failure that the server tells is a *apierr.Error; its code says what to do.
+// Start at [Client.Stream]. An error of the server is an *apierr.Error with a code.
 package client
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Client talks to one gateway. Its fields may be changed before its first use; afterwards it is safe for concurrent use.
 type Client struct {
-	// HTTP sends the requests. It must not have a time-out of its own: streams last long.
+	// HTTP sends the requests. It must not have a timeout, because streams last long.
 	HTTP *http.Client
 	// Idle is how long a stream may be silent before it counts as cut. Gateways send a heartbeat every 15 s.
 	Idle time.Duration
@@ -43,7 +43,7 @@ func New(baseURL, key string) *Client {
 // hold events back.
 func transport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // somebody replaced it, and knows why
+	if !ok { // replaced by the program on purpose
 		return http.DefaultTransport
 	}
 	t = t.Clone()
@@ -52,7 +52,7 @@ func transport() http.RoundTripper {
 	return t
 }
 
-// maxAnswer bounds the body of an answer that is no stream, in bytes.
+// maxAnswer limits the body of a response that is not a stream, in bytes.
 const maxAnswer = 64 << 20
 
 // ask sends a request and decodes the JSON of the answer into answer, unless that is nil.
@@ -64,9 +64,9 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	return c.exchange(request, answer)
 }
 
-// tell posts body as JSON and decodes the answer. What may succeed soon is tried again, under one idempotency key, so
-// that it happens once.
-func (c *Client) tell(ctx context.Context, path string, body, answer any) error {
+// post posts body as JSON and decodes the response. It retries temporary errors, with one idempotency key, so that the
+// call takes effect once.
+func (c *Client) post(ctx context.Context, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode the body of POST %s: %w", path, err)

@@ -41,8 +41,8 @@ func (q EventsQuery) values() url.Values {
 	return v
 }
 
-// Events yields the events of a thread that q means, request after request and in the order of their logs, as far as they
-// went when the last page of them was asked for. It fails with apierr.ThreadNotFound when there is no such thread.
+// Events yields the events of a thread that q selects, in the order of requests and of their logs, up to the time at
+// which the last page was requested. It fails with apierr.ThreadNotFound if the thread does not exist.
 func (c *Client) Events(ctx context.Context, threadID string, q EventsQuery) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		values := q.values()

@@ -14,8 +14,8 @@ import (
 // maxFault bounds the body of a bad status, in bytes.
 const maxFault = 64 << 10
 
-// faultOf reads the error event in the body of a response. What is no such event, such as the page of a proxy, becomes
-// a fault that fits the status.
+// faultOf reads the error event in the body of a response. Any other body, such as a proxy's page, becomes an API error
+// that fits the status.
 func faultOf(response *http.Response) *apierr.Error {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxFault)) // what came of it will do
 	f, told := fromBody(body)
@@ -31,9 +31,9 @@ func faultOf(response *http.Response) *apierr.Error {
 	return f
 }
 
-// fromBody reports false for a body that is no error event.
+// fromBody returns false for a body that is not an error event.
 func fromBody(body []byte) (f *apierr.Error, ok bool) {
-	e, _ := event.Decode(body) // what cannot be decoded is no event
+	e, _ := event.Decode(body) // a body that cannot be decoded has no event
 	told, ok := e.Body.(event.Error)
 	if !ok || told.Code == "" {
 		return nil, false

@@ -9,9 +9,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/tarko"
 )
 
-// Feed sends to p what a request's events say in Tarko's words, until the last one. The events are those of
-// [Client.Stream] or [Client.Follow], from the start and with [Extended]. It reads no faster than the subscribers of p
-// take what it sends, so that none of them misses any; see [eventstream.Processor.Drain] for the end.
+// Feed converts a request's events to Tarko's events and sends them to p, until the last one. The events are those of
+// [Client.Stream] or [Client.Follow], from the start and with [Extended]. It waits for the subscribers of p, so that
+// none of them misses an event; see [eventstream.Processor.Drain] for the end.
 func Feed(ctx context.Context, p *eventstream.Processor, events iter.Seq2[event.Event, error], v tarko.Vocabulary) error {
 	for e, err := range tarko.Events(events, v) {
 		if err != nil {

@@ -18,12 +18,12 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Extended asks for every event beyond the nine of S2.
+// Extended requests all events in addition to the nine of the agent event protocol.
 const Extended = "extended"
 
 // StreamOptions change how a request is started and followed. The zero value is what most want.
 type StreamOptions struct {
-	// Include names events beyond the nine of S2 that are wanted, or is just [Extended].
+	// Include names the requested events in addition to the nine of the agent event protocol, or is just [Extended].
 	Include []string
 	// IdempotencyKey makes a repeated call with the same request give the same run. "" = a fresh one, so that only the
 	// client's own attempts count as one.
@@ -32,10 +32,10 @@ type StreamOptions struct {
 	Accepted func(requestID, threadID string)
 }
 
-// Stream starts a request and yields its events, each exactly once and in order, until the terminal one, which is the
-// last. A cut connection is taken up again where it was cut. A request that ends badly yields its error event and no
-// error; an error means that the client does not know how the request goes on: [Client.Follow] can take it up. Leaving
-// the loop early, or the end of ctx, ends the stream and not the request: see [Client.Abort].
+// Stream starts a request and yields its events, each exactly once and in order, until the terminal one. It resumes a
+// cut connection. A failed request yields its error event and no error; an error means that the client has lost the
+// request: [Client.Follow] can resume it. Ending the iteration early, or the end of ctx, ends the stream and not the
+// request: see [Client.Abort].
 func (c *Client) Stream(ctx context.Context, agent string, r event.AgentRequest, o StreamOptions) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		if o.IdempotencyKey == "" {
@@ -85,7 +85,7 @@ type session struct {
 	accepted func(requestID, threadID string)
 	thread   *following // nil = a request
 
-	requestID string // "" = the server has not told it yet
+	requestID string // "" = not received yet
 	cursor    event.Cursor
 	next      place // of the first event that was not yielded
 	got       bool  // events have come in this session
@@ -110,8 +110,8 @@ func (s *session) resumeAfter(after event.Cursor) error {
 	return nil
 }
 
-// startAttempts is how often a request is sent before the server has taken it: a server that is not there should be
-// told of soon.
+// startAttempts limits how often a request is sent before the server has accepted it, so that an unreachable server is
+// reported soon.
 const startAttempts = 3
 
 // run connects, reads and connects again until the terminal event, an error that stays, or the caller's leave.
@@ -251,7 +251,7 @@ func (s *session) take(told sse.Event, yield func(event.Event, error) bool) erro
 	}
 	cursor := cmp.Or(e.ID, event.Cursor(told.ID))
 	if s.thread != nil {
-		cursor = event.Cursor(told.ID) // the event itself tells its place in its own log
+		cursor = event.Cursor(told.ID) // the event has its position in the log of its request
 	}
 	at, err := s.locate(cursor, &e)
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *session) take(told sse.Event, yield func(event.Event, error) bool) erro
 	return nil
 }
 
-// locate tells where an event stands, and gives it the cursor of its own log.
+// locate returns the position of an event, and sets its ID to the cursor of its request's log.
 func (s *session) locate(cursor event.Cursor, e *event.Event) (place, error) {
 	if s.thread != nil {
 		incarnation, at, err := parseThreadCursor(cursor)

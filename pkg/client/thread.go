@@ -20,16 +20,16 @@ type ThreadOptions struct {
 	Include []string
 	// FromStart begins with the thread's first request.
 	FromStart bool
-	// After is a cursor that At was given: the events behind it are wanted.
+	// After is a cursor that At was given: only later events are yielded.
 	After event.Cursor
 	// At is called before each event is yielded, with the cursor of its place in the thread. It differs from the event's ID,
 	// which is its place in the log of its request.
 	At func(event.Cursor)
 }
 
-// FollowThread yields the events of a thread, request after request, each exactly once and in order: what another screen on
-// the thread shows. A cut connection is taken up again where it was cut. It goes on until the loop is left, ctx ends, or the
-// thread is deleted.
+// FollowThread yields the events of a thread, request after request, each exactly once and in order, as other clients
+// of the thread see them. It resumes a cut connection. It ends when the iteration is ended, ctx ends, or the thread is
+// deleted.
 func (c *Client) FollowThread(ctx context.Context, threadID string, o ThreadOptions) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		if threadID == "" {
@@ -50,12 +50,12 @@ func (c *Client) FollowThread(ctx context.Context, threadID string, o ThreadOpti
 	}
 }
 
-// following is what a session knows of the thread that it follows. A nil one is of no thread.
+// following is a session's state of the thread that it follows; nil if it follows no thread.
 type following struct {
 	id        string
 	fromStart bool
 	at        func(event.Cursor)
-	opened    bool // the last connection stood
+	opened    bool // the last connection was established
 	known     bool // any one did
 }
 
@@ -64,10 +64,10 @@ func (f *following) path() string {
 	return "/v1/threads/" + url.PathEscape(f.id) + "/stream"
 }
 
-// lasted reports whether the last connection stood: a thread may be silent for longer than one lasts.
+// lasted reports whether the last connection was established: a thread may be silent for longer than one lasts.
 func (f *following) lasted() bool { return f != nil && f.opened }
 
-// deleted reports whether err says that there is no such thread any more. That there never was one is an error.
+// deleted reports whether err means that the thread was deleted. If the thread never existed, that is an error.
 func (f *following) deleted(err error) bool {
 	return f != nil && f.known && apierr.CodeOf(err) == apierr.ThreadNotFound
 }
@@ -78,7 +78,7 @@ func (f *following) reached(c event.Cursor) {
 	}
 }
 
-// place is where an event stands: in the log of the request with an index on its thread.
+// place is the position of an event: in the log of the request with an index on its thread.
 type place struct {
 	index, n uint64
 }
@@ -96,7 +96,7 @@ func parseThreadCursor(c event.Cursor) (incarnation string, at place, err error)
 		}
 	}
 	if !ok || err != nil {
-		return "", place{}, fmt.Errorf("%.80q is no cursor of a thread", string(c))
+		return "", place{}, fmt.Errorf("%.80q is not a cursor of a thread", string(c))
 	}
 	return incarnation, at, nil
 }

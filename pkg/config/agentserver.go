@@ -2,13 +2,13 @@ package config
 
 import "github.com/agentbus/agentbus/pkg/id"
 
-// AgentServer says what the agent-server runs, and how it treats tasks (S3, Remote Agent Server).
+// AgentServer configures the agent of the agent-server, and how it runs tasks (TARS hub protocol, Remote Agent Server).
 type AgentServer struct {
 	Agent        string   `yaml:"agent"` // of agents: what runs the tasks
 	ID           string   `yaml:"id"`    // of the agent, at the hub; default: the name of the machine
 	Name         string   `yaml:"name"`  // for people; default: the id
 	URL          string   `yaml:"url"`   // where the hub reaches the agent
-	Hub          string   `yaml:"hub"`   // address of the hub; none = there is no hub
+	Hub          string   `yaml:"hub"`   // address of the hub; empty = no hub
 	Capabilities []string `yaml:"capabilities"`
 	Root         string   `yaml:"root"`      // folder that tasks never leave; none = they may work anywhere
 	Places       int      `yaml:"places"`    // tasks at a time; default 1

@@ -99,7 +99,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 		c.approval(join(join(path, "approval"), t), approval)
 		called, _ := AgentOfTool(t)
 		if t != AnyTool && !c.gives(a.Tools, t) && !slices.Contains(a.Agents, called) {
-			c.report(join(join(path, "approval"), t), "%q is none of this agent's tools; %s", t, cure(t, append(slices.Clone(a.Tools), AnyTool)))
+			c.report(join(join(path, "approval"), t), "%q is not one of this agent's tools; %s", t, cure(t, append(slices.Clone(a.Tools), AnyTool)))
 		}
 	}
 	for i, t := range a.ClientTools {
@@ -111,7 +111,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	c.choice(join(path, "onUnknown"), a.OnUnknown, OnUnknownTell, OnUnknownAsk)
 	atLeastZero(c, join(path, "queue"), a.Queue)
 	if a.Queue > MaxQueue {
-		c.report(join(path, "queue"), "must be at most %d; whoever comes later is better told that the thread is busy", MaxQueue)
+		c.report(join(path, "queue"), "must be at most %d; with a long queue, later requests are better rejected with thread_busy", MaxQueue)
 	}
 	atLeastZero(c, join(path, "thinking"), a.Thinking)
 	atLeastZero(c, join(path, "maxTokens"), a.MaxTokens)
@@ -151,8 +151,8 @@ func (c checker) clientTool(path string, t ClientTool, a Agent) {
 	}
 }
 
-// ownTool refuses the name of a tool that the loop has itself: it would take a call of the other for one of its own,
-// whether the agent may use that or not.
+// ownTool rejects the name of a built-in tool of the loop, whether the agent may use that or not: the loop would run
+// its calls itself.
 func (c checker) ownTool(path, name string) {
 	var member string
 	switch name {
@@ -180,7 +180,7 @@ func (c checker) gateway(g Gateway) {
 	for i, origin := range g.CORS {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
-			c.report(fmt.Sprintf("gateway.cors[%d]", i), "%q is no origin; write one such as https://app.example.com", origin)
+			c.report(fmt.Sprintf("gateway.cors[%d]", i), "%q is not an origin; write one such as https://app.example.com", origin)
 		}
 	}
 	atLeastZero(c, "gateway.maxBody", g.MaxBody)
@@ -191,7 +191,7 @@ func (c checker) gateway(g Gateway) {
 	if at, err := url.Parse(g.Sessions.Share.Provider); g.Sessions.Share.Provider != "" &&
 		(err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http") {
 		c.report("gateway.sessions.share.provider",
-			"%q is no URL; write one such as https://share.example.com/upload", redact.URL(g.Sessions.Share.Provider))
+			"%q is not a URL; write one such as https://share.example.com/upload", redact.URL(g.Sessions.Share.Provider))
 	}
 	for tenant := range g.Sessions.Workspaces {
 		if !id.Valid(tenant) {
@@ -241,7 +241,7 @@ func (c checker) httpURL(path, value string) {
 	}
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		c.report(path, "%q is no URL; write one such as https://api.example.com/v1", redact.URL(value))
+		c.report(path, "%q is not a URL; write one such as https://api.example.com/v1", redact.URL(value))
 	}
 }
 

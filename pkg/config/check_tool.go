@@ -37,7 +37,7 @@ func (c checker) tool(path, name string, t Tool, tools []string) {
 	case len(tools) > 0 && !slices.Contains(tools, name) && !c.offered(name):
 		c.report(path, "unknown tool %q; %s", name, cure(name, tools))
 	case t.Description != "" || t.Schema != nil:
-		c.report(path, "describes a tool and does not say what it does; add http or command")
+		c.report(path, "describes a tool without its action; add http or command")
 	}
 	c.approval(join(path, "approval"), t.Approval)
 	c.effect(join(path, "effect"), t.Effect)
@@ -57,7 +57,7 @@ func (c checker) allow(path string, list []string) {
 	for i, allowed := range list {
 		if strings.Contains(allowed, "/") {
 			if _, err := netip.ParsePrefix(allowed); err != nil {
-				c.report(fmt.Sprintf("%s[%d]", path, i), "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
+				c.report(fmt.Sprintf("%s[%d]", path, i), "%q is not a CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (c checker) newTool(path, name string, t Tool) {
 	}
 	c.ownTool(path, name)
 	if t.Description == "" {
-		c.report(path, "has no description; say what it does, for the model")
+		c.report(path, "has no description; describe the tool for the model")
 	}
 	if t.Schema != nil && t.Schema["type"] != "object" {
 		c.report(join(path, "schema"), "must be a JSON Schema of an object; start it with type: object")
@@ -116,7 +116,7 @@ func (c checker) httpTool(path string, h HTTPTool) {
 	c.choice(join(path, "method"), h.Method, http.MethodGet, "POST", "PUT", "PATCH", "DELETE")
 	if !toolURL.MatchString(h.URL) {
 		c.report(join(path, "url"),
-			"%q must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, the rest belongs into query",
+			"%q must be a URL such as https://api.example.com/users/{id}: its path may contain arguments, the rest belongs into query",
 			redact.URL(h.URL))
 	}
 	if h.Body != nil && (h.Method == "" || h.Method == http.MethodGet) {
@@ -136,7 +136,7 @@ func (c checker) commandTool(path string, t CommandTool) {
 		c.report(join(path, "dir"), "%q must be an absolute path", t.Dir)
 	}
 	if t.Writable && t.Dir == "" {
-		c.report(join(path, "writable"), "says that dir may be written and there is none; add dir")
+		c.report(join(path, "writable"), "requires dir; add it")
 	}
 	for i, p := range t.Read {
 		if !filepath.IsAbs(p) {

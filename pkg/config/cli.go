@@ -17,14 +17,14 @@ const (
 // CLI is how an agent on the command line runs.
 type CLI struct {
 	Command  string            `yaml:"command"`  // default: the program's own name
-	Args     []string          `yaml:"args"`     // beside those that the program gets anyway
+	Args     []string          `yaml:"args"`     // in addition to the program's default arguments
 	Env      map[string]string `yaml:"env"`      // set for the program
-	PassEnv  []string          `yaml:"passEnv"`  // names of variables that it gets from the runner, beside the usual ones and its own
+	PassEnv  []string          `yaml:"passEnv"`  // names of variables of the runner to pass on, in addition to the defaults and the program's own
 	ClearEnv []string          `yaml:"clearEnv"` // names of those that it does not get; "*" = none of the usual ones
 	Quiet    Quiet             `yaml:"quiet"`
 	UnitCost float64           `yaml:"unitCost"` // what a turn counts as, in US dollars, where the program does not say: of a subscription
 
-	// Of a program that is none of those we know.
+	// Only for programs other than Claude Code, Codex and OpenCode.
 	SessionMode string   `yaml:"sessionMode"` // existing (default), always, none
 	SessionArgs []string `yaml:"sessionArgs"` // that resume a session; "{session}" stands for its id
 	Output      string   `yaml:"output"`      // text (default), ndjson
@@ -37,7 +37,7 @@ type Quiet struct {
 	Resume Duration `yaml:"resume"` // in a session that is resumed; default 5m
 }
 
-// Fields says where things stand in a line of a program's output, as paths such as message.text.
+// Fields are the paths of values in a line of a program's output, such as message.text.
 type Fields struct {
 	Text    []string `yaml:"text"`    // default text, delta, content
 	Session []string `yaml:"session"` // default session_id, sessionId, conversation_id
@@ -56,7 +56,8 @@ func (c CLI) isZero() bool {
 		c.UnitCost == 0 && c.ofAnyProgram() == ""
 }
 
-// ofAnyProgram is a member that only programs have which we do not know; "" when there is none.
+// ofAnyProgram returns the first field set that is valid only for programs other than the supported ones; "" without
+// one.
 func (c CLI) ofAnyProgram() string {
 	switch {
 	case c.SessionMode != "":
@@ -85,10 +86,10 @@ func (c checker) program(path string, a Agent) {
 	case a.Workspace == "":
 		c.report(path, "has no folder to work in; add one, such as workspace: /srv/project")
 	case !filepath.IsAbs(a.Workspace):
-		c.report(join(path, "workspace"), "%q is no absolute path; write one such as /srv/project", a.Workspace)
+		c.report(join(path, "workspace"), "%q is not an absolute path; write one such as /srv/project", a.Workspace)
 	}
 	if len(a.Tools)+len(a.Agents)+len(a.ClientTools) > 0 || a.AskUser || a.Planning || a.FinalAnswer {
-		c.report(path, "%s runs tools of its own and takes no others; remove tools, agents, clientTools, askUser, planning and finalAnswer",
+		c.report(path, "%s runs its own tools and accepts no others; remove tools, agents, clientTools, askUser, planning and finalAnswer",
 			a.Backend)
 	}
 	if member := a.CLI.ofAnyProgram(); member != "" && a.Backend != BackendCLI {

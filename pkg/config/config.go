@@ -50,7 +50,7 @@ type Agent struct {
 	OnBusy        string       `yaml:"onBusy"`        // reject (default), queue or interrupt, when a request runs on the thread
 	Queue         int          `yaml:"queue"`         // how many requests may wait on a thread; default 5
 	OnCrash       string       `yaml:"onCrash"`       // restart (default) or error, when the runner of a request dies
-	OnUnknown     string       `yaml:"onUnknown"`     // tell the model (default) or ask the user, when nobody knows how an unsafe call ended
+	OnUnknown     string       `yaml:"onUnknown"`     // after an unsafe call with an unknown outcome: report to the model (default), or ask the user
 	ActionTTL     Duration     `yaml:"actionTTL"`     // how long a client has to act; default 24h, at most NATS_MAX_AGE
 	BaseURL       string       `yaml:"baseURL"`       // of the provider; default from the environment
 	APIKeyEnv     string       `yaml:"apiKeyEnv"`     // variable that holds the provider's key; default by backend
@@ -90,7 +90,7 @@ type Limits struct {
 	Tokens int64    `yaml:"tokens"` // input and output together; 0 = no limit
 	Cost   float64  `yaml:"cost"`   // US dollars, where prices are known; 0 = no limit
 	Time   Duration `yaml:"time"`   // default 10m
-	Depth  int      `yaml:"depth"`  // how many levels of agents may stand below this one; default 3
+	Depth  int      `yaml:"depth"`  // how many levels of agents this one may call; default 3
 }
 
 // ClientTool is a tool that runs on the client's side.

@@ -14,11 +14,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// place is where something stands in the text.
+// place is a position in the text.
 type place struct{ line, column int }
 
-// decoder fills Go values from a YAML tree and goes on after a mistake. It is ours because the library's stops at the
-// first one.
+// decoder fills Go values from a YAML tree and continues after a mistake. The decoder of the library stops at the first
+// one.
 type decoder struct {
 	mistakes Mistakes
 	places   map[string]place // of every path that the file mentions
@@ -106,7 +106,7 @@ func (d *decoder) decode(n ast.Node, into reflect.Value, path string) {
 	}
 }
 
-// pairs yields the entries of a mapping, and reports what is none, and each name that comes twice.
+// pairs yields the entries of a mapping, and reports nodes of other kinds and duplicate names.
 func (d *decoder) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	var all []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -200,9 +200,9 @@ func (d *decoder) free(n ast.Node, into reflect.Value, path string) {
 	case *ast.StringNode, *ast.LiteralNode, *ast.IntegerNode, *ast.BoolNode:
 		into.Set(reflect.ValueOf(scalarOf(n)))
 	case *ast.FloatNode:
-		into.Set(reflect.ValueOf(n.Value)) // finite: .nan and .inf are nodes of their own
+		into.Set(reflect.ValueOf(n.Value)) // finite: .nan and .inf are separate kinds of nodes
 	default:
-		d.reportAt(placeOf(n.GetToken()), path, "is %s, which JSON does not know", kind(n))
+		d.reportAt(placeOf(n.GetToken()), path, "is %s, which JSON does not have", kind(n))
 	}
 }
 

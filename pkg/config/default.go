@@ -13,7 +13,7 @@ func builtinTools() []string { return []string{"clock", "calculator", "http_get"
 // stores, so only `agentbus dev` and a file that says `demo: true` have it.
 func Demo() Agent {
 	return Agent{
-		Description: "an offline stand-in that runs the script in its prompt; no model",
+		Description: "an offline agent that runs the script in its prompt; no model",
 		Backend:     "scripted",
 		Tools:       builtinTools(),
 		Planning:    true,
@@ -28,7 +28,7 @@ func Default(getenv func(string) string) Config {
 	c := Config{Agents: map[string]Agent{}, Models: wellKnownModels()}
 	if getenv("OPENAI_API_KEY") != "" || getenv("OPENAI_BASE_URL") != "" {
 		c.Agents["openai"] = Agent{
-			Description: "a model behind the OpenAI chat completions API",
+			Description: "a model with the OpenAI chat completions API",
 			Backend:     "openai",
 			Model:       or(getenv("OPENAI_MODEL"), DefaultOpenAIModel),
 			Models:      wellKnownModelsOf(false),
@@ -37,7 +37,7 @@ func Default(getenv func(string) string) Config {
 	}
 	if getenv("ANTHROPIC_API_KEY") != "" || getenv("ANTHROPIC_BASE_URL") != "" {
 		c.Agents["anthropic"] = Agent{
-			Description: "a model behind the Anthropic messages API",
+			Description: "a model with the Anthropic messages API",
 			Backend:     "anthropic",
 			Model:       or(getenv("ANTHROPIC_MODEL"), DefaultAnthropicModel),
 			Models:      wellKnownModelsOf(true),

@@ -10,14 +10,13 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Event is what the data of an application's events of one type must look like (S0, Custom Event Types): a JSON Schema,
-// here or in a file.
+// Event describes the data of custom events of one type (Tarko, Custom Event Types): a JSON Schema, here or in a file.
 type Event struct {
 	Schema map[string]any `yaml:"schema"`
-	File   string         `yaml:"file"` // where it stands, seen from the configuration's folder; [Load] reads it into Schema
+	File   string         `yaml:"file"` // path relative to the configuration's folder; [Load] reads it into Schema
 }
 
-// readEvents puts the schemas that stand in files where the others are.
+// readEvents reads the schemas that are in files.
 func (c Config) readEvents(folder string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
 		e := c.Events[name]

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Hub says how the hub treats remote agents (S3).
+// Hub configures how the hub treats remote agents (TARS hub protocol).
 type Hub struct {
 	PlainHTTP    bool     `yaml:"plainHTTP"`    // agents may be reached without TLS
 	Allow        []string `yaml:"allow"`        // hosts, addresses or CIDRs that agents may be at though they are not public
@@ -31,13 +31,13 @@ func (c checker) hub(h Hub) {
 	for i, allowed := range h.Allow {
 		if strings.Contains(allowed, "/") {
 			if _, err := netip.ParsePrefix(allowed); err != nil {
-				c.report("hub.allow["+strconv.Itoa(i)+"]", "%q is no CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
+				c.report("hub.allow["+strconv.Itoa(i)+"]", "%q is not a CIDR; write one such as 10.1.0.0/16, or a host name", allowed)
 			}
 		}
 	}
 	for name, usd := range map[string]float64{"totalUsd": h.Budget.TotalUSD, "agentUsd": h.Budget.AgentUSD} {
 		if !(usd >= 0 && usd < 1e9) { // also finds NaN
-			c.report("hub.budget."+name, "must be an amount in US dollars, 0 or more; 0 is no limit")
+			c.report("hub.budget."+name, "must be an amount in US dollars, 0 or more; 0 means no limit")
 		}
 	}
 	atLeastZero(c, "hub.budget.per", h.Budget.Per)

@@ -15,7 +15,7 @@ import (
 // MaxSize is the largest file that is read, in bytes.
 const MaxSize = 1 << 20
 
-// Known lists what a file may name and this package cannot know by itself. An empty list lets every name pass.
+// Known lists the names that a file may use and that this package does not define. An empty list allows every name.
 type Known struct {
 	Backends []string
 	Tools    []string
@@ -61,8 +61,8 @@ func read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Parse reads a configuration. It finds every mistake, not only the first: the error is a [Mistakes]. Only text that
-// is no YAML at all ends the search early.
+// Parse reads a configuration. It reports all mistakes: the error is a [Mistakes]. Only text that is not YAML ends the
+// check early.
 func Parse(data []byte, known Known) (Config, error) {
 	if len(data) > MaxSize {
 		return Config{}, Mistakes{{Line: 1, Column: 1, What: fmt.Sprintf("the file is larger than %d bytes", MaxSize)}}
@@ -112,8 +112,8 @@ func (c Config) With(file Config) Config {
 	return c
 }
 
-// Callable reports which agent calls one that there is not, nil when there is none: an agent of a file may call one of
-// those that it is added to.
+// Callable reports which agent calls a missing one, nil without one: an agent of a file may call an agent of the
+// configuration that the file is added to.
 func (c Config) Callable() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		for _, called := range c.Agents[name].Agents {

@@ -12,9 +12,9 @@ import (
 
 // MCPServer is a server whose tools agents may use (Model Context Protocol): a process, or an HTTP address.
 type MCPServer struct {
-	Command string            `yaml:"command"` // the program; there is no shell
+	Command string            `yaml:"command"` // the program; it is started without a shell
 	Args    []string          `yaml:"args"`
-	Env     map[string]string `yaml:"env"` // all of its environment, beside PATH, HOME, LANG and TMPDIR; "${NAME}" for a secret
+	Env     map[string]string `yaml:"env"` // its whole environment, except for PATH, HOME, LANG and TMPDIR; "${NAME}" for a secret
 	Dir     string            `yaml:"dir"` // folder that it runs in; default: the tool-executor's
 
 	URL     string            `yaml:"url"`     // of streamable HTTP, instead of command
@@ -23,7 +23,7 @@ type MCPServer struct {
 
 	Tools     []string      `yaml:"tools"`    // as the server names them; default: all
 	Approval  tool.Approval `yaml:"approval"` // of all its tools; default: always, but never for those that it calls read-only
-	Effect    tool.Effect   `yaml:"effect"`   // of all its tools; default: what it says of each, and else unsafe
+	Effect    tool.Effect   `yaml:"effect"`   // of all its tools; default: as the server declares for each, else unsafe
 	Timeout   Duration      `yaml:"timeout"`
 	MaxOutput int64         `yaml:"maxOutput"` // bytes
 }
@@ -63,7 +63,7 @@ func (c checker) mcp(path, name string, m MCPServer) {
 	case m.Command != "" && m.URL != "":
 		c.report(path, "has both command and url; a server is one of them")
 	case m.URL != "" && (len(m.Args) > 0 || len(m.Env) > 0 || m.Dir != ""):
-		c.report(path, "has a url, so it is no process of ours; remove args, env and dir")
+		c.report(path, "has a url, so no process is started; remove args, env and dir")
 	case m.Command != "" && (len(m.Headers) > 0 || len(m.Allow) > 0):
 		c.report(path, "has a command, so it is not reached by HTTP; remove headers and allow")
 	}

@@ -79,7 +79,7 @@ func closest(name string, names []string) string {
 
 // distance counts the insertions, deletions and replacements that turn a into b.
 func distance(a, b string) int {
-	const tooLong = 64 // names are short; longer ones are no misspelling of them
+	const tooLong = 64 // names are short; a longer one is not a misspelling
 	if len(a) > tooLong || len(b) > tooLong {
 		return tooLong
 	}

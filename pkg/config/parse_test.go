@@ -221,7 +221,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a queue that is too long": {
 			"agents:\n  a: {backend: scripted, queue: 101}\n",
-			`2:26: agents.a.queue: must be at most 100; whoever comes later is better told that the thread is busy`,
+			`2:26: agents.a.queue: must be at most 100; with a long queue, later requests are better rejected with thread_busy`,
 		},
 		"a key where its variable belongs": {
 			"agents:\n  a: {backend: openai, apiKeyEnv: sk-123}\n",
@@ -229,7 +229,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a base URL without a scheme": {
 			"agents:\n  a: {backend: openai, baseURL: localhost:80}\n",
-			`2:24: agents.a.baseURL: "localhost:80" is no URL; write one such as https://api.example.com/v1`,
+			`2:24: agents.a.baseURL: "localhost:80" is not a URL; write one such as https://api.example.com/v1`,
 		},
 		"a share of the window that is none": {
 			"agents:\n  a: {backend: openai, compressAt: 80}\n",
@@ -253,15 +253,15 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a wrong CIDR": {
 			"tools:\n  http_get: {allow: [10.0.0.0/99]}\n",
-			`2:22: tools.http_get.allow[0]: "10.0.0.0/99" is no CIDR; write one such as 10.1.0.0/16, or a host name`,
+			`2:22: tools.http_get.allow[0]: "10.0.0.0/99" is not a CIDR; write one such as 10.1.0.0/16, or a host name`,
 		},
 		"a tool that is described and does nothing": {
 			"tools:\n  clock: {description: x}\n",
-			`2:3: tools.clock: describes a tool and does not say what it does; add http or command`,
+			`2:3: tools.clock: describes a tool without its action; add http or command`,
 		},
 		"a new tool without a description": {
 			"tools:\n  mine: {http: {url: \"https://a.example/{x}\"}}\n",
-			`2:3: tools.mine: has no description; say what it does, for the model`,
+			`2:3: tools.mine: has no description; describe the tool for the model`,
 		},
 		"a new tool with a name that is taken": {
 			"tools:\n  clock: {description: x, http: {url: \"https://a.example\"}}\n",
@@ -269,11 +269,11 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a host that the model would choose": {
 			"tools:\n  mine: {description: x, http: {url: \"https://{host}/x\"}}\n",
-			`2:33: tools.mine.http.url: "https://{host}/x" must be a URL such as https://api.example.com/users/{id}: arguments may stand in its path, the rest belongs into query`,
+			`2:33: tools.mine.http.url: "https://{host}/x" must be a URL such as https://api.example.com/users/{id}: its path may contain arguments, the rest belongs into query`,
 		},
 		"a number in a schema that JSON does not know": {
 			"tools:\n  mine: {description: x, schema: {type: object, x: .nan}, http: {url: \"https://a.example\"}}\n",
-			`2:52: tools.mine.schema.x: is .nan, which JSON does not know`,
+			`2:52: tools.mine.schema.x: is .nan, which JSON does not have`,
 		},
 		"a GET with a body": {
 			"tools:\n  mine: {description: x, http: {url: \"https://a.example\", body: {a: 1}}}\n",
@@ -309,7 +309,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"an MCP server by HTTP with arguments": {
 			"mcp:\n  a: {url: \"http://localhost/mcp\", args: [x]}\n",
-			`2:3: mcp.a: has a url, so it is no process of ours; remove args, env and dir`,
+			`2:3: mcp.a: has a url, so no process is started; remove args, env and dir`,
 		},
 		"a process with headers": {
 			"mcp:\n  a: {command: x, headers: {A: b}}\n",
@@ -329,7 +329,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"an approval of a tool that the agent has not": {
 			"mcp:\n  a: {command: x}\nagents:\n  b: {backend: scripted, tools: [a__x], approval: {a__y: never}}\n",
-			`4:52: agents.b.approval.a__y: "a__y" is none of this agent's tools; did you mean "a__x"?`,
+			`4:52: agents.b.approval.a__y: "a__y" is not one of this agent's tools; did you mean "a__x"?`,
 		},
 		"an agent that calls itself": {
 			"agents:\n  a: {backend: scripted, agents: [a]}\n",
@@ -349,7 +349,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"an approval of another agent's tool": {
 			"agents:\n  a: {backend: scripted, tools: [clock], approval: {echo: always}}\n",
-			`2:53: agents.a.approval.echo: "echo" is none of this agent's tools; use one of *, clock`,
+			`2:53: agents.a.approval.echo: "echo" is not one of this agent's tools; use one of *, clock`,
 		},
 		"an approval that is none": {
 			"agents:\n  a: {backend: scripted, approval: {\"*\": allways}}\n",
@@ -357,7 +357,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"an origin with a path": {
 			"gateway: {cors: [\"https://a.example/x\"]}\n",
-			`1:18: gateway.cors[0]: "https://a.example/x" is no origin; write one such as https://app.example.com`,
+			`1:18: gateway.cors[0]: "https://a.example/x" is not an origin; write one such as https://app.example.com`,
 		},
 		"a negative number of connections": {
 			"gateway: {limits: {connections: -1}}\n",

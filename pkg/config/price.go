@@ -6,7 +6,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Model tells what a model costs, and how much it can read.
+// Model is the price of a model, and the size of its context.
 type Model struct {
 	Price         Price `yaml:"price"`
 	ContextWindow int64 `yaml:"contextWindow"` // tokens; 0 = not known
@@ -68,7 +68,7 @@ func (c Config) ContextWindow(model string) int64 {
 	return m.ContextWindow
 }
 
-// model knows a dated name that has no entry of its own by the name without the date.
+// model finds a dated name without an entry by the name without the date.
 func (c Config) model(name string) (Model, bool) {
 	m, ok := c.Models[name]
 	if !ok {

@@ -16,7 +16,7 @@ type Tool struct {
 	Command     CommandTool    `yaml:"command"`
 }
 
-// New reports whether t describes a tool of its own.
+// New reports whether t describes a new tool.
 func (t Tool) New() bool { return t.HTTP.URL != "" || len(t.Command.Argv) > 0 }
 
 // Of is a tool's spec with what t changes about it; the rest stays as the tool has it.
@@ -38,7 +38,7 @@ func (t Tool) Of(spec tool.Spec) tool.Spec {
 // the environment, and "{{" for a brace.
 type HTTPTool struct {
 	Method  string            `yaml:"method"`  // default GET
-	URL     string            `yaml:"url"`     // arguments may stand in its path
+	URL     string            `yaml:"url"`     // its path may contain arguments
 	Query   map[string]string `yaml:"query"`   // one whose argument is missing is left out
 	Headers map[string]string `yaml:"headers"` // as Query
 	Body    any               `yaml:"body"`    // JSON: a text that is one argument keeps its type; default: all arguments
@@ -49,10 +49,10 @@ type HTTPTool struct {
 type CommandTool struct {
 	Argv      []string          `yaml:"argv"`      // of no shell; "{name}" stands for an argument, also within a text
 	Stdin     string            `yaml:"stdin"`     // what the process reads; "{name}" as in Argv
-	Env       map[string]string `yaml:"env"`       // all of its environment, beside PATH, HOME and LANG; "${NAME}" for a secret
+	Env       map[string]string `yaml:"env"`       // its whole environment, except for PATH, HOME and LANG; "${NAME}" for a secret
 	Dir       string            `yaml:"dir"`       // folder that it runs in; default: an empty one
 	Writable  bool              `yaml:"writable"`  // lets it write into Dir
-	Read      []string          `yaml:"read"`      // folders and files that it sees besides those of the system
+	Read      []string          `yaml:"read"`      // readable folders and files, in addition to those of the system
 	Isolation string            `yaml:"isolation"` // strict (default) or best-effort, where the kernel refuses some of it
 	Limits    CommandLimits     `yaml:"limits"`
 }
@@ -61,7 +61,7 @@ type CommandTool struct {
 type CommandLimits struct {
 	CPU    Duration `yaml:"cpu"`    // of each process; default: the call's timeout
 	Memory int64    `yaml:"memory"` // bytes of private data of each process; default 1 GiB
-	// AddressSpace is bytes that each process may map, shared memory and what it only reserves included; default: no limit.
+	// AddressSpace limits the bytes that each process may map, including shared and reserved memory; default: no limit.
 	AddressSpace int64 `yaml:"addressSpace"`
 	FileSize     int64 `yaml:"fileSize"`  // bytes of each file that it writes; default 64 MiB
 	Processes    int   `yaml:"processes"` // and threads, together; default 64
@@ -78,11 +78,11 @@ type Sandbox struct {
 	Cgroup string `yaml:"cgroup"` // folder of a cgroup (version 2) that is delegated to the service; "" = none
 }
 
-// Files is where the file tools work. Without a root there are none.
+// Files configures the folder of the file tools. Without a root they are disabled.
 type Files struct {
 	Root     string `yaml:"root"`     // folder that they never leave
-	Shared   bool   `yaml:"shared"`   // all threads work in Root itself; default: each thread in a folder of its own
-	ReadOnly bool   `yaml:"readOnly"` // there are no tools that write
+	Shared   bool   `yaml:"shared"`   // all threads use Root itself; default: each thread uses a separate folder
+	ReadOnly bool   `yaml:"readOnly"` // disables the tools that write
 	MaxFile  int64  `yaml:"maxFile"`  // bytes of a file that is read or written; default 1 MiB
 }
 

@@ -2,7 +2,7 @@ package egress
 
 import "net/netip"
 
-// block is a range of addresses that is no part of the public Internet, or should not be reached as if it were.
+// block is a range of addresses that does not belong to the public Internet, or should not be reached as if it did.
 type block struct {
 	prefix netip.Prefix
 	what   string

@@ -19,9 +19,9 @@ type allowEntry struct {
 	port   uint16 // 0 = the ports that are allowed anyway
 }
 
-// ParseAllow reads entries of the forms "10.1.0.0/16", "10.1.2.3", "10.1.2.3:8080", "[fd00::1]:8080", "wiki.internal" and
-// "wiki.internal:8080". A host is compared as it stands in the URL, without case, and is then trusted whatever it
-// resolves to. With a port, that port is open besides the usual ones.
+// ParseAllow reads entries of the forms "10.1.0.0/16", "10.1.2.3", "10.1.2.3:8080", "[fd00::1]:8080", "wiki.internal"
+// and "wiki.internal:8080". A host is compared with the host of the URL, without case, and is then trusted whatever it
+// resolves to. An entry with a port allows that port in addition to the usual ones.
 func ParseAllow(list []string) (AllowList, error) {
 	var allow AllowList
 	for _, text := range list {
@@ -54,7 +54,7 @@ func parseEntry(text string) (allowEntry, error) {
 	if h, p, err := net.SplitHostPort(text); err == nil {
 		number, err := strconv.ParseUint(p, 10, 16)
 		if err != nil || number == 0 {
-			return allowEntry{}, fmt.Errorf("allowed address %q: %q is no port", text, p)
+			return allowEntry{}, fmt.Errorf("allowed address %q: %q is not a port", text, p)
 		}
 		host, port = h, uint16(number)
 	}
@@ -63,7 +63,7 @@ func parseEntry(text string) (allowEntry, error) {
 		return allowEntry{prefix: netip.PrefixFrom(addr, addr.BitLen()), port: port}, nil
 	}
 	if !isHostName(host) || isShorthandAddress(host) {
-		return allowEntry{}, fmt.Errorf("allowed address %q is no host, IP address or CIDR", text)
+		return allowEntry{}, fmt.Errorf("allowed address %q is not a host, IP address or CIDR", text)
 	}
 	return allowEntry{host: canonicalHost(host), port: port}, nil
 }

@@ -19,7 +19,7 @@ func (c *cappedBody) Read(p []byte) (int, error) {
 		return 0, ErrBodyTooLarge
 	}
 	if int64(len(p)) > c.left+1 {
-		p = p[:c.left+1] // one more than allowed, to tell a full body from one that is too long
+		p = p[:c.left+1] // one more than allowed, to distinguish a full body from one that is too long
 	}
 	n, err := c.body.Read(p)
 	if int64(n) <= c.left {

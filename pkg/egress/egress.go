@@ -32,7 +32,7 @@ const (
 
 // Options say what a client may reach. The zero value is strict and useful: https to public addresses, on the usual ports.
 type Options struct {
-	PlainHTTP    bool          // let http:// through besides https://
+	PlainHTTP    bool          // allow http:// in addition to https://
 	Ports        []uint16      // ports that may be reached; none = 80 and 443
 	AnyPort      bool          // every port may be: for targets that an operator chose
 	Allow        AllowList     // what the operator lets through though Check denies it
@@ -48,7 +48,7 @@ type DeniedError struct {
 	Reason string
 }
 
-// Error tells what was refused and why.
+// Error describes the refused target and the reason.
 func (e *DeniedError) Error() string {
 	return fmt.Sprintf("egress to %.100q is denied: %s", e.Target, e.Reason)
 }
@@ -145,7 +145,7 @@ func (o Options) checkURL(u *url.URL) error {
 	}
 	port, err := portOf(u)
 	if err != nil {
-		return denied(u.Host, "%q is no port", u.Port())
+		return denied(u.Host, "%q is not a port", u.Port())
 	}
 	if !o.opens(port) && !o.Allow.hasPort(host, port) {
 		return denied(net.JoinHostPort(host, strconv.Itoa(int(port))), "port %d is not among the allowed ports", port)
@@ -223,7 +223,7 @@ func (o Options) checkRedirect(next *http.Request, earlier []*http.Request) erro
 	if last.Scheme == "https" && next.URL.Scheme != "https" {
 		return denied(next.URL.Hostname(), "a redirect from https to %s", next.URL.Scheme)
 	}
-	next.Header.Del("Referer") // the path and query of the page before are nobody's business
+	next.Header.Del("Referer") // the path and query of the previous page are private
 	if origin(next.URL) != origin(first) {
 		keepHeaders(next.Header, "Accept", "Accept-Language", "User-Agent")
 	}

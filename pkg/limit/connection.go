@@ -9,8 +9,8 @@ import (
 
 // Connections counts the connections of each address. It is safe for concurrent use.
 //
-// A connection over the limit is served, so that its client can be told why it gets nothing else (see [Over]); one over
-// twice the limit is closed, since not even that is owed to somebody who only ever connects.
+// A connection over the limit is served with an error (see [Over]); one over twice the limit is closed without a
+// response.
 type Connections struct {
 	limit   int
 	private bool
@@ -18,13 +18,13 @@ type Connections struct {
 }
 
 // NewConnections returns the count of connections for a server that allows an address limit of them. Addresses of
-// private networks and of this machine count only when private says so: behind one there is a proxy as a rule, and all
-// of its clients.
+// private networks and of this machine are counted only if private is true: usually they are those of a proxy that
+// forwards the connections of all its clients.
 func NewConnections(limit int, private bool) *Connections {
 	return &Connections{limit: limit, private: private, quota: NewQuota(limit)}
 }
 
-// Listen returns a listener that counts what it accepts from l, each until it is closed, whoever has it by then.
+// Listen returns a listener that counts each connection that it accepts from l until it is closed, also after a hijack.
 func (c *Connections) Listen(l net.Listener) net.Listener { return &listener{l, c} }
 
 type listener struct {
@@ -41,7 +41,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if counted := l.count.enter(conn); counted != nil {
 			return counted, nil
 		}
-		_ = conn.Close() // it has been told nothing, and hears no more
+		_ = conn.Close() // closed without a response
 	}
 }
 
@@ -57,7 +57,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// enter returns nil for a connection that is too many to be told so.
+// enter returns nil for a connection over twice the limit.
 func (c *Connections) enter(conn net.Conn) net.Conn {
 	addr := addressOf(conn.RemoteAddr().String())
 	if c.limit == 0 || !addr.IsValid() || isPrivate(addr) && !c.private {
@@ -90,8 +90,8 @@ func Over(ctx context.Context) bool {
 	return over
 }
 
-// Network is what an address ("host:port") counts as: itself, or with IPv6 its /64, which one machine has to itself.
-// It is "" for what is no address.
+// Network returns the key under which an address ("host:port") is counted: the address, or its /64 with IPv6, which one
+// machine has for itself. It returns "" if remote is not an address.
 func Network(remote string) string {
 	addr := addressOf(remote)
 	if !addr.IsValid() {
@@ -103,7 +103,7 @@ func Network(remote string) string {
 func addressOf(remote string) netip.Addr {
 	parsed, err := netip.ParseAddrPort(remote)
 	if err != nil {
-		return netip.Addr{} // of a socket that is no part of a network
+		return netip.Addr{} // a socket outside a network
 	}
 	return parsed.Addr().Unmap().WithZone("")
 }

@@ -14,7 +14,7 @@ type Rate struct {
 	Burst    int
 }
 
-// maxKnown bounds how many callers have a count of their own. One more resets all counts.
+// maxKnown limits how many callers have a separate count. One more resets all counts.
 const maxKnown = 4096
 
 // Rates counts requests by caller. It is safe for concurrent use.

@@ -19,7 +19,7 @@ func inline(where string, p event.InputPart) (event.InputPart, error) {
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(data) == 0 {
-		return p, invalid("%s.url is a data URL without valid base64 behind its comma", where)
+		return p, invalid("%s.url is a data URL without valid base64 after its comma", where)
 	}
 	p.URL, p.Data = "", data
 	if p.MediaType == "" {

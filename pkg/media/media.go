@@ -1,5 +1,5 @@
-// Package media knows the images and files that users and tools bring: which parts are taken, and what their bytes are.
-// Everyone who takes a part from outside checks it here: a dialect for its client, an executor for its tool.
+// Package media checks the images and files of users and tools: which parts are accepted, and the type of their bytes.
+// All code that accepts a part from outside checks it here: a dialect for its client, an executor for its tool.
 package media
 
 import (
@@ -23,7 +23,7 @@ const (
 	maxURL   = 4 << 10
 )
 
-// The types of parts beside text.
+// The types of parts other than text.
 const (
 	Image = "image"
 	File  = "file"
@@ -36,12 +36,13 @@ const (
 	Binary = "application/octet-stream"
 )
 
-// IsImage reports whether models see images of this type. SVG is none: it is a document that may hold scripts.
+// IsImage reports whether models accept images of this type. SVG is excluded: it is a document that may contain
+// scripts.
 func IsImage(mediaType string) bool {
 	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, mediaType)
 }
 
-// Type says what data is, whatever anyone else says of it: an image that [IsImage] knows, PDF, Text or Binary.
+// Type returns the type of data by its content alone: an image type of [IsImage], PDF, Text or Binary.
 func Type(data []byte) string {
 	found, _, _ := strings.Cut(http.DetectContentType(data), ";")
 	switch {
@@ -109,10 +110,10 @@ func checkData(where string, p event.InputPart) error {
 	}
 	is := Type(p.Data)
 	if (IsImage(p.MediaType) || p.MediaType == PDF) && is != p.MediaType {
-		return invalid("%s.mediaType is %q, but data is %s; say what it is", where, p.MediaType, is)
+		return invalid("%s.mediaType is %q, but data is %s; correct the type", where, p.MediaType, is)
 	}
 	if strings.HasPrefix(p.MediaType, "text/") && is == Binary {
-		return invalid("%s.mediaType is %q, but data is no text in UTF-8; say what it is, or send it in UTF-8", where, p.MediaType)
+		return invalid("%s.mediaType is %q, but data is not text in UTF-8; correct the type, or send it in UTF-8", where, p.MediaType)
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func Describe(p event.InputPart) string {
 	return text
 }
 
-// Unseen tells a model of a part that it cannot be shown, or why not.
+// Unseen describes a part that the model cannot read.
 func Unseen(p event.InputPart) string { return "[" + Describe(p) + ": this model cannot read it]" }
 
 func invalid(format string, args ...any) error {

@@ -97,7 +97,7 @@ func TestCheckRefusesAndSaysWhy(t *testing.T) {
 		{"a type that is none", image("png", png), `here.mediaType is "png"`},
 		{"a type with a line break", image("image/png\r\nX: y", png), "here.mediaType"},
 		{"a drawing with a script in it", image("image/svg+xml", svg), "send PNG, JPEG, GIF or WebP"},
-		{"a page that says it is a PNG", image("image/png", "<html><script>alert(1)</script>"), "data is text/plain; say what it is"},
+		{"a page that says it is a PNG", image("image/png", "<html><script>alert(1)</script>"), "data is text/plain; correct the type"},
 		{"a JPEG that says it is a PNG", image("image/png", jpeg), "data is image/jpeg"},
 		{"a page as an image", image("text/html", "<html>"), "send PNG, JPEG"},
 		{"a text that says it is a PDF", event.InputPart{Type: media.File, MediaType: "application/pdf", Data: []byte("hi")}, "data is text/plain"},

@@ -41,7 +41,7 @@ type cluster struct {
 	life    io.Closer // the watcher's standard input: must stay reachable, for a collected pipe is a closed one
 }
 
-// start makes a cluster in a folder of its own and returns it once it answers.
+// start creates a cluster in a new folder and returns it when it accepts connections.
 func start() (cluster, error) {
 	programs, err := find()
 	if err != nil {
@@ -71,9 +71,10 @@ func initialise(programs, dir string, who *syscall.SysProcAttr) error {
 	return nil
 }
 
-// Prepare makes a cluster in a temporary folder, for a test that stops and starts the server itself. It returns the
-// command that runs it on addr, host:port, and the address of its database. The caller removes the command's folder when
-// the server has ended. The server does not wait for the disk: what it stored survives its own death alone.
+// Prepare creates a cluster in a temporary folder, for a test that stops and starts the server itself. It returns the
+// command that runs it on addr, host:port, and the address of its database. The caller removes the command's folder
+// when the server has ended. The server does not wait for the disk: its data survives a crash of the server, but not of
+// the machine.
 func Prepare(addr string) (server *exec.Cmd, url string, err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -168,10 +169,11 @@ func isProgram(folder, name string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// servant says who runs the server: PostgreSQL refuses root, which hands dir over to somebody without rights.
+// servant returns the credentials of the server: PostgreSQL refuses to run as root, so root gives dir to an
+// unprivileged user.
 func servant(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
-		return new(syscall.SysProcAttr), nil // whoever we are
+		return new(syscall.SysProcAttr), nil // the current user
 	}
 	account, err := user.Lookup("postgres")
 	if err != nil {

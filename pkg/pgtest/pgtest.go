@@ -1,8 +1,8 @@
-// Package pgtest gives tests a PostgreSQL database of their own. It is for tests alone.
+// Package pgtest gives each test a separate PostgreSQL database. It is for tests only.
 //
-// The server is the one at TEST_DATABASE_URL, or else a throw-away cluster that is started once for each test process
-// from the programs of the machine and goes with that process, however it ends. Where there is neither, the test is
-// skipped; with AGENTBUS_REQUIRE_SERVERS=1 it fails.
+// The server is the one at TEST_DATABASE_URL, or else a temporary cluster that is started once for each test process
+// from the programs of the machine and ends with that process, however it ends. Without either, the test is skipped;
+// with AGENTBUS_REQUIRE_SERVERS=1 it fails.
 package pgtest
 
 import (

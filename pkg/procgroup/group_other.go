@@ -7,10 +7,10 @@ import (
 	"os/exec"
 )
 
-// Group is a program without a group: where there are none, only the program itself is ended.
+// Group is a program without a group: on systems without groups, only the program itself is ended.
 type Group struct{ cmd *exec.Cmd }
 
-// Lock is none.
+// Lock has no effect on this system.
 type Lock struct{}
 
 // Acquire returns a lock that excludes no other process.

@@ -11,10 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// remember is how long a record without an expiry of its own is kept.
+// remember is how long a record without an expiry is kept.
 const remember = 24 * time.Hour
 
-// Action is what a client must do before a thread goes on, as the request that announced it last put it.
+// Action is an action that a client must take before a thread continues, as the newest request that announced it
+// described it.
 type Action struct {
 	Tenant    string                   `json:"tenant"`
 	ActionID  string                   `json:"actionId"`
@@ -49,8 +50,8 @@ func (s *Store) PutActions(ctx context.Context, actions ...Action) error {
 	return nil
 }
 
-// Action returns a pending action. Not found says nothing: Redis may have lost it. Found says little more: whoever
-// resolved it may have died before it dropped it. The log of the thread's last request knows.
+// Action returns a pending action. A miss is not conclusive: Redis may have lost it. Neither is a hit: the process that
+// resolved the action may have crashed before it removed it. The log of the thread's last request is authoritative.
 func (s *Store) Action(ctx context.Context, tenant, actionID string) (Action, bool, error) {
 	var value []byte
 	err := s.do(func() (err error) {

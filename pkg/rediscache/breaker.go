@@ -46,7 +46,7 @@ func (b *breaker) failed() {
 	b.until = time.Now().Add(pause)
 }
 
-// abandoned says that a call told nothing about Redis; if it was the one that tries, the next may try at once.
+// abandoned reports a call without a result about Redis; if it was the probe, the next call may probe at once.
 func (b *breaker) abandoned() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

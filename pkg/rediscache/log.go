@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo sends what the Redis library has to say to log, at level debug: it would print failed dials to stderr, and the
-// callers of this package are told of them anyway. The library has one logger for the whole process, so this is for
-// main functions, before [Open].
+// LogTo sends the messages of the Redis library to log, at level debug: by default it would print failed dials to
+// stderr, and the callers of this package get these errors anyway. The library has one logger for the whole process, so
+// this is for main functions, before [Open].
 func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
 
 type libraryLog struct{ log *slog.Logger }

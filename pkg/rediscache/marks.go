@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MarkAborted remembers that somebody asked for the end of a request.
+// MarkAborted stores that a client has aborted a request.
 func (s *Store) MarkAborted(ctx context.Context, tenant, requestID string) error {
 	return s.put(ctx, key("abort", tenant, requestID), "1")
 }

@@ -1,9 +1,9 @@
-// Package rediscache keeps in Redis what makes things faster and what may be lost: pending actions, abort marks, idempotency
-// keys and rate limits. It is the only package that knows Redis.
+// Package rediscache caches data in Redis that may be lost: pending actions, abort marks, idempotency keys and rate
+// limits. It is the only package that uses Redis.
 //
-// JetStream decides; Redis remembers. So a caller treats every error of this package as "unknown" and asks the log, and
-// nothing here waits for long: calls take at most a few hundred milliseconds, and after a few failures in a row a
-// breaker answers [ErrAway] at once, until Redis is back.
+// JetStream is authoritative, Redis is a cache. So a caller treats every error of this package as "unknown" and reads
+// the log, and all calls are short: they take at most a few hundred milliseconds, and after a few failures in a row a
+// circuit breaker returns [ErrAway] at once, until Redis is back.
 package rediscache
 
 import (
@@ -62,8 +62,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.do(func() error { return s.redis.Ping(ctx).Err() })
 }
 
-// do runs call unless the breaker is open, and tells the breaker how it went. A missing key is no failure of Redis, and
-// neither is a caller who went away.
+// do runs call unless the breaker is open, and reports its result to the breaker. A missing key and a cancelled caller
+// do not count as failures of Redis.
 func (s *Store) do(call func() error) error {
 	if !s.breaker.allow() {
 		return ErrAway

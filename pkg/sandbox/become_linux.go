@@ -76,8 +76,8 @@ func answer(enforced Report) error {
 	return fmt.Errorf("answer: %w", err)
 }
 
-// enclose leaves this process with a file system of its own: what may be seen of the host is cloned first, put into an
-// empty root, and then everything else is let go.
+// enclose gives this process a separate file system: the visible parts of the host are cloned, put into an empty root,
+// and everything else is unmounted.
 func enclose(p Policy) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("leave the mounts of the host (the kernel, or the container that this runs in, refuses it): %w", err)
@@ -114,7 +114,7 @@ func enclose(p Policy) error {
 	return denyUserNamespaces() // the host's /proc is read-only in many containers, that of the sandbox is not
 }
 
-// tree is a part of the host's file system, and where it shall stand.
+// tree is a part of the host's file system, and its place in the sandbox.
 type tree struct {
 	fd     int
 	target string
@@ -173,7 +173,7 @@ func newRoot(trees []tree, p Policy) error {
 	if err := mountPoint(processes, true); err != nil {
 		return err
 	}
-	// In a container that hides parts of it this is refused. Then there is none: most programs do without.
+	// A container that hides parts of it refuses this. Then /proc is missing: most programs do not need it.
 	_ = unix.Mount("proc", processes, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	if err := os.Chdir(root); err != nil {
 		return err
@@ -230,7 +230,7 @@ func dropCapabilities() error {
 	var bounding error
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP && bounding == nil; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err != nil && !errors.Is(err, unix.EINVAL) { // an older kernel does not know all of them
+		if err != nil && !errors.Is(err, unix.EINVAL) { // an older kernel does not support all of them
 			bounding = fmt.Errorf("empty the bounding set of capabilities: %w", err)
 		}
 	}

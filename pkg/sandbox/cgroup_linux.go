@@ -34,7 +34,7 @@ func delegated(dir string) error {
 		return fmt.Errorf("look at cgroup %s: %w", dir, err)
 	}
 	if kind.Type != unix.CGROUP2_SUPER_MAGIC {
-		return fmt.Errorf("%s is no cgroup of version 2; name the folder of one that is delegated to this service", dir)
+		return fmt.Errorf("%s is not a cgroup of version 2; name the folder of one that is delegated to this service", dir)
 	}
 	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -52,8 +52,8 @@ func delegated(dir string) error {
 	return nil
 }
 
-// join makes cmd start in a cgroup of its own below dir, with limits by the names of their files. When ctx is
-// done, those that are left are killed and the cgroup is removed.
+// join starts cmd in a new cgroup below dir, with limits by the names of their files. When ctx is done, the remaining
+// processes are killed and the cgroup is removed.
 func join(ctx context.Context, cmd *exec.Cmd, dir string, limits map[string]string) error {
 	own, err := os.MkdirTemp(dir, "program-")
 	if err != nil {

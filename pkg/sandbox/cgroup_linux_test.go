@@ -112,7 +112,7 @@ func hasFolder(entries []os.DirEntry) bool {
 
 func TestACgroupThatCannotBeUsedIsRefused(t *testing.T) {
 	t.Parallel()
-	for dir, want := range map[string]string{t.TempDir(): "is no cgroup of version 2", "/no/such/cgroup": "no such file"} {
+	for dir, want := range map[string]string{t.TempDir(): "is not a cgroup of version 2", "/no/such/cgroup": "no such file"} {
 		_, err := sandbox.Policy{Cgroup: dir}.Probe(t.Context(), "sh")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", dir, err, want)

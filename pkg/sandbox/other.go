@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-var errLinux = errors.New("only Linux has what it takes")
+var errLinux = errors.New("isolation is supported only on Linux")
 
 func attach(*exec.Cmd, Policy) {}
 

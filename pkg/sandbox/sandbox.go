@@ -1,9 +1,9 @@
-// Package sandbox runs a program that is not trusted: as a user of its own, in namespaces of its own, where it sees a few
-// folders of the system, no network and no other process, under limits that the kernel keeps.
+// Package sandbox runs an untrusted program: as a separate user, in separate namespaces, where it sees a few folders of
+// the system, no network and no other process, under limits that the kernel enforces.
 //
 // The program of this process starts itself a second time, in new namespaces, and [Enter], the first line of its main
-// function, then builds the sandbox around itself and becomes the program that was asked for. So nothing needs to be
-// installed, and neither root nor a daemon is needed where the kernel gives namespaces to everyone.
+// function, then builds the sandbox around itself and executes the requested program. So nothing needs to be installed,
+// and neither root nor a daemon is needed if the kernel permits namespaces to all users.
 package sandbox
 
 import (
@@ -26,11 +26,11 @@ import (
 type Policy struct {
 	Dir      string   `json:"dir,omitzero"` // folder of the host that it runs in, as /work; "" = an empty one
 	Writable bool     `json:"writable,omitzero"`
-	Read     []string `json:"read,omitzero"` // folders and files that it sees besides those of the system
+	Read     []string `json:"read,omitzero"` // readable folders and files, in addition to those of the system
 	Bare     bool     `json:"bare,omitzero"` // without namespaces, and with as much of the rest as the kernel gives
 	Limits   Limits   `json:"limits"`
-	// Cgroup is the folder of a cgroup of version 2 that is delegated to this process. A program gets one of its own in it, in
-	// which memory and processes of the program are bounded as a whole; "" = none.
+	// Cgroup is the folder of a cgroup of version 2 that is delegated to this process. Each program gets a new cgroup
+	// in it, which limits the memory and the processes of the program as a whole; "" = none.
 	Cgroup string `json:"-"`
 }
 
@@ -53,7 +53,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// order is what a process is told that shall become a sandbox.
+// order is the configuration of a process that becomes a sandbox.
 type order struct {
 	Policy
 
@@ -118,11 +118,11 @@ func (o order) command(ctx context.Context, argv, environ []string) (*exec.Cmd, 
 
 // Report says which mechanisms hold a program. Limits of processes, no_new_privs and closed descriptors always do.
 type Report struct {
-	Namespaces     bool `json:"namespaces"`     // of its own: users, mounts, processes, network, IPC, name of the host
+	Namespaces     bool `json:"namespaces"`     // new ones for users, mounts, processes, network, IPC, host name
 	UserNamespaces bool `json:"userNamespaces"` // the kernel gives it no user namespaces
 	Capabilities   bool `json:"capabilities"`   // it has none, and its bounding set is empty
 	SystemCalls    bool `json:"systemCalls"`    // a seccomp filter refuses it those that tools do not need
-	Cgroup         bool `json:"-"`              // one of its own bounds memory and processes of the program as a whole
+	Cgroup         bool `json:"-"`              // a cgroup limits memory and processes of the program as a whole
 }
 
 // LogValue implements [slog.LogValuer]: a log says of each mechanism whether it is on.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// checkTime bounds the checks behind one /readyz, which run beside one another.
+// checkTime limits the checks of one /readyz, which run in parallel.
 const checkTime = 2 * time.Second
 
 const (
@@ -21,7 +21,7 @@ const (
 	bodyTime  = 5 * time.Second // for a body, which no route reads
 )
 
-// admin is the server for operators. The zero value is none.
+// admin is the server for operators. The zero value has no server.
 type admin struct {
 	server   *http.Server
 	listener net.Listener
@@ -103,7 +103,7 @@ func (a *admin) close() {
 	if a.server == nil {
 		return
 	}
-	_ = a.server.Close() // the process ends: nobody is left to hear of it
+	_ = a.server.Close() // the process ends, so the error does not matter
 	<-a.done
 }
 

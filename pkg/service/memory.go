@@ -29,13 +29,13 @@ func limitMemory(log *slog.Logger) {
 	log.Debug("memory is limited by the cgroup", "bytes", limit)
 }
 
-// cgroupMemory is the least of the memory limits of the process's cgroup and those above it, in bytes; math.MaxInt64 when
-// there is none. System is the root of the file system.
+// cgroupMemory returns the lowest memory limit of the process's cgroup and its parents, in bytes; math.MaxInt64 without
+// a limit. System is the root of the file system.
 func cgroupMemory(system fs.FS) int64 {
 	limit := int64(math.MaxInt64)
 	groups, err := fs.ReadFile(system, "proc/self/cgroup")
 	if err != nil {
-		return limit // not Linux, or not allowed to know
+		return limit // not Linux, or not permitted
 	}
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -61,7 +61,7 @@ func cgroupMemory(system fs.FS) int64 {
 	return limit
 }
 
-// readLimit reads one limit. "max", and what version 1 writes for no limit, are none.
+// readLimit reads one limit. "max", and the value of version 1 for "unlimited", mean no limit.
 func readLimit(system fs.FS, name string) int64 {
 	const none = 1 << 62
 	text, err := fs.ReadFile(system, name)

@@ -1,5 +1,5 @@
-// Package service is a process: it turns signals into an ordered stop, runs the parts of a service beside one another,
-// and answers the questions of whoever operates it. Only mains use it.
+// Package service runs a process: it turns signals into an ordered stop, runs the parts of a service concurrently, and
+// serves the admin endpoints. Only main functions use it.
 package service
 
 import (
@@ -53,13 +53,13 @@ type Options struct {
 // Signals returns a context that SIGINT or SIGTERM ends. A second signal ends the process at once.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // from here on a signal does what it does by default
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	return ctx, stop
 }
 
-// Run is the life of a process: it opens the admin server, builds the parts, runs the actors until ctx is done or the
-// first of them ends, and stops them in order. It returns the errors of the actors, nil when there was none. During build
-// the process is alive and not ready; build should give up when ctx is done, and Run then returns nil. See [Await].
+// Run runs a process: it opens the admin server, builds the parts, runs the actors until ctx is done or the first of
+// them ends, and stops them in order. It returns the errors of the actors, or nil. During build the process is alive
+// and not ready; build should return when ctx is done, and Run then returns nil. See [Await].
 func Run(ctx context.Context, o Options, build func(context.Context) (Parts, error)) error {
 	defer runtime.KeepAlive(ballast())
 	limitMemory(o.Log)
@@ -106,7 +106,7 @@ type running struct {
 	err    error // valid once done is closed
 }
 
-// group is the actors under way. Each has a context of its own, so that they can be stopped one after another.
+// group is the running actors. Each has a separate context, so that they can be stopped one after another.
 type group struct {
 	actors []*running
 	ended  chan string // the name of the first one that has
@@ -123,7 +123,7 @@ func start(ctx context.Context, actors []Actor) *group {
 			defer close(r.done)
 			err := a.Run(ctx)
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				err = nil // it was told to stop, and says so
+				err = nil // it ended because of the stop
 			}
 			if err != nil {
 				r.err = fmt.Errorf("%s: %w", a.Name, err)
@@ -140,8 +140,8 @@ func start(ctx context.Context, actors []Actor) *group {
 // lastWait is what every other actor gets once one of them has used up the grace.
 const lastWait = time.Second
 
-// stop ends the actors from the last to the first. Each may take what is left of grace; one that takes longer is left
-// behind, and the error says so.
+// stop ends the actors from the last to the first. Each may use the rest of grace; one that takes longer is abandoned
+// and named in the error.
 func (g *group) stop(grace time.Duration) error {
 	deadline := time.NewTimer(grace)
 	defer deadline.Stop()

@@ -1,4 +1,4 @@
 package service
 
-// Version is what this program was built from. The linker sets it (-ldflags "-X …"), nobody else does.
+// Version is the version that this program was built from. Only the linker sets it (-ldflags "-X …").
 var Version = "dev" //nolint:gochecknoglobals // the linker sets nothing but variables

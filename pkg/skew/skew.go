@@ -1,9 +1,9 @@
-// Package skew compiles programs whose wall clock can be made wrong, for fault tests. The Go compiler is given a changed
-// copy of the standard library's time.Now (go build -overlay), so that the whole process is affected, libraries included:
-// what it writes, what it compares and what it signs. Timers, time-outs and measured durations follow the monotonic clock
-// and are not affected, as on a machine whose clock was set wrongly.
+// Package skew compiles programs whose wall clock can be set wrong, for fault tests. The Go compiler gets a changed
+// copy of the standard library's time.Now (go build -overlay), so that the whole process is affected, including
+// libraries: its timestamps, comparisons and signatures. Timers, timeouts and measured durations use the monotonic
+// clock and are not affected, as on a machine whose clock was set wrong.
 //
-// A program that was built so and finds no [Env] in its environment behaves as any other.
+// Without [Env] in its environment, such a program behaves as usual.
 package skew
 
 import (
@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// Env is the environment variable that says by how much a process' wall clock is ahead (10m) or behind (-10m).
+// Env is the environment variable with the error of a process's wall clock: fast (10m) or slow (-10m).
 const Env = "AGENTBUS_CLOCK_SKEW"
 
 // The change to time.Now: it must fit exactly once.
@@ -30,7 +30,7 @@ var skewSeconds = func() int64 {
 	text, _ := syscall.Getenv("` + Env + `")
 	skew, err := ParseDuration(text)
 	if text != "" && err != nil {
-		panic("` + Env + ` is no duration: " + text)
+		panic("` + Env + ` is not a duration: " + text)
 	}
 	return int64(skew / Second)
 }()

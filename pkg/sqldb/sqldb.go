@@ -1,6 +1,6 @@
-// Package sqldb opens a small SQL database, SQLite or PostgreSQL by its address, and brings its tables up to date. It is
-// for services that keep little and write their SQL so that both read it: $1-style parameters, TEXT, BIGINT, DOUBLE
-// PRECISION, times as milliseconds. History has drivers of its own, for what it needs more.
+// Package sqldb opens a small SQL database, SQLite or PostgreSQL by its address, and migrates its tables. It is for
+// services that store little and whose SQL works with both: $1-style parameters, TEXT, BIGINT, DOUBLE PRECISION, times
+// as milliseconds. History has separate drivers, because it needs more.
 package sqldb
 
 import (
@@ -104,9 +104,9 @@ func (s Schema) migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, 
 	return nil
 }
 
-// Unreachable reports whether an error of [Open], of the database that it returned, or of another PostgreSQL driver of this
-// module, says that the database cannot be reached now: it may come later. An address that is wrong, or a refused password,
-// is none.
+// Unreachable reports whether an error of [Open], of the database that it returned, or of another PostgreSQL driver of
+// this module, means that the database is temporarily unreachable. A wrong address and a rejected password do not
+// count.
 func Unreachable(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch class := answer.Code[:min(2, len(answer.Code))]; class {

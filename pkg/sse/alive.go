@@ -2,8 +2,8 @@ package sse
 
 import "io"
 
-// Alive is src, and calls sign after every read that brought something: comments show that a stream lives as events do,
-// and a [Reader] does not tell of them.
+// Alive returns src, and calls sign after every successful read: a stream with comments is alive, and a [Reader] does
+// not return comments.
 func Alive(src io.Reader, sign func()) io.Reader { return alive{src, sign} }
 
 type alive struct {

@@ -124,9 +124,9 @@ func (p *Parser) setRetry(digits string) {
 	p.retry = time.Duration(ms) * time.Millisecond
 }
 
-// Parse reads the events of a chunk that starts at the beginning of an event, and returns what comes after the last
-// complete one, to be put before the next chunk (S2, parseSSEChunk). A [Parser] does the same without reading anything
-// twice.
+// Parse reads the events of a chunk that starts at the beginning of an event, and returns the remainder after the last
+// complete one, to be put before the next chunk (agent event protocol, parseSSEChunk). A [Parser] does the same without
+// reading any byte twice.
 func Parse(chunk []byte) (events []Event, remainder []byte, err error) {
 	end := lastBlankLine(chunk)
 	var p Parser

@@ -1,5 +1,5 @@
 // Package sse writes and reads server-sent events, as the HTML standard defines them. The gateway writes, clients read;
-// what must not become a line of its own is refused here and nowhere else.
+// text that must not start a new line is rejected only here.
 //
 // A server appends to a buffer with [Append], [AppendID], [AppendComment] and [AppendRetry]; a client reads with a
 // [Reader], or feeds a [Parser] chunk by chunk.
@@ -53,7 +53,7 @@ func AppendComment(dst []byte, text string) ([]byte, error) {
 	return append(append(append(dst, ": "...), text...), "\n\n"...), nil
 }
 
-// AppendRetry tells the client how long to wait before it connects again, to the millisecond.
+// AppendRetry sets how long the client waits before it reconnects, to the millisecond.
 func AppendRetry(dst []byte, wait time.Duration) []byte {
 	dst = strconv.AppendInt(append(dst, "retry: "...), max(wait.Milliseconds(), 0), 10)
 	return append(dst, "\n\n"...)

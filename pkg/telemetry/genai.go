@@ -2,8 +2,8 @@ package telemetry
 
 import "go.opentelemetry.io/otel/attribute"
 
-// The names of the semantic conventions for generative AI. They are still in development there, so they stand here
-// once. Contents of messages, arguments and results are never attributes.
+// The names of the semantic conventions for generative AI. They are not stable yet, so they are defined here once.
+// Contents of messages, arguments and results are never attributes.
 const (
 	// Spans and metrics.
 	GenAIOperationName        = attribute.Key("gen_ai.operation.name") // see the operations below

@@ -1,7 +1,7 @@
-// Package telemetry is what every service tells about itself: traces over OTLP, metrics for Prometheus, and logs that
-// carry the trace they belong to. Domain code uses the OpenTelemetry API alone; [Setup] decides where it goes.
+// Package telemetry sets up the telemetry of all services: traces over OTLP, metrics for Prometheus, and logs with
+// trace ids. Domain code uses the OpenTelemetry API only; [Setup] decides where the data goes.
 //
-// genai.go owns the names that spans and metrics of models and tools have.
+// genai.go defines the names of spans and metrics of models and tools.
 package telemetry
 
 import (
@@ -25,7 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Options say who tells.
+// Options describe the process.
 type Options struct {
 	Service string              // service.name, unless OTEL_SERVICE_NAME says otherwise
 	Version string              // service.version

@@ -32,7 +32,7 @@ func CompileSchema(spec Spec) (*Schema, error) {
 	const url = "tool:///arguments"
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // knows no scheme
+	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // without a loader for any scheme
 	if err := compiler.AddResource(url, document); err != nil {
 		return nil, fmt.Errorf("schema of tool %s: %w", spec.Name, err)
 	}

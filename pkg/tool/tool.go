@@ -1,5 +1,4 @@
-// Package tool is the door to what agents can do. A tool-executor, or an agent-server, runs what stands behind it; the
-// model sees the [Spec].
+// Package tool defines the interface of tools. A tool-executor or an agent-server runs them; the model sees the [Spec].
 package tool
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Effect says what a call leaves behind, and so what may be done when its outcome is unknown.
+// Effect is what a call changes, and therefore what may be done if its outcome is unknown.
 type Effect string
 
 // The effects. Unknown outcomes of None and Idempotent tools are tried again; an Unsafe call runs at most once.
@@ -45,8 +44,8 @@ type Spec struct {
 type Call struct {
 	ID       string         // stable over retries: pass it on as an idempotency key
 	Args     jsontext.Value // an object that fits the schema
-	Progress func(string)   // tells whoever watches what the tool prints; never nil, never blocks, safe to call concurrently
-	For      Caller         // the zero value where nobody knows
+	Progress func(string)   // receives output of the tool while it runs; never nil, never blocks, safe to call concurrently
+	For      Caller         // the zero value if unknown
 }
 
 // Caller says for whom a call is.
@@ -62,25 +61,25 @@ type Result struct {
 	Content string // what the model reads: text, or JSON as text
 	Summary string // one line for people; "" = the start of Content
 
-	// Media are images and files that the model sees beside Content, by URL or with their data: package media says what they may
-	// be, and the most that all of them may have together. Those that may not, have no room, or are behind the first
-	// [MaxMedia] are dropped, and operators are told.
+	// Media are images and files that the model sees in addition to Content, by URL or with their data: package media
+	// has the rules and the limit of their total size. Invalid ones, those over the limit, and those after the first
+	// [MaxMedia] are dropped, and that is logged.
 	Media []event.InputPart
 
-	// Events become part of the request's log, before the result, also when the call returns an error beside them: see
-	// [event.NewCustom] for what they may be. All of them together have room for [MaxEventBytes].
+	// Events are written to the request's log before the result, also if the call returns an error: see
+	// [event.NewCustom] for the rules. Their total size is at most [MaxEventBytes].
 	Events []event.Custom
 }
 
 // MaxMedia is how many images and files a result may bring.
 const MaxMedia = 20
 
-// MaxEventBytes is the most that the types and data of a result's events may be. One that has no room is dropped, and
-// operators are told; a smaller one behind it may still have some.
+// MaxEventBytes limits the total size of the types and data of a result's events. An event over the limit is dropped,
+// and that is logged; a smaller one after it may still fit.
 const MaxEventBytes = 128 << 10
 
-// Tool is one ability. Call returns when ctx is done, at the latest a second later. An error with a fault code is told
-// to the model as it is; any other error is told without its text. Call is safe for concurrent use.
+// Tool is one tool. Call returns within a second after ctx is done. The model gets the text of an error with a code,
+// but not the text of any other error. Call is safe for concurrent use.
 type Tool interface {
 	Spec() Spec
 	Call(ctx context.Context, call Call) (Result, error)

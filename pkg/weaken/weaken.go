@@ -21,5 +21,5 @@ const (
 	ThreadCursor   Safeguard = "skip-on-return"         // a reader who comes back to a thread gets the next event
 	OneTask        Safeguard = "double-tasks"           // the hub makes one task under one key
 	RemotePlace    Safeguard = "forget-place"           // a takeover follows a remote task from where its log ends
-	OldKeys        Safeguard = "forget-keys"            // a key is looked up in history when the stream does not know it
+	OldKeys        Safeguard = "forget-keys"            // a key is looked up in history if the stream does not have it
 )

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AgentServer is the environment of an agent-server, which stands alone: it needs no broker and no Redis. What it has
-// comes before what the configuration file says.
+// AgentServer is the environment of an agent-server, which runs without a broker and without Redis. It overrides the
+// configuration file.
 type AgentServer struct {
 	HTTPAddr   string     `env:"HTTP_ADDR" envDefault:"127.0.0.1:4001"`
 	AdminAddr  string     `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"` // /healthz, /readyz, /metrics

@@ -100,7 +100,7 @@ var secrets = []string{
 type Environ map[string]string
 
 // Read takes "name=value" entries, usually os.Environ(), and the contents of the files that _FILE variables name. A
-// secret and its twin together are an error: nobody could tell which one counts.
+// variable and its _FILE twin together are an error: their precedence would be unclear.
 func Read(entries []string) (Environ, error) {
 	vars := env.ToMap(entries)
 	var errs []error
@@ -247,7 +247,7 @@ func (p *Provision) UnmarshalText(text []byte) error {
 func oneOf[T ~string](into *T, text []byte, values ...T) error {
 	value := T(text)
 	if !slices.Contains(values, value) {
-		return fmt.Errorf("%q is none of %q", value, values)
+		return fmt.Errorf("%q is not one of %q", value, values)
 	}
 	*into = value
 	return nil

@@ -64,7 +64,7 @@ func TestLoadNamesEveryWrongVariable(t *testing.T) {
 	t.Parallel()
 	vars := env.Environ{"AUTH": "maybe", "LOG_FORMAT": "xml", "LOG_LEVEL": "loud", "NATS_PROVISION": "no"}
 	_, err := env.Load[env.Gateway](vars)
-	for _, want := range []string{`"maybe" is none of ["required" "off" "open"]`, `"xml" is none of`, "loud", `"no" is none of`} {
+	for _, want := range []string{`"maybe" is not one of ["required" "off" "open"]`, `"xml" is not one of`, "loud", `"no" is not one of`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}

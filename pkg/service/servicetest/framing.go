@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// attack is what a client writes to a connection: a first request, and behind it one that a server may have to leave unread.
+// attack is the bytes that a client writes to a connection: a first request, followed by one that a server may have to
+// leave unread.
 type attack struct {
 	what    string
 	headers string // of the first request, each with its line break
 	body    string // of the first request
-	second  bool   // the request behind may be answered too, because the end of the first one is beyond doubt
+	second  bool   // the second request may be answered too, because the end of the first one is unambiguous
 	valid   bool   // the first request is not refused for its framing
 }
 
@@ -48,10 +49,10 @@ func attacks(inner string) []attack {
 	}
 }
 
-// Framing sends a POST to path whose end two servers in a row may see in different places, in each way that is known, with
-// another request behind it. It wants at most one answer, a refusal where the framing is invalid, and the end of the connection.
-// Equal Content-Length fields are the exception that RFC 9112, 6.3 permits: their value counts, and nothing within the body
-// is a request.
+// Framing sends a POST to path whose end two servers in a row may find at different positions, in each known way,
+// followed by another request. It wants at most one response, a rejection if the framing is invalid, and the end of the
+// connection. Equal Content-Length fields are the exception that RFC 9112, 6.3 permits: their value counts, and the
+// body contains no request.
 func Framing(t *testing.T, addr, path string) {
 	t.Helper()
 	inner := "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -73,8 +74,8 @@ func Framing(t *testing.T, addr, path string) {
 	}
 }
 
-// exchange writes text to a connection of its own, and returns the statuses of the answers that come until the server
-// closes the connection.
+// exchange writes text to a new connection, and returns the statuses of the responses until the server closes the
+// connection.
 func exchange(t *testing.T, addr, text string) (statuses []int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

@@ -9,13 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// askTime is how long it may take until an agent that is called has its request. What it does then has its own limits.
+// askTime limits the call that creates a child request. The child request has its own limits.
 const askTime = 30 * time.Second
 
 const agentSchema = `{
 	"type": "object",
 	"properties": {
-		"task": {"type": "string", "minLength": 1, "maxLength": 100000, "description": "What it shall do, with all that it must know for that."}
+		"task": {"type": "string", "minLength": 1, "maxLength": 100000, "description": "The task, with all information that the agent needs."}
 	},
 	"required": ["task"],
 	"additionalProperties": false

@@ -4,5 +4,5 @@ package builtin
 
 import "github.com/agentbus/agentbus/pkg/tool"
 
-// extra is no tools: only programs for tests have more.
+// extra returns the tools of test builds; none here.
 func extra() []tool.Tool { return nil }

@@ -73,7 +73,7 @@ func TestEvalSaysWhatIsWrong(t *testing.T) {
 		{"a strange character", "1 § 2", `"§" at character 3`},
 		{"a strange character after a strange one", "é", `"é" at character 1`},
 		{"a list without a function", "(1, 2)", "a comma belongs only between"},
-		{"a name alone", "x", `"x" is no number`},
+		{"a name alone", "x", `"x" is not a number`},
 		{"an unknown function", "exec(1)", `there is no function "exec"; the functions are sqrt`},
 		{"too many arguments", "sqrt(1, 2)", "sqrt takes one argument, not 2"},
 		{"too few arguments", "min()", `")" at character 5`},

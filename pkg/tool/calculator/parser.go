@@ -194,7 +194,7 @@ func (p *parser) number() (float64, error) {
 	text := p.text[start:p.at]
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no number, or too large", text)
+		return 0, fmt.Errorf("%.40q is not a number, or too large", text)
 	}
 	return value, nil
 }
@@ -226,7 +226,7 @@ func (p *parser) function() (float64, error) {
 	p.skip(isLetter)
 	name := p.text[start:p.at]
 	if p.peek() != '(' {
-		return 0, fmt.Errorf("%.40q is no number; only functions have names: %s", name, functionNames)
+		return 0, fmt.Errorf("%.40q is not a number; only functions have names: %s", name, functionNames)
 	}
 	values, err := p.list()
 	if err != nil {

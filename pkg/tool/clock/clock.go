@@ -1,11 +1,11 @@
-// Package clock is a built-in tool: it tells the time.
+// Package clock is a built-in tool that returns the current time.
 package clock
 
 import (
 	"context"
 	"strings"
 	"time"
-	_ "time/tzdata" // images without a time zone database know the zones too
+	_ "time/tzdata" // for images without a time zone database
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
@@ -35,7 +35,7 @@ type args struct {
 func New(now func() time.Time) tool.Tool {
 	spec := tool.Spec{
 		Name:        Name,
-		Description: "Tells the current date, time and day of the week in a time zone.",
+		Description: "Returns the current date, time and day of the week in a time zone.",
 		Schema:      jsontext.Value(schema),
 		Effect:      tool.EffectNone,
 		Approval:    tool.ApprovalNever,

@@ -1,5 +1,5 @@
-// Package command makes tools of programs: each call is a process in a sandbox, with what the model says in the places
-// that an operator has left for it. There is no shell: an argument stays one argument, whatever stands in it.
+// Package command makes tools of programs: each call is a process in a sandbox, with the model's arguments at the
+// places that an operator has defined. There is no shell: an argument is passed as one argument, whatever it contains.
 package command
 
 import (
@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// Timeout is how long a call may take when nobody says.
+	// Timeout is the default time limit of a call.
 	Timeout = time.Minute
-	// MaxOutput is how much of what a program prints the model reads when nobody says.
+	// MaxOutput is the default limit of the output that the model reads.
 	MaxOutput = 64 << 10
 	// maxArgs bounds all arguments together: the kernel takes a little more.
 	maxArgs = 100 << 10
@@ -58,7 +58,7 @@ func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, 
 	}
 	if !program.BestEffort {
 		return nil, enforced, fmt.Errorf(
-			"%w; allow what it names, or set isolation: best-effort to run the program with what this system offers", err)
+			"%w; allow it, or set isolation: best-effort to run the program with the isolation that this system supports", err)
 	}
 	for _, p.policy = range weaker(p.policy) {
 		var missing error
@@ -86,7 +86,7 @@ func weaker(p sandbox.Policy) []sandbox.Policy {
 type prepared struct {
 	spec    tool.Spec
 	argv    []template.Text
-	options int // index of the "--" behind which nothing is an option; the length of argv when there is none
+	options int // index of the "--" that ends the options; the length of argv without one
 	stdin   template.Text
 	environ []string
 	policy  sandbox.Policy
@@ -155,7 +155,7 @@ func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call)
 	return output.result(exit), nil
 }
 
-// fill gives the arguments of a call. What a model says never becomes an option: it may stand behind a "--", or behind the
+// fill returns the arguments of a call. Text of the model never becomes an option: it must follow a "--", or the
 // beginning of an item.
 func (p *prepared) fill(args template.Args) ([]string, error) {
 	var argv []string

@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
-// printed keeps the beginning of what a program prints, and tells of all that it keeps. It is for one writer at a time.
+// printed keeps the beginning of a program's output, and reports it as progress. It is for one writer at a time.
 type printed struct {
 	text     []byte
 	room     int64
@@ -16,7 +16,7 @@ type printed struct {
 	progress func(string)
 }
 
-// Write never fails: a program that prints too much runs on, and nobody reads it.
+// Write never fails: output over the limit is dropped, and the program continues.
 func (o *printed) Write(piece []byte) (int, error) {
 	keep := min(int64(len(piece)), o.room)
 	o.text = append(o.text, piece[:keep]...)
@@ -28,7 +28,7 @@ func (o *printed) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// result puts an exit status that is no success before the text, so that a model does not take complaints for an answer.
+// result puts an unsuccessful exit status before the text, so that a model does not read error messages as an answer.
 func (o *printed) result(exit *exec.ExitError) tool.Result {
 	text := strings.ToValidUTF8(string(o.text), "\uFFFD")
 	if o.dropped > 0 {

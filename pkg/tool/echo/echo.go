@@ -1,5 +1,5 @@
-// Package echo is a built-in tool for tests and demonstrations: it gives back what it gets, slowly, at length or not at
-// all, as its arguments say.
+// Package echo is a built-in tool for tests and demonstrations: it returns its argument, and can be slow, long or never
+// end.
 package echo
 
 import (

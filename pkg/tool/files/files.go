@@ -1,8 +1,8 @@
-// Package files is the tools by which agents work on files: they read, list, search, write and edit in one folder, and
-// nothing leads out of it, neither ".." nor a symbolic link. By default each thread has a folder of its own in there.
+// Package files has the tools by which agents read, list, search, write and edit files in one folder. Neither ".." nor
+// a symbolic link leads out of it. By default each thread has a separate folder in it.
 //
-// The operating system keeps the border (os.Root), not a comparison of paths. Who writes replaces a file whole or not at
-// all, and asks a person first.
+// The operating system enforces the border (os.Root), not a comparison of paths. Files are replaced atomically, and
+// writing needs an approval.
 package files
 
 import (
@@ -90,7 +90,7 @@ func (w workspace) open(caller tool.Caller) (*os.Root, error) {
 	}
 	defer func() { _ = root.Close() }() // only a way to the folder in it
 	if !id.Valid(caller.Tenant) || !id.Valid(caller.ThreadID) {
-		return nil, apierr.New(apierr.ToolError, "each thread has files of its own, and this call belongs to none")
+		return nil, apierr.New(apierr.ToolError, "each thread has separate files, and this call belongs to no thread")
 	}
 	own := filepath.Join(caller.Tenant, caller.ThreadID)
 	if err := root.MkdirAll(own, folderMode); err != nil {
@@ -107,7 +107,7 @@ type folder struct {
 
 // text reads a file of text.
 func (f folder) text(name string) (string, fs.FileInfo, error) {
-	file, err := f.OpenFile(clean(name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nobody might ever write the other end
+	file, err := f.OpenFile(clean(name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe without a writer would block
 	if err != nil {
 		return "", nil, explain(name, err)
 	}
@@ -117,7 +117,7 @@ func (f folder) text(name string) (string, fs.FileInfo, error) {
 		return "", nil, explain(name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", nil, apierr.New(apierr.ToolError, "%.200q is no file; list_files shows what there is", name)
+		return "", nil, apierr.New(apierr.ToolError, "%.200q is not a file; list_files lists the files", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, f.max+1))
 	if err != nil {
@@ -127,12 +127,12 @@ func (f folder) text(name string) (string, fs.FileInfo, error) {
 		return "", nil, apierr.New(apierr.ToolError, "%.200q is larger than the %d bytes that can be read", name, f.max)
 	}
 	if !utf8.Valid(data) {
-		return "", nil, apierr.New(apierr.ToolError, "%.200q is no text", name)
+		return "", nil, apierr.New(apierr.ToolError, "%.200q is not a text", name)
 	}
 	return string(data), info, nil
 }
 
-// replace writes a file whole: whoever reads it meanwhile finds the old or the new one.
+// replace writes a file atomically: a concurrent reader gets the old or the new content.
 func (f folder) replace(name, content string, mode fs.FileMode) error {
 	if int64(len(content)) > f.max {
 		return tooLarge(name, len(content), f.max)
@@ -177,10 +177,10 @@ func clean(name string) string {
 	return path.Clean(name)
 }
 
-// explain turns an error of the system into what a model may know: never where the folder is.
+// explain converts a system error to one for the model, without the location of the folder.
 func explain(name string, err error) error {
 	if path.IsAbs(name) {
-		return apierr.Wrap(err, apierr.ToolError, "%.200q is no path here; write it relative to the workspace, such as notes/today.md", name)
+		return apierr.Wrap(err, apierr.ToolError, "%.200q is not a valid path; write it relative to the workspace, such as notes/today.md", name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return apierr.Wrap(err, apierr.ToolError, "there is no %.200q; list_files shows what there is", name)

@@ -151,7 +151,7 @@ func (w workspace) search() tool.Tool {
 		})
 }
 
-// matches adds the lines of a file that match. What is no text, or too large, has none.
+// matches adds the lines of a file that match. A file that is not text, or is too large, has none.
 func (f folder) matches(found []string, name string, pattern *regexp.Regexp) []string {
 	text, _, err := f.text(name)
 	if err != nil {

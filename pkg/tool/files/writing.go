@@ -38,13 +38,13 @@ func (w workspace) edit() tool.Tool {
 	}
 	return define(w, tool.Spec{
 		Name: "edit_file", Description: "Replaces a piece of a file in the workspace. " +
-			"The piece must stand there exactly, and once unless all is true.",
+			"The piece must occur exactly, and once unless all is true.",
 		Effect: tool.EffectUnsafe, Approval: tool.ApprovalAlways,
 	}, `{"type":"object","properties":{
 		"path":{"type":"string","minLength":1,"maxLength":1024,"description":"Relative to the workspace, such as notes/today.md."},
-		"old":{"type":"string","minLength":1,"description":"The piece, with enough around it that it stands there once."},
-		"new":{"type":"string","description":"What shall stand in its place."},
-		"all":{"type":"boolean","description":"Replace the piece wherever it stands."}},
+		"old":{"type":"string","minLength":1,"description":"The piece, with enough of the text around it that it occurs once."},
+		"new":{"type":"string","description":"The replacement."},
+		"all":{"type":"boolean","description":"Replace all occurrences of the piece."}},
 		"required":["path","old","new"],"additionalProperties":false}`,
 		func(_ context.Context, f folder, in args) (tool.Result, error) {
 			text, info, err := f.text(in.Path)
@@ -54,10 +54,10 @@ func (w workspace) edit() tool.Tool {
 			count := strings.Count(text, in.Old)
 			switch {
 			case count == 0:
-				return tool.Result{}, apierr.New(apierr.ToolError, "the piece to replace does not stand in %.200q; read the file again", in.Path)
+				return tool.Result{}, apierr.New(apierr.ToolError, "%.200q does not contain the piece to replace; read the file again", in.Path)
 			case count > 1 && !in.All:
 				return tool.Result{}, apierr.New(apierr.ToolError,
-					"the piece to replace stands in %.200q %d times; give more of what is around it, or set all", in.Path, count)
+					"%.200q contains the piece to replace %d times; give more of the text around it, or set all", in.Path, count)
 			}
 			if size := len(text) + count*(len(in.New)-len(in.Old)); int64(size) > f.max { // a small file may become a huge one
 				return tool.Result{}, tooLarge(in.Path, size, f.max)

@@ -37,7 +37,7 @@ func newForm(r Request, secrets template.Secrets) (f form, err error) {
 	switch f.method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
-		return f, fmt.Errorf("method %q is none of GET, POST, PUT, PATCH and DELETE", f.method)
+		return f, fmt.Errorf("method %q is not one of GET, POST, PUT, PATCH and DELETE", f.method)
 	}
 	noted := func(name string) (string, error) {
 		value, err := secrets(name)

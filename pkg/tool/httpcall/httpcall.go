@@ -1,8 +1,8 @@
-// Package httpcall makes tools of HTTP endpoints: an operator describes the request once, with places for arguments, and
-// each call sends one, through the egress guard.
+// Package httpcall makes tools of HTTP endpoints: an operator describes the request, with places for arguments, and
+// each call sends one request through the egress guard.
 //
-// Nothing that a model says leaves its place: an argument in a path is one segment, one in a query is one value, one in a
-// body is one JSON value. Secrets stand in the description by name, and what comes back is searched for them.
+// An argument cannot change the rest of the request: in a path it is one segment, in a query one value, in a body one
+// JSON value. The description refers to secrets by name, and they are removed from responses.
 package httpcall
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// Timeout is how long a call may take when nobody says.
+	// Timeout is the default time limit of a call.
 	Timeout = 30 * time.Second
 	// maxAnswer bounds what is read of an answer; MaxOutput of the tool bounds what the model reads of that.
 	maxAnswer = 4 << 20
@@ -35,15 +35,15 @@ const (
 // Request describes the requests of a tool. For the texts see [template.Parse].
 type Request struct {
 	Method  string // "" = GET
-	URL     string // arguments may stand in its path
+	URL     string // its path may contain arguments
 	Query   map[string]string
 	Headers map[string]string
 	Body    any    // nil = all arguments, where the method has a body
 	Result  string // JSON pointer to what the model reads of the answer; "" = all of it
 }
 
-// New returns the tool that spec describes. It reaches public addresses, and what allow lets through besides. An error
-// says what is wrong with the description.
+// New returns the tool that spec describes. It reaches public addresses, and those of allow. An error describes what is
+// wrong in the description.
 func New(spec tool.Spec, request Request, allow egress.AllowList, secrets template.Secrets) (tool.Tool, error) {
 	if spec.Timeout == 0 {
 		spec.Timeout = Timeout
@@ -62,7 +62,7 @@ func New(spec tool.Spec, request Request, allow egress.AllowList, secrets templa
 	return tool.Func(spec, e.call), nil
 }
 
-// Effect is what the calls of a method leave behind when nobody says more about them.
+// Effect is the default effect of calls with a method.
 func Effect(method string) tool.Effect {
 	if method == "" || method == http.MethodGet {
 		return tool.EffectNone
@@ -100,7 +100,7 @@ func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, erro
 	body = e.form.hide(bytes.ToValidUTF8(body, []byte("\uFFFD")))
 	status := response.StatusCode
 	if lost := status == http.StatusBadGateway || status == http.StatusGatewayTimeout; lost && e.spec.Effect == tool.EffectUnsafe {
-		return tool.Result{}, fmt.Errorf("%s answers %s: nobody knows what became of the call", response.Request.URL.Host, response.Status)
+		return tool.Result{}, fmt.Errorf("%s answers %s: the outcome of the call is unknown", response.Request.URL.Host, response.Status)
 	}
 	if status < 200 || status > 299 {
 		text := strings.ToValidUTF8(string(body[:min(len(body), maxComplaint)]), "")
@@ -114,8 +114,8 @@ func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, erro
 	return tool.Result{Content: content, Summary: fmt.Sprintf("%s, %d bytes", response.Status, len(body))}, nil
 }
 
-// explain turns a failed exchange into what a model may know: never an address that a name resolved to, nor a secret in a
-// URL. Where the call may have taken effect the error has no code: see [tool.Tool].
+// explain converts a failed exchange to an error for the model, without resolved addresses and without secrets of a
+// URL. If the call may have taken effect, the error has no code: see [tool.Tool].
 func (e *endpoint) explain(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -42,7 +42,7 @@ type args struct {
 	URL string `json:"url"`
 }
 
-// New returns the tool. It reaches public addresses, and what allow lets through besides.
+// New returns the tool. It reaches public addresses, and those of allow.
 func New(allow egress.AllowList) tool.Tool {
 	spec := tool.Spec{
 		Name:        Name,
@@ -61,7 +61,7 @@ func New(allow egress.AllowList) tool.Tool {
 func fetch(ctx context.Context, client *http.Client, address string) (tool.Result, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return tool.Result{}, apierr.Wrap(err, apierr.ToolError, "%.200q is no URL; expected one such as https://example.com/page", address)
+		return tool.Result{}, apierr.Wrap(err, apierr.ToolError, "%.200q is not a URL; expected one such as https://example.com/page", address)
 	}
 	request.Header.Set("User-Agent", "agentbus-http_get/1.0")
 	request.Header.Set("Accept", "text/*, application/json, application/xml;q=0.9, */*;q=0.1")
@@ -81,8 +81,8 @@ func fetch(ctx context.Context, client *http.Client, address string) (tool.Resul
 	return render(response, body), nil
 }
 
-// render puts the status before the text of an answer that is no success, so that a model does not take an error page
-// for the page.
+// render puts an unsuccessful status before the text of a response, so that a model does not read an error page as the
+// page.
 func render(response *http.Response, body []byte) tool.Result {
 	size, note := fmt.Sprintf("%d bytes", len(body)), ""
 	if len(body) > maxText {
@@ -101,7 +101,7 @@ func render(response *http.Response, body []byte) tool.Result {
 	return tool.Result{Content: text, Summary: fmt.Sprintf("%s, %s, %s", response.Status, kind, size)}
 }
 
-// explain turns a failed exchange into what a model may know: never an address that a name resolved to.
+// explain converts a failed exchange to an error for the model, without resolved addresses.
 func explain(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -1,5 +1,5 @@
-// Package hubtool is the five tools by which an agent gives work to remote agents (S3, Orchestrator – MCP Tools), for
-// agents of ours: assign_task hands a task over, get_result waits for it and shows what it does meanwhile.
+// Package hubtool has the five tools with which an agent uses remote agents (TARS hub protocol, Orchestrator – MCP
+// Tools): assign_task assigns a task, get_result waits for it and shows its progress.
 package hubtool
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Hub is who knows the remote agents. A hub.Client is one.
+// Hub manages the remote agents. It is implemented by hubapi.Client.
 type Hub interface {
 	hubapi.Door
 	Follow(ctx context.Context, q hubapi.FollowQuery) (hubapi.Progress, error)
@@ -70,8 +70,8 @@ func (o one) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	return tool.Result{Content: reply.Text, Summary: summary}, nil
 }
 
-// await shows what the task does until it has ended or the call's time is nearly over. What goes wrong, the answer to the
-// call itself will tell.
+// await shows the progress of the task until it has ended or the call's time is nearly over. It ignores errors: the
+// call itself will report them.
 func (o one) await(ctx context.Context, who hubapi.Caller, call tool.Call) {
 	q, ok := follows(who, call.Args)
 	if deadline, limited := ctx.Deadline(); limited {

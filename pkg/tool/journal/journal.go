@@ -38,7 +38,7 @@ const maxDelay = 10 * time.Second
 const schema = `{
 	"type": "object",
 	"properties": {
-		"mark": {"type": "string", "description": "Any text: it tells executions apart."},
+		"mark": {"type": "string", "description": "Any text, which identifies the execution."},
 		"delay": {"type": "string", "description": "How long to take, such as 200ms; at most 10s."}
 	},
 	"additionalProperties": false

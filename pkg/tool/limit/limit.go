@@ -1,5 +1,5 @@
-// Package limit keeps a tool within its bounds: how long a call takes, how many run at once, and that a tool which
-// panics, or ignores its cancellation, harms nobody else.
+// Package limit enforces the limits of a tool: the time of a call, the number of concurrent calls, and that a tool
+// which panics or ignores its cancellation affects no other calls.
 package limit
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
-// Grace is how long a call may go on after its context is done before it is abandoned.
+// Grace is how long a call may continue after its context is done before it is abandoned.
 const Grace = time.Second
 
 var (
@@ -28,7 +28,7 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error tells the value alone; the stack is for logs.
+// Error has the value only; the stack is for logs.
 func (e *PanicError) Error() string { return fmt.Sprintf("the tool panicked: %v", e.Value) }
 
 // Limiter runs calls. It is safe for concurrent use.

@@ -13,8 +13,8 @@ import (
 // maxBody bounds one response: an answer, or what a stream of notifications brings until it is opened anew.
 const maxBody = 64 << 20
 
-// client is an HTTP client behind the egress guard. The operator has named the URL, so its host may be reached wherever
-// it is; everything else, such as what a redirect leads to, only if it is public or allowed.
+// client returns an HTTP client with the egress guard. The operator has configured the URL, so its host may have any
+// address; other hosts, for example of a redirect, must be public or allowed.
 func (o Options) client(forget func()) (*http.Client, error) {
 	allow, err := o.allowed()
 	if err != nil {
@@ -33,7 +33,7 @@ func (o Options) client(forget func()) (*http.Client, error) {
 func (o Options) allowed() (egress.AllowList, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return egress.AllowList{}, fmt.Errorf("%.200q is no URL of a server; write one such as https://mcp.example.com/mcp", redact.URL(o.URL))
+		return egress.AllowList{}, fmt.Errorf("%.200q is not the URL of a server; write one such as https://mcp.example.com/mcp", redact.URL(o.URL))
 	}
 	port := u.Port()
 	if port == "" {

@@ -9,7 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progress tells calls what the server says of them while they run. Its zero value is ready.
+// progress forwards the server's progress notifications to the running calls. Its zero value is ready for use.
 type progress struct {
 	count atomic.Uint64
 	calls sync.Map // token → func(string)
@@ -22,8 +22,8 @@ func (p *progress) follow(callID string, say func(string)) (token string, done f
 	return token, func() { p.calls.Delete(token) }
 }
 
-// tell passes a notification on, as a line.
-func (p *progress) tell(n *sdk.ProgressNotificationParams) {
+// notify forwards a notification as a line.
+func (p *progress) notify(n *sdk.ProgressNotificationParams) {
 	token, ok := n.ProgressToken.(string) // of a server that keeps to the protocol; a map's key must not be what anybody sends
 	if !ok {
 		return

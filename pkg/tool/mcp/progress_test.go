@@ -12,11 +12,11 @@ func TestProgressOfWhatNobodyHasCalledIsDropped(t *testing.T) {
 	var said string
 	token, done := p.follow("call_1", func(text string) { said += text })
 	for _, foreign := range []any{nil, 7.0, "call_2-1", map[string]any{"a": 1.0}, []any{"x"}} {
-		p.tell(&sdk.ProgressNotificationParams{ProgressToken: foreign, Message: "no"})
+		p.notify(&sdk.ProgressNotificationParams{ProgressToken: foreign, Message: "no"})
 	}
-	p.tell(&sdk.ProgressNotificationParams{ProgressToken: token, Message: "yes"})
+	p.notify(&sdk.ProgressNotificationParams{ProgressToken: token, Message: "yes"})
 	done()
-	p.tell(&sdk.ProgressNotificationParams{ProgressToken: token, Message: "too late"})
+	p.notify(&sdk.ProgressNotificationParams{ProgressToken: token, Message: "too late"})
 	if said != "yes\n" {
 		t.Errorf("got %q", said)
 	}

@@ -13,8 +13,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// read makes a result of what a server gave: its texts, images and files, or its structured content where there is
-// nothing else. A call that the server itself calls an error is one, with what it says.
+// read converts a server's result: its texts, images and files, or its structured content if it has nothing else. If
+// the server marks it as an error, read returns an error with its text.
 func read(r *sdk.CallToolResult) (tool.Result, error) {
 	var result tool.Result
 	var texts []string

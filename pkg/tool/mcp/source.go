@@ -29,7 +29,7 @@ type Options struct {
 	Name string // of the source, the first part of the names of its tools
 
 	Command string   // the program, with Args, in the folder Dir
-	Args    []string // as they are: there is no shell
+	Args    []string // passed without a shell
 	Env     []string // "name=value": all of its environment
 	Dir     string   // "" = this process's own
 
@@ -44,8 +44,8 @@ type Options struct {
 
 // The times of a connection.
 const (
-	connectTime  = 30 * time.Second       // until a server must have said what it offers
-	refreshEvery = time.Minute            // between two looks at its list, should it not tell of changes
+	connectTime  = 30 * time.Second       // until a server must have listed its tools
+	refreshEvery = time.Minute            // between two reads of its list, if it sends no notifications of changes
 	patience     = 10 * time.Second       // for a call to wait until there is a connection
 	firstWait    = 500 * time.Millisecond // before a connection is tried again
 	maxWait      = 30 * time.Second
@@ -63,9 +63,9 @@ type Source struct {
 
 // view is what is known of the server at one moment.
 type view struct {
-	link  *link                // nil = there is no connection
+	link  *link                // nil = not connected
 	tools map[string]tool.Tool // by our names; kept while the connection is away. nil = they were never listed
-	why   error                // there is no connection
+	why   error                // reason for a missing connection
 	over  chan struct{}        // closed when another view has taken its place
 }
 
@@ -136,7 +136,7 @@ func (s *Source) serve(ctx context.Context, found func(context.Context, []tool.S
 			return l.explain(err)
 		}
 		s.replace(func(v *view) { v.link, v.tools, v.why = l, now.tools, nil })
-		s.tell(ctx, before, now)
+		s.logLeftOut(ctx, before, now)
 		found(ctx, now.specs)
 		before = now
 		select {
@@ -152,8 +152,8 @@ func (s *Source) serve(ctx context.Context, found func(context.Context, []tool.S
 	}
 }
 
-// tell logs what of an offer is left out, once.
-func (s *Source) tell(ctx context.Context, before, now offer) {
+// logLeftOut logs which tools of an offer are left out, once.
+func (s *Source) logLeftOut(ctx context.Context, before, now offer) {
 	if slices.Equal(before.left, now.left) {
 		return
 	}
@@ -196,7 +196,7 @@ func (s *Source) await(ctx context.Context, fits func(view) bool) (view, error) 
 			return v, ctx.Err()
 		case <-late.C:
 			return v, apierr.Wrap(v.why, apierr.ToolError,
-				"the MCP server %s is not connected, so the call did not run; try again later, or go on without it", s.options.Name)
+				"the MCP server %s is not connected, so the call did not run; try again later, or continue without it", s.options.Name)
 		}
 	}
 }
@@ -220,7 +220,7 @@ type link struct {
 	session *sdk.ClientSession
 	child   *child        // nil = the server is reached by HTTP
 	changed chan struct{} // holds a token when the list of tools has changed
-	gone    chan struct{} // closed when the server knows the session no more
+	gone    chan struct{} // closed when the server has lost the session
 	forget  func()        // closes gone
 }
 
@@ -235,7 +235,7 @@ func (s *Source) connect(ctx context.Context) (*link, error) {
 			default: // a look is due already
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.calls.tell(r.Params) },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.calls.notify(r.Params) },
 	})
 	transport, err := s.transport(l)
 	if err != nil {

@@ -57,7 +57,8 @@ func start(o Options) (*child, error) {
 	return c, nil
 }
 
-// Environment is what a process gets beside what its operator has named: nothing that could be a secret.
+// Environment returns the default environment of a process, to which its configuration adds: variables that cannot be
+// secrets.
 func Environment() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "LANG", "TMPDIR"} {

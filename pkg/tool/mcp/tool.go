@@ -21,13 +21,13 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// Separator stands between the name of a source and that of its tool.
+// Separator separates the name of a source from that of its tool.
 const Separator = "__"
 
 // MaxName is the longest name of a source.
 const MaxName = 24
 
-// The bounds of what a server may offer. What goes beyond is left out, and operators are told.
+// The limits of a server's offer. Tools over a limit are left out, and that is logged.
 const (
 	maxTools       = 200
 	maxDescription = 8 << 10   // bytes
@@ -80,7 +80,7 @@ func (s *Source) pick(ctx context.Context, l *link, o *offer) ([]*sdk.Tool, erro
 			continue
 		}
 		if len(offered) == maxTools {
-			o.left = append(o.left, fmt.Sprintf("all behind the first %d tools: name those that are needed", maxTools))
+			o.left = append(o.left, fmt.Sprintf("all after the first %d tools: name those that are needed", maxTools))
 			break
 		}
 		offered = append(offered, t)
@@ -92,9 +92,8 @@ func (s *Source) pick(ctx context.Context, l *link, o *offer) ([]*sdk.Tool, erro
 	return offered, nil
 }
 
-// named gives tools the names that they have here: the source's name, two underscores, and the tool's own, made valid.
-// Where that leaves two of one name, those that had to be changed get an ending of their own; it depends on nothing but
-// their name.
+// named assigns names to tools: the source's name, two underscores, and the tool's name, made valid. If two names
+// become equal, the changed ones get a suffix that depends on nothing but their original name.
 func named(source string, offered []*sdk.Tool) map[string]*sdk.Tool {
 	claims := map[string]int{}
 	for _, t := range offered {
@@ -164,7 +163,7 @@ func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
 	return tool.Func(spec, func(ctx context.Context, args jsontext.Value, call tool.Call) (tool.Result, error) {
 		l, result, err := s.call(ctx, nil, theirs, args, call)
 		if err != nil && l != nil && l.lost() {
-			// It did not run: the server knew nothing of us any more. The next connection takes it.
+			// It did not run: the server had lost the session. The next connection repeats the call.
 			_, result, err = s.call(ctx, l, theirs, args, call)
 		}
 		if err != nil {
@@ -210,8 +209,8 @@ func (l *link) lost() bool {
 	}
 }
 
-// explain tells the model what the server has refused. Of any other error nobody knows whether the call has run: it goes
-// to the operator.
+// explain returns a server's rejection as an error for the model. After any other error it is unknown whether the call
+// has run: that error is for operators.
 func (s *Source) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

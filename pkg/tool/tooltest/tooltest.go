@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Cases are arguments that the tool's author knows about. Bad ones are refused, or fail, with apierr.ToolError; the suite
-// adds some that fit no tool.
+// Cases are arguments from the tool's author. Bad ones must be rejected, or fail, with apierr.ToolError; the suite adds
+// some that no tool accepts.
 type Cases struct {
 	Good []string // at least one
 	Bad  []string
@@ -51,7 +51,7 @@ func describesItself(t *testing.T, subject tool.Tool, cases Cases) {
 		t.Errorf("name %q: want ^[A-Za-z0-9_-]{1,64}$", spec.Name)
 	}
 	if spec.Description == "" {
-		t.Error("the description is empty: a model would not know when to call the tool")
+		t.Error("the description is empty: a model cannot decide when to call the tool")
 	}
 	switch spec.Effect {
 	case tool.EffectNone, tool.EffectIdempotent, tool.EffectUnsafe:

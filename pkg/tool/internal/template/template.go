@@ -1,5 +1,5 @@
-// Package template fills texts that an operator has written with the arguments of a call. It is no language: a text has
-// places, and nothing that a model says can add one.
+// Package template fills texts of an operator with the arguments of a call. It has no expressions: a text has places,
+// and no argument can add one.
 package template
 
 import (
@@ -62,7 +62,7 @@ func Parse(text string, secrets Secrets) (Text, error) {
 	return t, nil
 }
 
-// special reads what begins with a brace or a dollar, and gives what stands behind it.
+// special reads text that begins with a brace or a dollar, and returns the rest.
 func (t *Text) special(text string, secrets Secrets) (rest string, err error) {
 	switch {
 	case text == "":
@@ -84,7 +84,7 @@ func (t *Text) special(text string, secrets Secrets) (rest string, err error) {
 	case text[0] == '{':
 		name, rest, ok := strings.Cut(text[1:], "}")
 		if !ok || !id.Valid(name) {
-			return "", fmt.Errorf("%.40q is no place of an argument; write {name}, or {{ for a brace", text)
+			return "", fmt.Errorf("%.40q is not the place of an argument; write {name}, or {{ for a brace", text)
 		}
 		t.parts = append(t.parts, part{argument: name})
 		return rest, nil

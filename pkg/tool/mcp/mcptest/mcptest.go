@@ -36,7 +36,7 @@ type handler = func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
 //
 //   - add: {a, b}; read-only
 //   - slow: waits for seconds, or until it is cancelled, and then calls cancelled
-//   - count: tells its progress three times, and waits as slow does
+//   - count: reports progress three times, and waits as slow does
 //   - picture: an image, a text and an embedded file
 //   - fail: an error of the tool's own
 //   - structured: structured content alone
@@ -137,7 +137,7 @@ func spawn(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	return text(strconv.Itoa(child.Process.Pid)), nil
 }
 
-// Handler serves a server by streamable HTTP. Each handler has sessions of its own.
+// Handler serves a server by streamable HTTP. Each handler has separate sessions.
 func Handler(s *sdk.Server) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{SessionTimeout: time.Minute})
 }

@@ -68,7 +68,7 @@ func callAll(ctx context.Context, source *mcp.Source, specs []tool.Spec) error {
 		}
 		result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
 		if apierr.CodeOf(err) == apierr.ToolError {
-			fmt.Fprintln(os.Stderr, spec.Name, "refuses:", err) // an example knows types, and no more of a schema
+			fmt.Fprintln(os.Stderr, spec.Name, "refuses:", err) // an example checks types only
 			continue
 		}
 		if err != nil {
