@@ -123,7 +123,7 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 	return tools, nil
 }
 
-// options is what a backend gets beside the conversation: the agent's script, and what the request's context brought.
+// options are the options of a backend: the agent's script, and the request's context.
 type options struct {
 	Script  string         `json:"script,omitempty"`
 	Context jsontext.Value `json:"context,omitzero"`
@@ -150,8 +150,8 @@ func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, er
 	return agent, nil
 }
 
-// price is what a turn of the agent costs: at the price of the model that answered or, when the configuration knows
-// none, of the model that was asked.
+// price returns the cost of a turn of the agent: by the price of the model that answered or, if the configuration has
+// none, of the requested model.
 func (r *Runner) price(agent loop.Agent) func(model string, usage event.Usage) float64 {
 	return func(model string, usage event.Usage) float64 {
 		price, ok := r.deps.Config.Price(model)

@@ -25,7 +25,7 @@ func Backends(c config.Config, getenv func(string) string) (map[string]backend.B
 	return backends, nil
 }
 
-// warn tells operators of agents that cannot run here, such as a program that is not installed.
+// warn logs agents that cannot run here, for example because a program is not installed.
 func (r *Runner) warn(ctx context.Context) {
 	for name, a := range r.agents {
 		if err := backend.Available(ctx, a.backend); err != nil {

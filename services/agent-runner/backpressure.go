@@ -22,7 +22,7 @@ const (
 // concurrent use.
 type room struct{ full atomic.Bool }
 
-// watch looks at the stream until ctx is done. While the bus does not answer, what it said last stands.
+// watch reads the stream's usage until ctx is done. While the bus does not answer, the last value applies.
 func (r *room) watch(ctx context.Context, filled func(context.Context) (float64, error), log *slog.Logger) {
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()

@@ -27,7 +27,7 @@ func newCustoms(described map[string]config.Event) (customs, error) {
 	return c, nil
 }
 
-// suits says what is wrong with an event. One of a type that nobody has described may look as it likes.
+// suits returns why an event is invalid, or nil. An event of a type without a schema is always valid.
 func (c customs) suits(e event.Custom) error {
 	err := c.schemas.ValidateJSON(e.Type, e.Data)
 	if errors.Is(err, eventstream.ErrNoSchema) {

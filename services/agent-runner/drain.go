@@ -10,10 +10,10 @@ import (
 // errDraining is why requests are cut that do not come to the edge of a step in time when the process ends.
 var errDraining = errors.New("the runner is shutting down")
 
-// lastWords is what requests that were cut have to write down where they stand.
+// lastWords is how long cancelled requests may take to store their state.
 const lastWords = 4 * time.Second
 
-// drain is how a runner stops. First it takes nothing new, and what runs may end. Then comes what is told here.
+// drain is the stop of a runner. It first takes no new requests, and the running ones may end. The steps below follow.
 type drain struct {
 	leave chan struct{}   // closed when requests are handed over at the edge of a step
 	cut   context.Context //nolint:containedctx // done when they are handed over wherever they stand

@@ -24,7 +24,7 @@ func (o objects) PutObject(ctx context.Context, data []byte) (event.ObjectRef, e
 	return o.bus.PutObject(ctx, o.tenant, o.threadID, data)
 }
 
-// Object implements transcript.Objects. An output that is no longer stored is no reason to lose the thread.
+// Object implements transcript.Objects. A missing output does not fail the thread.
 func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error) {
 	data, err := o.data(ctx, ref)
 	if errors.Is(err, bus.ErrNotFound) {

@@ -34,9 +34,9 @@ func outage(err error) bool {
 	return err != nil
 }
 
-// persist tries to do what a request cannot go on without until that succeeds, or fails for another reason than an outage.
-// The request stays claimed meanwhile, so that an outage costs it no restarts. persist returns ctx's cause when ctx is
-// done, and [loop.ErrHandOver] when the runner is to give its requests away.
+// persist retries an operation that a request cannot continue without, until it succeeds, or fails for another reason
+// than an outage. The request stays claimed meanwhile, so that an outage costs it no restarts. persist returns ctx's
+// cause when ctx is done, and [loop.ErrHandOver] if the runner must hand over its requests.
 func (c *claim) persist(ctx context.Context, what string, try func(context.Context) error) error {
 	log := c.runner.deps.Log
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {

@@ -17,7 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
-// What a request may use that runs on a remote agent (S3, assign_task), and how long it may take.
+// Limits of a request on a remote agent (TARS hub protocol, assign_task), and of its time.
 const (
 	remoteTurns   = hubapi.DefaultMaxTurns
 	remoteCostUSD = hubapi.DefaultMaxBudgetUSD
@@ -31,7 +31,7 @@ const (
 	cancelWait = 20 * time.Second
 )
 
-// remotes is what a runner needs for agents on other machines. The zero value says that there are none.
+// remotes has the runner's clients for remote agents. The zero value disables them.
 type remotes struct {
 	hub  remote.Hub
 	http *http.Client
@@ -45,7 +45,7 @@ func newRemotes(d Deps) (remotes, error) {
 	return remotes{d.Hub, client}, err
 }
 
-// agentOf is the agent of a request: a configured one, or one that the hub knows.
+// agentOf returns the agent of a request: a configured one, or a remote agent of the hub.
 func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) {
 	if own, ok := r.agents[a.AgentID]; ok {
 		return own, nil
@@ -67,7 +67,7 @@ func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) 
 	}, nil
 }
 
-// providerRemote is what is told of an agent on another machine where others tell their backend.
+// providerRemote is the name of the backend of remote agents in telemetry.
 const providerRemote = "remote"
 
 // connect asks the hub, and waits a while for one that does not answer.
@@ -86,9 +86,10 @@ func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (hubapi.Conne
 	}
 }
 
-// leaveTask has the hub cancel the task of a remote agent that a request left behind: after an abort, at a limit, or
-// because no runner was there. The hub notes the cancel in its database and carries it out as soon as the agent answers.
-// While the hub does not answer, the error keeps the request's pointer in the queue, so that any runner tries again.
+// leaveTask has the hub cancel the task of a remote agent that a request left running: after an abort, at a limit, or
+// because it had no runner. The hub stores the cancellation in its database and carries it out as soon as the agent
+// answers. While the hub does not answer, the error keeps the request's pointer in the queue, so that any runner
+// retries.
 func (r *Runner) leaveTask(ctx context.Context, a record.Accepted) error {
 	if _, own := r.agents[a.AgentID]; own || r.remotes.hub == nil {
 		return nil
@@ -110,7 +111,7 @@ func (r *Runner) leaveTask(ctx context.Context, a record.Accepted) error {
 	switch apierr.CodeOf(err) {
 	case apierr.Unavailable, apierr.Internal:
 		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", cmp.Or(task, key), a.AgentID, a.RequestID, err)
-	default: // done, or the hub does not know the agent or the task any more
+	default: // done, or the hub no longer has the agent or the task
 		return nil
 	}
 }

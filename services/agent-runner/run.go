@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// lookWait bounds one look for what users ask: while the broker is away, the watch goes on and nothing can be written
-	// anyway.
+	// lookWait limits one read of users' aborts and steers: while the broker is away, the watch continues and nothing
+	// can be written anyway.
 	lookWait = 2 * time.Second
 	// lookPause is the wait before it is tried again.
 	lookPause = 200 * time.Millisecond
@@ -40,12 +40,12 @@ type claim struct {
 	leave    <-chan struct{} // closed when the request is to be handed over; nil = never
 }
 
-// handle takes the request that start points at to its end, and points at the one that waits behind it. It returns nil
-// when the pointer is done with: see bus.Handle for what errors mean.
+// handle runs the request of a pointer to its end, and sends the pointer of the next one on the thread. It returns nil
+// when the pointer is done: see bus.Handle for the meaning of errors.
 func (r *Runner) handle(ctx context.Context, d *drain, start record.Start) error {
 	accepted, err := r.accepted(ctx, start)
 	if errors.Is(err, bus.ErrNotFound) {
-		r.deps.Log.WarnContext(ctx, "dropped a pointer to a request that nobody accepted", "request", start.RequestID)
+		r.deps.Log.WarnContext(ctx, "dropped a pointer without an accepted request", "request", start.RequestID)
 		return nil
 	}
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *Runner) handle(ctx context.Context, d *drain, start record.Start) error
 	return r.leaveTask(ctx, accepted)
 }
 
-// claim claims a request for as long as do takes. The context of do ends when the log is lost to somebody else.
+// claim claims a request while do runs. The context of do ends when another runner has claimed the log.
 func (r *Runner) claim(ctx context.Context, a record.Accepted, index int, do func(context.Context, *claim) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -125,7 +125,7 @@ func (r *Runner) accepted(ctx context.Context, start record.Start) (record.Accep
 	return r.deps.Bus.Accepted(ctx, bus.LogID{Tenant: start.Tenant, RequestID: start.RequestID})
 }
 
-// opening is what a log starts with, behind its first claim.
+// opening is the events that follow the first claim of a log.
 func (r *Runner) opening(a record.Accepted) []event.Body { return a.Opening(r.answering(a)) }
 
 // reduced is the opening of a log whose request is too large for it: without what the request brought.
@@ -244,8 +244,8 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	return loop.Run(ctx, *request)
 }
 
-// prepare gathers what a request needs to begin, for as long as that takes: what does not answer now is no reason to end
-// the request before its time is over.
+// prepare loads the data that a request needs to begin. It retries until the request's time is over: a dependency that
+// is down does not end the request earlier.
 func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.State, err error) {
 	ctx, cancel := c.inTime(ctx)
 	defer cancel()
@@ -275,8 +275,8 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 	return found, thread, err
 }
 
-// look tells what users have asked of the request. A request that goes on asks until the broker answers: it must not end
-// as if nobody had aborted it.
+// look returns users' aborts and steers. A running request retries until the broker answers: it must not end as if
+// there were no abort.
 func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
 	more, err := c.lookOnce(ctx)
 	for err != nil && ctx.Err() == nil {

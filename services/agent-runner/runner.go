@@ -1,9 +1,9 @@
 // Package agentrunner is the service that runs requests: it takes pointers from the work queue, claims their logs, and
-// drives agents until each log has its terminal event. Any number of runners share the queue; when one dies, another
-// takes its requests over where they stand.
+// drives agents until each log has its terminal event. Any number of runners share the queue; when one crashes, another
+// takes its requests over.
 //
-// Read run.go for one request, pkg/loop for the turns of an agent, pkg/transcript for what a log says,
-// internal/reaper for requests that nobody runs, and backends.go for the list of backends.
+// Read run.go for one request, pkg/loop for the turns of an agent, pkg/transcript for the fold of a log,
+// internal/reaper for requests without a runner, and backends.go for the list of backends.
 package agentrunner
 
 import (
@@ -49,7 +49,7 @@ type Bus interface {
 	MaxAge() time.Duration
 }
 
-// History knows the requests of a thread, and those that are open. A historyapi.Client is one.
+// History lists the requests of a thread, and the open requests. It is implemented by historyapi.Client.
 type History interface {
 	reaper.History
 	Transcript(ctx context.Context, q historyapi.TranscriptQuery) (historyapi.TranscriptAnswer, error)
@@ -70,7 +70,7 @@ type Deps struct {
 	Config   config.Config
 	Specs    map[string]tool.Spec       // the server tools that agents may name
 	Backends map[string]backend.Backend // by agent; nil = what [Backends] makes of Config and the environment
-	Hub      remote.Hub                 // knows the agents on other machines; nil = there are none
+	Hub      remote.Hub                 // manages the remote agents; nil = no remote agents
 	Log      *slog.Logger               // nil = slog's default
 	Slots    int                        // requests at a time; 0 = 64
 	Name     string                     // of this process, in claims; "" = the host's name
@@ -147,9 +147,9 @@ func (d Deps) withDefaults() Deps {
 	return d
 }
 
-// Run runs requests until ctx is done, and sees to it that those end that nobody runs. Then it takes no more, and those
-// that run may end. After Deps.HandOver they are handed over to another runner as soon as a step of theirs is done, and
-// after Deps.Grace wherever they stand.
+// Run runs requests until ctx is done, and ends requests without a runner. Then it takes no more, and the running ones
+// may end. After Deps.HandOver they are handed over to another runner at their next step boundary, and after Deps.Grace
+// at once.
 func (r *Runner) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()

@@ -106,7 +106,7 @@ func (l *look) part(ctx context.Context, part backend.Part) (backend.Part, error
 	}
 }
 
-// input is an image or file with its data, or a text that tells why the model does not see it.
+// input returns an image or file with its data, or a text with the reason why the model does not see it.
 func (l *look) input(ctx context.Context, in event.InputPart) (event.InputPart, error) {
 	size := int64(len(in.Data))
 	if in.Ref != nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// waitsPerSlot bounds the calls of agents that wait at one time, together with what goes on in their places.
+// waitsPerSlot limits the waiting agent calls, together with the requests in their lent slots.
 const waitsPerSlot = 4
 
 // slots lends the place of a request that waits for an agent to another request. Otherwise requests that wait could take
@@ -42,8 +42,8 @@ func (s *slots) lend(ctx context.Context) (back func(), ok bool) {
 	}
 }
 
-// fill has take fill each place that is lent, until ctx is done. Whatever take has begun by the time that the place is
-// wanted back goes on beside; fill waits for all of it.
+// fill runs take for each lent slot until ctx is done. Work already started when a slot is reclaimed keeps running;
+// fill waits for it.
 func (s *slots) fill(ctx context.Context, take func(context.Context)) {
 	var takers sync.WaitGroup
 	defer takers.Wait()

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// quietWait is how long a follower may hear nothing before it is asked again.
+	// quietWait is how long a follower may receive nothing before it is asked again.
 	quietWait = 15 * time.Second
-	// abandonWait bounds the word to agents that nobody waits for any more.
+	// abandonWait limits the aborts of child requests whose parent has ended.
 	abandonWait = 10 * time.Second
 )
 
@@ -52,7 +52,7 @@ func (a agents) Call(ctx context.Context, call backend.Call, approval string, re
 		return loop.Output{}, fmt.Errorf("call %s of an agent names no request", call.ID)
 	}
 	back, ok := a.claim.runner.slots.lend(ctx)
-	if !ok { // nobody would hear the end of what it does
+	if !ok { // its result would not be read
 		return loop.Output{
 			Status:  event.ToolFailed,
 			Content: "too many agents wait for others at this moment; try again later, or do the task yourself",
@@ -72,11 +72,11 @@ type visit struct {
 	name      string // of the agent
 	requestID string
 	relay     loop.Relay
-	known     uint64               // place in the agent's log up to which all has been told
+	known     uint64               // number of the child's events that were relayed
 	actions   []event.Continuation // that the agent has announced
 }
 
-// follow tells what happens in the request of an agent, and gives the end of the call.
+// follow relays the events of a child request, and returns the result of the call.
 func (a agents) follow(ctx context.Context, call backend.Call, requestID string, relay loop.Relay) (loop.Output, error) {
 	name, _ := config.AgentOfTool(call.Name)
 	v := visit{agents: a, call: call, name: name, requestID: requestID, relay: relay, known: relay.Next(requestID)}
@@ -109,7 +109,7 @@ func (a agents) follow(ctx context.Context, call backend.Call, requestID string,
 	}
 }
 
-// take tells what is new in a frame, and gives the terminal event when it is there.
+// take relays the new events of a frame, and returns the terminal event if the frame has it.
 func (v *visit) take(frame event.Frame) (end event.Body, err error) {
 	for line := range frame.Each() {
 		if line.N >= v.known && shown(line.Name) {
@@ -133,8 +133,8 @@ func (v *visit) take(frame event.Frame) (end event.Body, err error) {
 	return nil, nil //nolint:nilnil // there is no end yet
 }
 
-// shown says whether an event of an agent's log is told where it was called: not what only services read, nor what the
-// call says already.
+// shown reports whether an event of a child request is relayed to its parent: internal events are not, and neither are
+// those that repeat the call.
 func shown(name event.Name) bool {
 	return !name.IsInternal() && name != event.NameClaim && name != event.NameInput
 }
@@ -199,8 +199,8 @@ func (v *visit) ask(c event.Continuation) *event.Continuation {
 	return &c
 }
 
-// abandonAll stops the agents that a request has called and not heard the end of. It is done once the request itself has
-// ended, so that nobody will hear them any more.
+// abandonAll aborts the child requests that have not ended. It is called after the request itself has ended, so their
+// results will not be read.
 func (c *claim) abandonAll(ctx context.Context, s *transcript.State) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
 	defer cancel()

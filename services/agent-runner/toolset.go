@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
-// toolsets is what executors have found behind MCP servers. A request has the tools that there are when it begins.
+// toolsets are the tools of MCP servers that executors have published. A request uses those that exist when it begins.
 type toolsets struct {
 	known *sync.Map // source → []tool.Spec
 	ready chan struct{}

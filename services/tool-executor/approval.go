@@ -58,16 +58,16 @@ func (e *Executor) begun(ctx context.Context, j job) (bool, error) {
 
 const gone = "its record is no longer kept"
 
-// prove reports why j's approval is none, "" when it is one. An approval is evidence for one call: a request of the
-// thread allowed the action, as the gateway recorded it when it had checked who asks, and the request before that one
-// had announced the action for this call of this tool with these arguments. What the caller says of it counts nothing.
+// prove returns why j's approval is invalid, or "". An approval is evidence for one call: a request of the thread
+// allowed the action, as the gateway recorded it after checking the caller, and the request before that one had
+// announced the action for this call of this tool with these arguments. Claims of the caller do not count.
 func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
 	asked, allowed, err := e.resolution(ctx, j)
 	if err != nil {
 		return "", err
 	}
 	if allowed == "" {
-		return "nobody has acted on it", nil
+		return "no client has acted on it", nil
 	}
 	a, err := e.deps.Bus.Accepted(ctx, bus.LogID{Tenant: j.Tenant, RequestID: allowed})
 	if errors.Is(err, bus.ErrNotFound) {
@@ -88,7 +88,7 @@ func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
 	}
 	c, ok := action(announced, j.Approved)
 	if !ok {
-		return "nobody was asked for it", nil
+		return "it was never requested", nil
 	}
 	return j.differs(c), nil
 }

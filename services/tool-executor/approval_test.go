@@ -126,8 +126,8 @@ func TestAnApprovalIsEvidenceForOneCall(t *testing.T) {
 		{"of another action does not", func(_ *story, c *record.ToolCall) { c.Approved = "act_other" }, event.ToolDenied, "acted"},
 		{"of an action that nobody announced does not", func(s *story, _ *record.ToolCall) {
 			s.announced.ActionID = "act_else"
-		}, event.ToolDenied, "nobody was asked"},
-		{"that only the runner's own log announces does not", func(s *story, _ *record.ToolCall) { s.inOwnLog = true }, event.ToolDenied, "nobody was asked"},
+		}, event.ToolDenied, "it was never requested"},
+		{"that only the runner's own log announces does not", func(s *story, _ *record.ToolCall) { s.inOwnLog = true }, event.ToolDenied, "it was never requested"},
 		{"of another thread does not", func(_ *story, c *record.ToolCall) { c.ThreadID = id.New(id.Thread) }, event.ToolDenied, "acted"},
 		{"of another tenant does not", func(s *story, _ *record.ToolCall) { s.tenant = "u" }, event.ToolDenied, "acted"},
 	}
@@ -254,14 +254,14 @@ func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
 		},
 		"announced by an earlier request": {
 			history: func(asked, other, allowed historyapi.RequestFrames) past { return past{asked, other, allowed} },
-			status:  event.ToolDenied, content: "nobody was asked",
+			status:  event.ToolDenied, content: "it was never requested",
 		},
 		"announced by the request that allows": {
 			history: func(asked, other, allowed historyapi.RequestFrames) past {
 				allowed.Frames = asked.Frames
 				return past{other, allowed}
 			},
-			status: event.ToolDenied, content: "nobody was asked",
+			status: event.ToolDenied, content: "it was never requested",
 		},
 		"a thread that history does not know": {
 			history: func(_, _, _ historyapi.RequestFrames) past { return nil },

@@ -38,7 +38,7 @@ func (noArchive) AllThreadFrames(context.Context, historyapi.ThreadFramesQuery) 
 	}
 }
 
-// notFound reports whether history does not know what it was asked for.
+// notFound reports whether history does not have the requested data.
 func notFound(err error) bool {
 	f, ok := errors.AsType[*apierr.Error](err)
 	return ok && (f.Code == apierr.ThreadNotFound || f.Code == apierr.RequestNotFound)
@@ -108,8 +108,8 @@ func (r records) archivedIn(ctx context.Context, log bus.LogID) (actions []event
 	}
 }
 
-// archivedBefore lists the actions that the last request of a thread before another one announces, for one whose record has
-// expired from the stream. It fails with bus.ErrNotFound when history does not know the thread.
+// archivedBefore lists the actions that the last request of a thread before another one announced, for a request whose
+// record has expired from the stream. It fails with bus.ErrNotFound if history does not have the thread.
 func (r records) archivedBefore(ctx context.Context, ref historyapi.ThreadRef, requestID string) (actions []event.Continuation, err error) {
 	before := ""
 	for part, err := range r.history.AllThreadFrames(ctx, historyapi.ThreadFramesQuery{ThreadRef: ref}) {

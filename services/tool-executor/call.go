@@ -24,12 +24,12 @@ var errAborted = errors.New("the request was aborted")
 type job struct {
 	record.ToolCall
 	log  bus.LogID
-	tool tool.Tool // nil when there is none of that name
+	tool tool.Tool // nil without a tool of that name
 	spec tool.Spec
-	lack error // why there is none; nil = there is one
+	lack error // why it is missing; nil = found
 }
 
-// unsafe reports whether j may run only once. Of a tool that cannot be had now nobody knows.
+// unsafe reports whether j may run only once. A tool that is currently missing counts as unsafe.
 func (j job) unsafe() bool { return j.spec.Effect == tool.EffectUnsafe || j.lack != nil }
 
 // handle sees to it that a call has its result. An error has the call delivered again.
@@ -71,7 +71,7 @@ func (e *Executor) handle(ctx context.Context, call record.ToolCall) error {
 	return nil
 }
 
-// settle refuses a call or runs it. An unsafe one that somebody has started is neither: nobody knows what it did.
+// settle rejects a call or runs it. An unsafe call that was started before gets neither: its outcome is unknown.
 func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 	if j.unsafe() {
 		_, err := e.deps.Bus.ToolStarted(ctx, j.log, j.ToolCallID)
@@ -118,7 +118,7 @@ func (e *Executor) refuse(j job) (verdict, bool) {
 		return failed("the call's deadline had passed before it could start; it did not run"), true
 	}
 	if j.spec.Approval == tool.ApprovalAlways && j.Approved == "" {
-		return verdict{status: event.ToolDenied, content: "this tool needs the approval of a person, and nobody gave it; it did not run"}, true
+		return verdict{status: event.ToolDenied, content: "this tool needs the approval of a person, which is missing; it did not run"}, true
 	}
 	return verdict{}, false
 }
@@ -149,7 +149,7 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 		return verdict{status: event.ToolAborted, content: neverRan}, nil
 	}
 	progress := output.NewStream(func(delta string) {
-		// Whoever misses a piece of output still gets the result.
+		// Lost output is not an error: the result has it.
 		_ = e.deps.Bus.Progress(call, j.log, record.ToolProgress{ToolCallID: j.ToolCallID, Delta: delta})
 	})
 	result, err := e.limiter.Call(call, j.tool, tool.Call{

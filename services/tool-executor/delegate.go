@@ -27,13 +27,13 @@ type Requests interface {
 
 const (
 	defaultDepth = 3
-	// placings is how often a request tries to get its place on a thread that nobody but deliveries of one call writes.
+	// placings is how often a request tries to join a thread that only deliveries of one call write to.
 	placings = 5
 )
 
-// delegate is the tool by which agents call one agent. A call makes a request of that agent, on a thread of its own, and
-// its result names the request: whoever has called follows its log. The ids derive from the call, so a call that is
-// delivered again finds what the first delivery has done.
+// delegate is the tool by which agents call one agent. A call creates a request of that agent, on a separate thread,
+// and its result names the request: the caller follows its log. The ids derive from the call, so a repeated delivery of
+// the call finds the records of the first.
 type delegate struct {
 	bus     Bus
 	history Archive
@@ -111,8 +111,8 @@ func (d delegate) above(caller record.Accepted) ([]string, error) {
 	return above, nil
 }
 
-// place sees to it that the agent works on the task, or goes on where it has asked for something, and returns the request
-// in which it does.
+// place ensures that the agent works on the task, or continues after an action, and returns the id of the request in
+// which it does.
 func (d delegate) place(ctx context.Context, caller, child record.Accepted) (requestID string, err error) {
 	thread, err := d.thread(ctx, caller, child)
 	if errors.Is(err, bus.ErrNotFound) {

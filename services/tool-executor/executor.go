@@ -41,7 +41,7 @@ type Records interface {
 	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
 }
 
-// Listeners hear from running calls, and are heard.
+// Listeners exchanges messages with the runners of running calls.
 type Listeners interface {
 	Progress(ctx context.Context, log bus.LogID, p record.ToolProgress) error
 	Aborted(ctx context.Context, log bus.LogID) (record.Abort, error)
@@ -66,8 +66,8 @@ type Deps struct {
 	Bus     Bus
 	History Archive // nil = what the stream has forgotten is gone
 	Config  config.Config
-	Tools   []tool.Tool                       // besides the configured ones; a name may stand for one tool only
-	Secret  func(name string) (string, error) // that tools name in the configuration; nil = there are none
+	Tools   []tool.Tool                       // in addition to the configured ones; names must be unique
+	Secret  func(name string) (string, error) // for secrets that the configuration refers to; nil = no secrets
 	Log     *slog.Logger                      // nil = slog's default
 	Slots   int                               // calls at a time; 0 = 32
 	Name    string                            // of this process, in records; "" = the host's name

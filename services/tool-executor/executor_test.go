@@ -145,7 +145,7 @@ func TestACallHasItsResult(t *testing.T) {
 			func(c *record.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolFailed, "took too long", 1},
 		{"of a missing approval", &probe{spec: approval, do: says("ran")}, "probe", `{}`, nil, event.ToolDenied, "approval", 0},
 		{"of an approval that is only claimed", &probe{spec: approval, do: says("ran")}, "probe", `{}`,
-			func(c *record.ToolCall) { c.Approved = "act_1" }, event.ToolDenied, "nobody has acted on it", 0},
+			func(c *record.ToolCall) { c.Approved = "act_1" }, event.ToolDenied, "no client has acted on it", 0},
 		{"of an unsafe tool", newProbe(tool.EffectUnsafe, says("ran")), "probe", `{}`, nil, event.ToolSuccess, "ran", 1},
 		{"of an unsafe tool that takes too long, which nobody knows", newProbe(tool.EffectUnsafe, waits), "probe", `{}`,
 			func(c *record.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolUnknown, "may or may not", 1},

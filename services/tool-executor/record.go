@@ -24,8 +24,8 @@ const (
 	maxKept = 64 << 20
 	// lastTry is how long a result is tried to be stored, at least, once the grace of a process about to end is over.
 	lastTry = 3 * time.Second
-	// keptWait is how long an executor waits for the result of a call that another one has started: the other may have been
-	// cut off from the broker, and stores what it has kept as soon as it is back.
+	// keptWait is how long an executor waits for the result of a call that another one has started: the other may have
+	// been disconnected from the broker, and stores the result that it has kept as soon as it is connected.
 	keptWait = 5 * time.Second
 )
 

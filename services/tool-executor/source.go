@@ -19,7 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 )
 
-// Toolsets tells runners which tools there are behind a source.
+// Toolsets publishes the tools of a source to runners.
 type Toolsets interface {
 	PutToolset(ctx context.Context, t bus.Toolset) error
 }
@@ -81,7 +81,7 @@ func reveal(text string, secret func(string) (string, error)) (string, error) {
 	return text, failed
 }
 
-// run keeps the sources connected until ctx is done, and tells runners what they offer.
+// run keeps the sources connected until ctx is done, and publishes their tools to runners.
 func (s sources) run(ctx context.Context, to Toolsets, log *slog.Logger) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -104,7 +104,7 @@ type offered struct {
 
 func (o offered) Spec() tool.Spec { return o.spec }
 
-// find returns the tool of that name. An error tells the model why there is none, or it is ctx's.
+// find returns the tool of that name. An error is the reason, for the model, or ctx's error.
 func (e *Executor) find(ctx context.Context, name string) (tool.Tool, error) {
 	if t, ok := e.tools[name]; ok {
 		return t, nil

@@ -46,8 +46,8 @@ func (j job) cutOff(what string) verdict {
 	return failed("%s", what)
 }
 
-// judge turns what a tool returned into a verdict. What it has emitted counts however it ended. An error of judge means that
-// the call should run elsewhere.
+// judge turns the result of a tool into a verdict. Events that the tool has emitted count in any case. An error of
+// judge means that another executor should run the call.
 func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
 	var v verdict
 	if err == nil {
@@ -87,7 +87,7 @@ func (e *Executor) condemn(ctx context.Context, j job, err error) (verdict, erro
 	}
 }
 
-// media leaves out what is no image or file that may be kept, or is one too many.
+// media drops parts that are not images or files that may be stored, and parts over the limit.
 func (e *Executor) media(ctx context.Context, j job, given []event.InputPart) []event.InputPart {
 	var kept []event.InputPart
 	room := media.MaxBytes

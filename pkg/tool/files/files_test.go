@@ -133,7 +133,7 @@ func TestCalls(t *testing.T) {
 		{"a file in the place of a link", "write_file", `{"path":"out","content":"hi"}`, "", "is there and no file"},
 		{"too much", "write_file", `{"path":"x","content":"` + strings.Repeat("x", 1001) + `"}`, "", "at most 1000"},
 		{"a piece", "edit_file", `{"path":"a.txt","old":"two","new":"2"}`, "replaced 1 pieces of a.txt", ""},
-		{"a piece that is not there", "edit_file", `{"path":"a.txt","old":"four","new":"4"}`, "", "does not stand"},
+		{"a piece that is not there", "edit_file", `{"path":"a.txt","old":"four","new":"4"}`, "", "does not contain"},
 		{"a piece that is there twice", "edit_file", `{"path":"a.txt","old":"e\n","new":"E\n"}`, "", "2 times"},
 		{
 			"pieces that would make a small file huge", "edit_file",

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// niceness is how far history gives way on a machine that it shares: it writes up what is safe in the log already, in
-// bursts, while the others have somebody waiting for them.
+// niceness lowers the priority of history on a shared machine: it copies, in bursts, data that is already safe in the
+// log, while other services have waiting clients.
 const niceness = 10
 
 // giveWay lowers the priority of the process: of each of its threads, whose children inherit it.

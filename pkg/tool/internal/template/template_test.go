@@ -34,8 +34,8 @@ func TestFill(t *testing.T) {
 		{"what a secret says is not read", "Bearer ${TOKEN}", "Bearer s3cr3t{a}", ""},
 		{"an unknown secret is named", "${OTHER}", "", "there is no secret OTHER"},
 		{"braces", "{{a}} }}{{", "{a} }{", ""},
-		{"a place without an end", "x{a", "", "is no place"},
-		{"a place with a path", "{a.b}", "", "is no place"},
+		{"a place without an end", "x{a", "", "is not the place"},
+		{"a place with a path", "{a.b}", "", "is not the place"},
 		{"a brace that ends nothing", "a}", "", "ends nothing"},
 		{"a secret without an end", "${TOKEN", "", "has no end"},
 	}

@@ -56,15 +56,15 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 	m.inFlight, errs[4] = meter.Int64UpDownCounter("agentbus.runs.in.flight",
 		metric.WithDescription("Requests that a runner works on."))
 	m.reaped, errs[5] = meter.Int64Counter("agentbus.reaped",
-		metric.WithDescription("What the reaper did about requests that nobody ran: aborted, timed_out, pointed, failed."))
+		metric.WithDescription("What the reaper did about requests without a runner: aborted, timed_out, pointed, failed."))
 	m.length, errs[6] = meter.Int64Histogram("agentbus.response.length", metric.WithUnit("{character}"),
 		metric.WithDescription("Length of the text of one turn of a model that spoke."),
 		metric.WithExplicitBucketBoundaries(10, 100, 500, 1000, 5000, 10_000, 50_000, 100_000))
 	return m, errors.Join(errs[:]...)
 }
 
-// Waiting measures, whenever metrics are read, how many requests wait for a runner: what to scale runners by. Each of them
-// tells the number of the one queue that they share. It ends with stop.
+// Waiting measures, whenever metrics are read, how many requests wait for a runner: the metric for scaling runners.
+// Each runner reports the same number, that of the shared queue. stop ends it.
 func (m *Meters) Waiting(look func(context.Context) (int64, error)) (stop func(), err error) {
 	gauge, err := m.meter.Int64ObservableGauge("agentbus.requests.waiting",
 		metric.WithDescription("Requests in the queue of all runners, and in the backlogs of tenants, that no runner has taken yet."))
@@ -117,8 +117,8 @@ func (m *Meters) Reaped(ctx context.Context, what string) {
 	m.reaped.Add(ctx, 1, metric.WithAttributes(attribute.String("what", what)))
 }
 
-// fail marks a span as failed. A fault's text was written for clients; others may hold anything, so only their kind is
-// told.
+// fail marks a span as failed. The text of an API error was written for clients; other errors may contain anything, so
+// only their kind is recorded.
 func fail(span trace.Span, err error) {
 	if err == nil {
 		return

@@ -1,6 +1,6 @@
-// Package reaper sees to it that every request ends, whoever died on the way: it hears aborts of requests that nobody
-// runs, and it sweeps over requests that have not ended and are quiet. Every runner has one. They need not know of one
-// another, for whatever they do is decided by a claim.
+// Package reaper ensures that every request ends, whatever process has crashed: it watches for aborts of requests
+// without a runner, and it sweeps over requests that have not ended and are quiet. Every runner has one. Reapers need
+// no coordination, because a claim decides all conflicts.
 package reaper
 
 import (
@@ -19,24 +19,25 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// Bus tells what became of requests. A *bus.Bus is one.
+// Bus reads and moves the records of requests. It is implemented by *bus.Bus.
 type Bus interface {
 	WatchAborts(ctx context.Context, found func(tenant string, a record.Abort)) error
 	Accepted(ctx context.Context, log bus.LogID) (record.Accepted, error)
 	Aborted(ctx context.Context, log bus.LogID) (record.Abort, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
-	// AdvanceBacklog moves pointers out of a page of the backlog that their senders have left there; 0 = there is no next page.
+	// AdvanceBacklog moves the pointers of a page of the backlog that their senders have left there; it returns 0 after
+	// the last page.
 	AdvanceBacklog(ctx context.Context, from uint64) (next uint64, err error)
 	Now() time.Time // by the clock that stamps frames: this process' own may be wrong
 }
 
-// History knows the requests that have not ended. A historyapi.Client is one.
+// History lists the requests that have not ended. It is implemented by historyapi.Client.
 type History interface {
 	Open(ctx context.Context, q historyapi.OpenQuery) (historyapi.OpenPage, error)
 }
 
-// Requests is what can be done about one. Each is safe whoever else does it at the same time.
+// Requests has the operations on one request. Each is safe if other processes run it concurrently.
 type Requests interface {
 	// Conclude claims a request and ends it with cause, or with the abort that came first.
 	Conclude(ctx context.Context, a record.Accepted, cause error) error
@@ -54,7 +55,7 @@ type Queue interface {
 
 // What the reaper did, for Deps.Count.
 const (
-	Aborted  = "aborted"   // ended a request that was aborted and that nobody ran
+	Aborted  = "aborted"   // ended an aborted request without a runner
 	TimedOut = "timed_out" // ended a request that was past its time
 	Pointed  = "pointed"   // sent a pointer that was missing
 	Failed   = "failed"    // could not look at a request, or at all of them
@@ -72,7 +73,8 @@ type Deps struct {
 }
 
 const (
-	// patience is what a runner gets to hear of an abort and to write the end. Behind it a request has no runner.
+	// patience is how long a runner may take to receive an abort and to write the end. After that, the request has no
+	// runner.
 	patience = 30 * time.Second
 	// firstLook is how long after an abort the reaper looks whether anybody runs the request. It differs a little from
 	// runner to runner, so that mostly one of them finds something to do.
@@ -81,7 +83,7 @@ const (
 	backlog = 1024
 	// lookers is how many of them are looked after at once.
 	lookers = 4
-	// pageSize and sweepPages bound a sweep. The next one goes on where it stopped.
+	// pageSize and sweepPages limit a sweep. The next one continues at its end.
 	pageSize   = 200
 	sweepPages = 10
 	// lookWait bounds what is done about one request.
@@ -91,14 +93,14 @@ const (
 // Reaper is the reaper of one process.
 type Reaper struct {
 	deps   Deps
-	aborts chan heard
+	aborts chan pendingAbort
 	delay  time.Duration
-	cursor string // where the next sweep goes on
+	cursor string // where the next sweep continues
 	parked uint64 // and where in the backlog
 }
 
-// heard is an abort, and when to look what became of it.
-type heard struct {
+// pendingAbort is an abort, and the time to check its result.
+type pendingAbort struct {
 	log   bus.LogID
 	abort record.Abort
 	due   time.Time
@@ -107,7 +109,7 @@ type heard struct {
 // New returns a reaper.
 func New(d Deps) *Reaper {
 	return &Reaper{
-		deps: d, aborts: make(chan heard, backlog),
+		deps: d, aborts: make(chan pendingAbort, backlog),
 		delay: firstLook + rand.N(firstLook), //nolint:gosec // no secret
 	}
 }
@@ -116,7 +118,7 @@ func New(d Deps) *Reaper {
 func (r *Reaper) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { r.hear(ctx) })
+	work.Go(func() { r.watchAborts(ctx) })
 	for range lookers {
 		work.Go(func() { r.answer(ctx) })
 	}
@@ -125,10 +127,10 @@ func (r *Reaper) Run(ctx context.Context) {
 	}
 }
 
-// hear notes aborts as they come.
-func (r *Reaper) hear(ctx context.Context) {
+// watchAborts stores aborts as they arrive.
+func (r *Reaper) watchAborts(ctx context.Context) {
 	note := func(tenant string, a record.Abort) {
-		h := heard{bus.LogID{Tenant: tenant, RequestID: a.RequestID}, a, time.Now().Add(r.delay)}
+		h := pendingAbort{bus.LogID{Tenant: tenant, RequestID: a.RequestID}, a, time.Now().Add(r.delay)}
 		select {
 		case r.aborts <- h:
 		default: // the sweep will find it
@@ -136,13 +138,13 @@ func (r *Reaper) hear(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		if err := r.deps.Bus.WatchAborts(ctx, note); err != nil {
-			r.failed(ctx, "hear aborts", err)
+			r.failed(ctx, "watch aborts", err)
 			pause(ctx, r.deps.Every)
 		}
 	}
 }
 
-// answer ends the aborted requests that nobody has begun.
+// answer ends the aborted requests that no runner has begun.
 func (r *Reaper) answer(ctx context.Context) {
 	for {
 		select {
@@ -159,7 +161,7 @@ func (r *Reaper) answer(ctx context.Context) {
 	}
 }
 
-func (r *Reaper) unbegun(ctx context.Context, h heard) error {
+func (r *Reaper) unbegun(ctx context.Context, h pendingAbort) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
 	_, err := r.deps.Bus.Last(ctx, h.log)
@@ -181,19 +183,19 @@ func (r *Reaper) abort(ctx context.Context, a record.Accepted, asked record.Abor
 	return r.conclude(ctx, Aborted, a, &loop.Abort{Reason: asked.Reason})
 }
 
-// conclude ends a request. First it makes sure that the queue has a pointer: no sweep returns to a request that has ended, so
-// if this process dies, or cannot do what remains to be done behind the end, a runner does it.
+// conclude ends a request. It first ensures that the queue has a pointer: no sweep returns to a request that has ended,
+// so if this process crashes, or cannot do the work that follows the end, a runner does it.
 func (r *Reaper) conclude(ctx context.Context, what string, a record.Accepted, cause error) error {
 	if _, err := r.deps.Queue.EnsurePointer(ctx, a); err != nil {
 		return err
 	}
 	err := r.deps.Requests.Conclude(ctx, a, cause)
 	if errors.Is(err, bus.ErrFenced) {
-		return nil // somebody else sees to it
+		return nil // another process handles it
 	}
 	if err == nil {
 		r.deps.Count(ctx, what)
-		r.deps.Log.InfoContext(ctx, "ended a request that nobody ran", "request", a.RequestID, "why", what)
+		r.deps.Log.InfoContext(ctx, "ended a request without a runner", "request", a.RequestID, "why", what)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// quiet is how long nothing must have come of a request before it is looked at, and what it gets beyond its time.
+// quiet is how long a request must be without events before a sweep reads it, and the tolerance beyond its time limit.
 func (r *Reaper) quiet() time.Duration { return 2 * r.deps.Every }
 
 // since is the time that has passed since t, both by the broker's clock.
@@ -54,7 +54,7 @@ func (r *Reaper) advance(ctx context.Context) {
 	}
 }
 
-// visit looks what one request lacks. History may be behind, so the log is asked.
+// visit checks one request. History may lag, so the log is read.
 func (r *Reaper) visit(ctx context.Context, open historyapi.OpenRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
@@ -69,7 +69,7 @@ func (r *Reaper) visit(ctx context.Context, open historyapi.OpenRequest) error {
 	}
 	accepted, err := r.deps.Bus.Accepted(ctx, log)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil // the stream has forgotten it, and nobody can write its log any more
+		return nil // it has expired from the stream, and its log can no longer be written
 	}
 	if err != nil {
 		return err

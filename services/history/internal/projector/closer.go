@@ -16,7 +16,7 @@ import (
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
-// Stream tells what the bus still holds of a request. A *bus.Bus is one.
+// Stream reads the data of a request that the bus still has. It is implemented by *bus.Bus.
 type Stream interface {
 	Last(ctx context.Context, id bus.LogID) (event.Frame, error)
 	Accepted(ctx context.Context, id bus.LogID) (record.Accepted, error)
@@ -34,8 +34,8 @@ const (
 	closePage = 200
 )
 
-// Closer ends the requests that nobody can end any more: those that have no end in the store, and of which the stream has
-// forgotten everything. Any number of closers may do so.
+// Closer ends the requests that no process can end any more: those without an end in the store, all of whose messages
+// have expired from the stream. Several closers may run concurrently.
 type Closer struct {
 	store    store.Reader
 	stream   Stream
@@ -64,7 +64,7 @@ func (c *Closer) Run(ctx context.Context) {
 	}
 }
 
-// Close looks once. What it cannot judge it leaves as it is.
+// Close runs one check. Requests that it cannot decide about stay unchanged.
 func (c *Closer) Close(ctx context.Context) error {
 	before := c.stream.Now().Add(-closeQuiet)
 	var failed []error
@@ -107,8 +107,8 @@ func (c *Closer) visit(ctx context.Context, r historyapi.OpenRequest) error {
 	return nil
 }
 
-// forgotten reports whether nobody can write the log of a request any more: there is neither the log, nor the record of
-// what was asked, nor a pointer that brings that record along.
+// forgotten reports whether the log of a request can no longer be written: the stream has neither the log, nor the
+// accept record, nor a pointer with a copy of that record.
 func (c *Closer) forgotten(ctx context.Context, r historyapi.OpenRequest) (bool, error) {
 	id := bus.LogID{Tenant: r.Tenant, RequestID: r.RequestID}
 	if _, err := c.stream.Last(ctx, id); !errors.Is(err, bus.ErrNotFound) {

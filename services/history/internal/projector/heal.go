@@ -49,8 +49,9 @@ func (r *Recorder) heal(ctx context.Context, entries []store.Entry, errs []error
 	return nil
 }
 
-// missing reads the frames of a hole and the one after it. Where the stream has forgotten the first of them, the first
-// that is left is marked. When it cannot tell it returns what it has: the hole stays, and the entry comes again.
+// missing reads the frames of a hole and the one after it. If the first of them have expired from the stream, the first
+// remaining one is marked. On another error it returns the frames read so far: the hole stays, and the entry is
+// delivered again.
 func (r *Recorder) missing(ctx context.Context, id bus.LogID, hole store.Hole) []store.Entry {
 	found, err := r.read(ctx, id, hole.Next, hole.Came)
 	if !errors.Is(err, bus.ErrForgotten) {

@@ -35,7 +35,7 @@ type Recorder struct {
 	log     *slog.Logger
 	metrics metrics
 	pause   time.Duration // before the next try; 0 = the last one succeeded
-	hurry   chan struct{} // has a place for one: somebody waits for what comes next
+	hurry   chan struct{} // capacity 1: a reader waits for the next batch
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -58,7 +58,7 @@ func (r *Recorder) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// knows returns what the next batch is stored with.
+// known returns the state with which the next batch is stored.
 func (r *Recorder) knows() store.Known {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *Recorder) forget() {
 	r.known = store.Known{}
 }
 
-// Hurry says that somebody waits for what has not been stored yet: whoever gathers the next batch hears of it on Hurried.
+// Hurry signals on Hurried that a reader waits for events that are not stored yet.
 func (r *Recorder) Hurry() {
 	select {
 	case r.hurry <- struct{}{}:
@@ -94,7 +94,7 @@ func (r *Recorder) Hurry() {
 	}
 }
 
-// Hurried returns the channel on which Hurry is heard.
+// Hurried returns the channel that Hurry signals.
 func (r *Recorder) Hurried() <-chan struct{} { return r.hurry }
 
 func (r *Recorder) announce() {

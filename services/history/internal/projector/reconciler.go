@@ -30,7 +30,7 @@ const (
 	trusted = 30 * time.Second
 )
 
-// Behind says that the database lacks a part of what the stream holds, which is being projected again.
+// Behind reports that the database lacks a part of the stream, which is being projected again.
 type Behind struct {
 	Through, Target uint64 // sequences in the stream; Target is 0 when it is not known yet
 }
@@ -42,11 +42,11 @@ func (b *Behind) Error() string {
 	return fmt.Sprintf("history is being rebuilt from the stream and is at message %d of %d", b.Through, b.Target)
 }
 
-// Reconciler keeps the database complete. The consumer of the stream records which messages were delivered, but not whether
-// the database still has them: it may have been emptied, or replaced by a backup. Therefore the database holds a progress of
-// its own, which moves in the transaction of the data. A reconciler compares the two at the start and then every second, and
-// projects again what the database lacks. Any number of reconcilers may work on one database, since storing an entry twice
-// changes nothing.
+// Reconciler keeps the database complete. The consumer of the stream records which messages were delivered, but not
+// whether the database still has them: it may have been emptied, or replaced by a backup. Therefore the database has a
+// separate progress, which is updated in the transaction of the data. A reconciler compares the two at the start and
+// then every second, and projects again the messages that the database lacks. Any number of reconcilers may work on one
+// database, since storing an entry twice changes nothing.
 type Reconciler struct {
 	store    store.Keeper
 	source   Source
@@ -86,7 +86,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	}
 }
 
-// Ready returns a *Behind while the last look found the database behind the stream, else nil.
+// Ready returns a *Behind if the last check found that the database lacks a part of the stream, else nil.
 func (r *Reconciler) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +96,8 @@ func (r *Reconciler) Ready() error {
 	return behind(r.seen)
 }
 
-// Check asks the database itself. It returns a *Behind while the database lacks a part of what the consumer of the stream
-// was given, also where no look has found out yet.
+// Check reads the database. It returns a *Behind if the database lacks a part of the messages that were delivered to
+// the consumer, even if no periodic check has found that yet.
 func (r *Reconciler) Check(ctx context.Context) error {
 	known := r.recorder.knows()
 	is, empty, err := r.read(ctx)
@@ -154,7 +154,7 @@ func (r *Reconciler) look(ctx context.Context) error {
 	return r.replay(ctx, is)
 }
 
-// distrust forgets what this process knows of the database. First of all nothing is complete any more: see Check.
+// distrust resets this process's view of the database. It first marks the database as incomplete: see Check.
 func (r *Reconciler) distrust() {
 	r.mu.Lock()
 	r.looked = time.Time{}

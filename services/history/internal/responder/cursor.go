@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// place is what a cursor of a page holds. It gives no access: whoever makes one up reads no more than without it.
+// place is the content of a page cursor. It grants no access: a forged cursor returns the same data as none.
 type place struct {
 	List      string    `json:"l"` // the verb
 	Index     int       `json:"i,omitzero"`

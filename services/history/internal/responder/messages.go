@@ -39,26 +39,26 @@ func (a *Answerer) Messages(ctx context.Context, q historyapi.MessagesQuery) (hi
 	}
 	more := len(requests) > size
 	requests = requests[:min(len(requests), size)]
-	told, events, err := a.told(ctx, q.ThreadRef, requests)
+	messageEvents, events, err := a.messageEvents(ctx, q.ThreadRef, requests)
 	if err != nil {
 		return page, err
 	}
-	for _, r := range told {
+	for _, r := range messageEvents {
 		messages, err := messagesOf(r, events[r.RequestID])
 		if err != nil {
 			return page, err
 		}
 		page.Messages = append(page.Messages, messages...)
 	}
-	if more || len(told) < len(requests) {
-		last := told[len(told)-1]
+	if more || len(messageEvents) < len(requests) {
+		last := messageEvents[len(messageEvents)-1]
 		page.NextCursor = place{List: historyapi.VerbMessages, Index: last.Index, ID: last.RequestID}.cursor()
 	}
 	return page, nil
 }
 
-// told reads the events that messages are made of, for as many of the requests as one answer may hold, at least one.
-func (a *Answerer) told(
+// messageEvents reads the events that messages are made of, for as many of the requests as fit into one response, at least one.
+func (a *Answerer) messageEvents(
 	ctx context.Context, thread historyapi.ThreadRef, requests []store.Request,
 ) ([]store.Request, map[string][]store.Event, error) {
 	events := map[string][]store.Event{}
@@ -79,8 +79,8 @@ func (a *Answerer) told(
 	return requests, events, nil
 }
 
-// messageNames lists the events that tell what was said. An error says nothing of what was finished before it: there the
-// blocks themselves do.
+// messageNames lists the events that contain messages. An error event does not contain the blocks finished before it,
+// so for failed requests the blocks are read.
 func messageNames(s historyapi.Status) []event.Name {
 	names := []event.Name{event.NameInput, event.NameDone, event.NameAborted}
 	if s == historyapi.StatusError {
@@ -89,7 +89,8 @@ func messageNames(s historyapi.Status) []event.Name {
 	return names
 }
 
-// messagesOf tells a request: what the user said, as the log has it or else as it was accepted, and the answer.
+// messagesOf returns the messages of a request: the user's, from the log or else from the accept record, and the
+// answer.
 func messagesOf(r store.Request, events []store.Event) ([]historyapi.Message, error) {
 	var messages []historyapi.Message
 	answer := historyapi.Message{RequestID: r.RequestID, Role: "assistant", At: r.EndedAt}

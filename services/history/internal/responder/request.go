@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Request returns where a request stands.
+// Request returns the status of a request.
 func (a *Answerer) Request(ctx context.Context, q historyapi.RequestRef) (historyapi.Request, error) {
 	r, err := a.request(ctx, q)
 	if err != nil || r.EndedAt.IsZero() {

@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 )
 
-// Bus tells how far the logs have come. A *bus.Bus is one.
+// Bus reads how far the logs have come. It is implemented by *bus.Bus.
 type Bus interface {
 	Thread(ctx context.Context, tenant, threadID string) (bus.ThreadRecord, error)
 	ThreadRecords(ctx context.Context, tenant, threadID string, after uint64) iter.Seq2[bus.ThreadRecord, error]
@@ -35,15 +35,15 @@ type Bus interface {
 type Recorder interface {
 	// Changed returns a channel that is closed when more has been stored.
 	Changed() <-chan struct{}
-	// Hurry says that somebody waits for more.
+	// Hurry signals that a reader waits.
 	Hurry()
 }
 
 // Progress reports whether the database lacks a part of what the stream holds.
 type Progress interface {
-	// Check returns a *record.Behind while it does; another error when the database does not answer.
+	// Check returns a *projector.Behind if the database lacks data; another error if the database does not answer.
 	Check(ctx context.Context) error
-	// Ready returns the *record.Behind of the last look at the database, or nil.
+	// Ready returns the *projector.Behind of the last check of the database, or nil.
 	Ready() error
 }
 
@@ -87,7 +87,7 @@ func handler[Q, A any](verb string, answer func(context.Context, Q) (A, error)) 
 		defer span.End()
 		var q Q
 		if err := json.Unmarshal(question, &q); err != nil {
-			return nil, apierr.Wrap(err, apierr.InvalidMessageFormat, "the question is not JSON of the form that pkg/historyapi tells")
+			return nil, apierr.Wrap(err, apierr.InvalidMessageFormat, "the query is not JSON of the form that pkg/historyapi defines")
 		}
 		a, err := answer(ctx, q)
 		if err != nil {

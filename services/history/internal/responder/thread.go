@@ -203,7 +203,7 @@ func bytesOf(events []store.Event) (bytes int) {
 	return bytes
 }
 
-// Transcript returns what a model must know of the requests of a thread below an index.
+// Transcript returns the events that a model needs of the requests of a thread below an index.
 func (a *Answerer) Transcript(ctx context.Context, q historyapi.TranscriptQuery) (historyapi.TranscriptAnswer, error) {
 	answer := historyapi.TranscriptAnswer{Requests: []historyapi.RequestEvents{}}
 	if q.Before < 0 {

@@ -24,9 +24,9 @@ type need struct {
 	next     map[string]uint64 // by request: n of the event after the last that counts
 }
 
-// seeThread waits until the store holds a thread as far as its log goes now: every request below before, and of those
-// the newest as far as it has run. A thread that the stream does not know is stored already, has no request yet, or does
-// not exist.
+// seeThread waits until the store has a thread up to the current end of its log: every request below before, and the
+// newest of those as far as it has run. A thread without messages in the stream is stored already, has no request yet,
+// or does not exist.
 func (a *Answerer) seeThread(ctx context.Context, ref historyapi.ThreadRef, before int) error {
 	if err := checkIDs(ref.Tenant, ref.ThreadID); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (a *Answerer) demand(ctx context.Context, n *need, requestID string) error 
 	return nil
 }
 
-// demandEarlier asks for the requests below an index of which the store does not have the end. Those that the stream has
-// forgotten too will never come, and nobody waits for them.
+// demandEarlier demands the requests below an index whose end is not in the store. Those that have expired from the
+// stream too will never arrive, and are skipped.
 func (a *Answerer) demandEarlier(ctx context.Context, n *need, threadID string, before int) error {
 	ended, open := map[string]bool{}, map[string]bool{}
 	stored, err := a.store.Requests(ctx, n.tenant, threadID, store.Position{}, before)
@@ -258,7 +258,7 @@ func noLog(err error) error {
 	return apierr.Wrap(err, apierr.Unavailable, "history cannot see how far the log has come; try again")
 }
 
-// behind is the refusal of an answer for which the database does not hold enough.
+// behind returns the error of a query for which the database lacks data.
 func (a *Answerer) behind() error {
 	if lacks, ok := errors.AsType[*projector.Behind](a.progress.Ready()); ok {
 		return rebuilding(lacks)

@@ -59,7 +59,7 @@ type Entry struct {
 	Session  *record.Session
 	Frame    *event.Frame
 
-	// Forgotten, with Frame, says that the events before it are lost for good: it is no hole.
+	// Forgotten, with Frame, marks that the events before it are lost, so that they are not a hole.
 	Forgotten bool
 }
 
@@ -86,15 +86,15 @@ type Progress struct {
 // Behind reports whether a part of the stream must be projected again.
 func (p Progress) Behind() bool { return p.Target > p.Through }
 
-// Known is what a process knows of the projection when it stores a batch; the zero value is nothing. Each state of the
-// database that has this version or a later one holds everything up to Through.
+// Known is a process's knowledge of the projection when it stores a batch; the zero value means none. Each state of the
+// database with this version or a later one contains everything up to Through.
 type Known struct {
 	Through uint64
 	Version int64
 }
 
-// Cut says that the events of a request from N on were replaced. It happens after a restore of the stream to an earlier
-// state, when a runner goes on from there.
+// Cut reports that the events of a request from N on were replaced. It happens after a restore of the stream to an
+// earlier state, when a runner continues from there.
 type Cut struct {
 	Tenant, RequestID string
 	N                 uint64
@@ -103,16 +103,16 @@ type Cut struct {
 
 // Recorder stores what the bus delivers.
 type Recorder interface {
-	// Apply stores entries in one transaction. They may come in any order, more than once and from several processes at
-	// a time; whoever repeats those with ErrHole ends with exactly the logs. An error of its own means that nothing of
-	// the batch is stored. The progress moves to known.Through in the same transaction, unless it is behind; ErrReplaced
-	// when the version of the stored progress is below known.Version.
+	// Apply stores entries in one transaction. They may arrive in any order, more than once and from several processes
+	// at a time; if those with ErrHole are repeated, the result is exactly the logs. If Apply returns an error, it has
+	// stored nothing of the batch. The progress moves to known.Through in the same transaction, unless it is already
+	// further; ErrReplaced if the version of the stored progress is below known.Version.
 	Apply(ctx context.Context, entries []Entry, known Known) (Result, error)
 }
 
 // Keeper keeps the progress of the projection.
 type Keeper interface {
-	// Progress returns the stored progress; the zero value when there is none.
+	// Progress returns the stored progress; the zero value without one.
 	Progress(ctx context.Context) (Progress, error)
 	// MoveProgress replaces the stored progress by what move makes of it, in one transaction, with the next version, and
 	// returns what is stored then. It writes nothing when move changes nothing.

@@ -1,5 +1,4 @@
-// Package metrics is what the tool-executor tells about its calls: a span each, and metrics. Ids and names only, never
-// arguments or results.
+// Package metrics has the spans and metrics of tool calls. They contain ids and names only, never arguments or results.
 package metrics
 
 import (
@@ -51,7 +50,8 @@ type Call struct {
 	begun       time.Time
 }
 
-// Start opens the span of a call. known says whether such a tool exists: a name that a model made up is no label.
+// Start opens the span of a call. known reports whether the tool exists: a name that a model made up does not become a
+// label.
 func (i *Instruments) Start(ctx context.Context, c record.ToolCall, known bool) (context.Context, *Call) {
 	name := c.Tool
 	if !known {
@@ -95,7 +95,7 @@ func (c *Call) End(ctx context.Context, status event.ToolStatus, stored bool) {
 	}
 }
 
-// Fail records that the call got no result, because of what is no fault of the tool; it will be tried again.
+// Fail records that the call got no result, for a reason outside the tool; it will be retried.
 func (c *Call) Fail(err error) {
 	c.span.RecordError(err)
 	c.span.SetStatus(codes.Error, "no result")

@@ -78,8 +78,8 @@ func dsn(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + pragmas
 }
 
-// migrate tries again when another process was faster: it then finds that process's tables. A migration is one
-// transaction, so that the slower one leaves nothing behind.
+// migrate retries if another process was faster: it then finds that process's tables. A migration is one transaction,
+// so that the slower one leaves no partial result.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -165,7 +165,7 @@ func refused(err error) bool {
 	}
 }
 
-// missing goes by the text: SQLite has no code of its own for a table that does not exist.
+// missing matches the text: SQLite has no separate code for a missing table.
 func missing(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && strings.Contains(e.Error(), "no such table")

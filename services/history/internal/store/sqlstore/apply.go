@@ -78,7 +78,7 @@ func (b batch) load(ctx context.Context, entries []store.Entry) (*fold, error) {
 	f := &fold{requests: map[Key]*request{}, threads: map[Key]*thread{}, inputs: map[Key]input{}}
 	f.stored = func(k Key, n uint64) (event.Frame, error) { return b.stored(ctx, k, n) }
 	requests, records := map[Key]bool{}, map[Key]bool{}
-	telling := map[Key]bool{} // the requests that have something to tell their threads: most frames have not
+	telling := map[Key]bool{} // the requests with changes for their threads: most frames have none
 	for _, e := range entries {
 		if e.RequestID != "" {
 			requests[Key{e.Tenant, e.RequestID}] = true
@@ -139,7 +139,7 @@ func (b batch) loadRequests(ctx context.Context, f *fold, keys []Key) error {
 	return nil
 }
 
-// reserve makes rows to lock where there are none.
+// reserve inserts rows that can be locked, for keys without a row.
 func (b batch) reserve(ctx context.Context, t Table, keys []Key) error {
 	if !b.dialect.Locks || len(keys) == 0 {
 		return nil
@@ -189,7 +189,7 @@ func (b batch) scan(ctx context.Context, query, order string, keys []Key, one fu
 	return each(ctx, b.tx, query, b.dialect.KeyArgs(keys), one)
 }
 
-// stored returns the row that holds an event; no events when there is none.
+// stored returns the row that contains an event; no events without one.
 func (b batch) stored(ctx context.Context, k Key, n uint64) (part event.Frame, err error) {
 	c := selection(ofRequest).and("f.tenant = ?", k.Tenant).and("f.request_id = ?", k.ID)
 	c.and("f.first_n <= ?", int64(n)).and("f.last_n >= ?", int64(n))

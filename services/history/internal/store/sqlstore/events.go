@@ -73,9 +73,9 @@ func wanted(q store.Events, line event.Line, stored time.Time) bool {
 	return at >= micros(q.Since) && (q.Until.IsZero() || at < micros(q.Until))
 }
 
-// walk shows the frames that may hold what q asks for, in order and from its start on, until visit has enough. Their lines
-// are valid until visit returns. A page with a limit of bytes is read in chunks: a statement's limit counts rows, nobody
-// knows how much they hold, and a server sends all that a statement finds.
+// walk passes the frames that may contain events of q to visit, in order, until visit returns false. Their lines are
+// valid until visit returns. A page with a limit of bytes is read in chunks: the limit of a statement counts rows,
+// whose sizes are unknown, and a server sends all rows that a statement finds.
 func (s *Store) walk(
 	ctx context.Context, q store.Events, visit func(index int, requestID string, f event.Frame) (more bool),
 ) error {
@@ -104,13 +104,13 @@ func (s *Store) walk(
 type walk struct {
 	store *Store
 	query store.Events
-	place store.Position // where it goes on
+	place store.Position // where it continues
 	visit func(index int, requestID string, f event.Frame) (more bool)
 	more  bool
 }
 
-// chunk goes on for so many rows. In the midst of a request on a thread it reads the rest of that request first and then
-// the requests that follow: each is one walk along an index.
+// chunk reads the next rows, up to limit. In the middle of a request on a thread it first reads the rest of that
+// request and then the following requests: each is one scan of an index.
 func (w *walk) chunk(ctx context.Context, limit int) (shown int, err error) {
 	q := w.query
 	if q.RequestID != "" {

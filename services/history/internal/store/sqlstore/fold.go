@@ -59,8 +59,8 @@ func newThread(k Key) *thread { return &thread{key: k, titleIndex: -1, last: -1}
 // input is what a request came with.
 type input struct{ messages, bodyHash string }
 
-// fold takes entries in and holds what the transaction will write. It needs the touched rows loaded, and knows neither
-// SQL nor context.
+// fold applies entries in memory and keeps the changes that the transaction will write. The touched rows must be
+// loaded. It is independent of SQL and context.
 type fold struct {
 	requests map[Key]*request
 	threads  map[Key]*thread
@@ -68,7 +68,7 @@ type fold struct {
 	inputs   map[Key]input
 	purged   []Key // threads deleted by this batch
 	cuts     []store.Cut
-	// stored returns the stored row that holds an event; no events when there is none.
+	// stored returns the stored row that contains an event; no events without one.
 	stored func(request Key, n uint64) (event.Frame, error)
 }
 
@@ -197,8 +197,9 @@ func (f *fold) frame(r *request, fr event.Frame, forgotten bool) error {
 	return f.append(r, fr)
 }
 
-// overlap returns what is new of a frame that starts among the known events: what follows them if it repeats them.
-// Otherwise the stream was restored to an earlier state and another runner went on from there, so all of it is new.
+// overlap returns the new part of a frame that starts within the stored events: the events after them if it repeats
+// them. Otherwise the stream was restored to an earlier state and another runner continued from there, so all of it is
+// new.
 func (f *fold) overlap(r *request, fr event.Frame) (event.Frame, error) {
 	if fr.Incarnation == r.incarnation {
 		return fr.From(r.next), nil
@@ -260,7 +261,7 @@ func (f *fold) append(r *request, fr event.Frame) error {
 	r.status, r.ended = historyapi.Status(fr.Names[len(fr.Names)-1]), rows[len(rows)-1].last
 	f.settle(r)
 	if r.next < whole {
-		return fmt.Errorf("%w: request %s goes on after its terminal event %d", store.ErrStale, r.key.ID, r.next-1)
+		return fmt.Errorf("%w: request %s continues after its terminal event %d", store.ErrStale, r.key.ID, r.next-1)
 	}
 	return nil
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// glance is what the store wants to know of an event beside its name.
+// glance is the data that the store needs of an event, other than its name.
 type glance struct {
-	at    time.Time // zero = it does not tell
+	at    time.Time // zero = unknown
 	delta bool
 }
 
-// lookAt is look for an event in its frame. The delta of a plan is the whole plan as it stands: nothing repeats it, so it
-// does not count as one.
+// lookAt is look for an event in its frame. The delta of a plan is the whole current plan: no later event repeats it,
+// so it does not count as a delta.
 func lookAt(line event.Line) glance {
 	g := look(line.JSON)
 	g.delta = g.delta && line.Name != event.NamePlan
 	return g
 }
 
-// look reads the little that the store wants to know of an event. It never fails: of what cannot be read it knows
-// nothing. It runs once for each event that is stored, so JSON without white space is not decoded (BenchmarkLook).
+// look extracts the data that the store needs of an event. It never fails: unreadable data is left out. It runs once
+// for each stored event, so JSON without white space is not decoded (BenchmarkLook).
 func look(line []byte) glance {
 	if g, ok := skim(line); ok {
 		return g
@@ -72,7 +72,7 @@ func skim(line []byte) (g glance, ok bool) {
 	}
 }
 
-// width returns the length of the JSON value that text begins with, if no white space stands there.
+// width returns the length of the JSON value that text begins with, if it has no white space.
 func width(text []byte) (size int, ok bool) {
 	depth := 0
 	for i := 0; i < len(text); {

@@ -10,7 +10,7 @@ import (
 
 const selectProgress = `SELECT incarnation, through, target, version FROM progress`
 
-// scanProgress reads the only row; the zero value when there is none.
+// scanProgress reads the only row; the zero value without one.
 func scanProgress(row *sql.Row) (p store.Progress, err error) {
 	err = row.Scan(&p.Incarnation, &p.Through, &p.Target, &p.Version)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -83,7 +83,7 @@ func (s *Store) threads(ctx context.Context, text string, args ...any) ([]thread
 	return threads, nil
 }
 
-// A request without a thread is one of which only frames have come so far: nobody can tell yet whose it is.
+// A request without a thread is one of which only frames have arrived so far: its owner is not known yet.
 const requestColumns = `SELECT request_id, thread_id, agent_id, owner, idx, status, created_at, ended_at, accepted, input,
 	next_n, deleted, body_hash FROM requests WHERE thread_id <> '' AND tenant = $1`
 

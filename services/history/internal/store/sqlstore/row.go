@@ -6,8 +6,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// longRun is how many deltas in a row get a row of their own. Fewer stay with what stands beside them: a row costs more
-// than reading past a few deltas.
+// longRun is how many consecutive deltas are stored in a separate row. Fewer stay with the events around them: a row
+// costs more than reading past a few deltas.
 const longRun = 16
 
 // row is a row of frames: consecutive events of one frame.
@@ -27,7 +27,7 @@ const roomy = 16 << 10
 // a row costs far more than an event.
 func join(rows []row) []row {
 	joined := make([]row, 0, len(rows))
-	last := make(map[Key]int, len(rows)) // where the newest row of a request stands in joined
+	last := make(map[Key]int, len(rows)) // index in joined of a request's newest row
 	for _, r := range rows {
 		i, ok := last[r.key]
 		if ok && joined[i].takes(r) {
@@ -40,7 +40,7 @@ func join(rows []row) []row {
 	return joined
 }
 
-// takes reports whether next may become a part of r: they are of one kind, so that deltas still stand apart.
+// takes reports whether next may become a part of r: both are of one kind, so that deltas stay separate.
 func (r row) takes(next row) bool {
 	return r.part.Next() == next.part.First && r.part.Incarnation == next.part.Incarnation &&
 		r.beyond == next.beyond && len(r.part.Lines)+len(next.part.Lines) <= roomy
@@ -52,7 +52,7 @@ func (r *row) add(next row) {
 	r.earliest, r.latest, r.last = min(r.earliest, next.earliest), max(r.latest, next.latest), next.last
 }
 
-// split makes the rows of a frame, mostly one. A long run of deltas stands apart from the rest, so that transcripts and
+// split makes the rows of a frame, mostly one. A long run of deltas gets a separate row, so that transcripts and
 // messages need not read it.
 func split(k Key, fr event.Frame) []row {
 	s := splitter{key: k, rest: fr}

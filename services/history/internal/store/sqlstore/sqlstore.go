@@ -1,11 +1,12 @@
-// Package sqlstore is what the SQL databases of history have in common: the tables, how a batch is folded into them
-// (apply.go, fold.go), and the queries (read.go, events.go). A database adds a [Dialect] and its migrations.
+// Package sqlstore is shared by the SQL databases of history: the tables, how a batch is folded into them (apply.go,
+// fold.go), and the queries (read.go, events.go). A database adds a [Dialect] and its migrations.
 //
-// Frames are stored as they come, not events: most events are deltas, which nobody asks for but in order and all at once.
-// Beside the lines a row has what decides whether anything in it can be wanted (row.go): which events there are, whether
-// any is more than a delta, and the bounds of their times. Everything else is seen event by event when it is read.
+// Frames are stored as they arrive, not events: most events are deltas, which are only read in order and all at once.
+// In addition to the lines, a row has the data that decides whether it may match a query (row.go): the names of its
+// events, whether any is more than a delta, and the bounds of their times. All other conditions are checked event by
+// event while reading.
 //
-// All SQL is written for $1-style parameters, which both PostgreSQL and SQLite read.
+// All SQL uses $1-style parameters, which both PostgreSQL and SQLite support.
 package sqlstore
 
 import (
@@ -87,7 +88,7 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS
 	return nil
 }
 
-// explain says what was tried, and marks what the database will never take and what it lacks.
+// explain adds the operation to an error, and marks errors for data that the database rejects and for missing tables.
 func (s *Store) explain(err error, tried string) error {
 	switch {
 	case s.dialect.Refused(err):

@@ -34,8 +34,8 @@ func BenchmarkApply(b *testing.B, open Open) {
 	}
 }
 
-// BenchmarkTranscript measures how long it takes to read what a model must know of a thread of 20 requests with 500
-// deltas each: written by a slow model, an event a frame, and by a fast one.
+// BenchmarkTranscript measures reading the events that a model needs of a thread of 20 requests with 500 deltas each:
+// written by a slow model, an event a frame, and by a fast one.
 func BenchmarkTranscript(b *testing.B, open Open) {
 	for _, size := range []int{1, 64, 1000} {
 		b.Run(fmt.Sprintf("frames of %d", size), func(b *testing.B) {

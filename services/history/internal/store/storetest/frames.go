@@ -56,8 +56,8 @@ func readsFrames(t *testing.T, s store.Store) {
 	}
 }
 
-// framesFrom reads to its end a log that changes its incarnation at event 30. It checks that each frame goes on where the
-// one before ended.
+// framesFrom reads to its end a log that changes its incarnation at event 30. It checks that each frame continues where
+// the one before ended.
 func framesFrom(t *testing.T, s store.Store, q store.Frames) []string {
 	t.Helper()
 	var all []string
@@ -87,7 +87,7 @@ func framesFrom(t *testing.T, s store.Store, q store.Frames) []string {
 	}
 }
 
-// replacesInsideFrames restores the stream to events that stand in the midst of stored frames, twice in one batch.
+// replacesInsideFrames restores the stream to events in the middle of stored frames, twice in one batch.
 func replacesInsideFrames(t *testing.T, s store.Store) {
 	for at := range uint64(3) {
 		first := NewLog(fmt.Sprintf("thr%d", at), 0)

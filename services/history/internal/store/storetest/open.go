@@ -34,7 +34,7 @@ func keepsPlace(t *testing.T, s store.Store) {
 	}
 }
 
-// listsOpen puts one request of each sort on a thread of its own.
+// listsOpen puts one request of each sort on a separate thread.
 func listsOpen(t *testing.T, s store.Store) {
 	quiet := start().Add(30 * time.Minute)
 	on := func(thread string) Log { return NewLog(thread, 0) }

@@ -28,7 +28,7 @@ func move(t testing.TB, s store.Store, p store.Progress) store.Progress {
 	return is
 }
 
-// movesProgress stores batches with what a process knows.
+// movesProgress stores batches with a process's knowledge.
 func movesProgress(t *testing.T, s store.Store) {
 	l := NewLog("thr", 0)
 	result, err := s.Apply(t.Context(), []store.Entry{l.Accepted()}, store.Known{})

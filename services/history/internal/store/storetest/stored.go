@@ -120,7 +120,7 @@ func anyTenant(tenant string, random *rand.Rand) []store.Entry {
 			all = append(all, l.Accepted(), l.Thread(), noted(l, i))
 			all = append(all, l.Frames(10+random.IntN(60), bodies...)...)
 			all = append(all, l.Frames(10+random.IntN(60), bodies...)...)
-			if random.IntN(2) == 0 { // a restored stream went on otherwise
+			if random.IntN(2) == 0 { // a restored stream continued differently
 				l.Incarnation = "i2"
 				all = append(all, l.Frame(uint64(1+random.IntN(len(bodies)-1)), event.Aborted{Reason: "restored"}))
 			}
