@@ -24,10 +24,7 @@ func unwritten() []string {
 		"pkg/bus",
 		"pkg/eventstream",
 		"pkg/tarko",
-		"services/agent-server",
-		"services/e2e",
 		"services/gateway",
-		"services/hub",
 		"cmd/agentbus",
 		"cmd/bench",
 		"cmd/chaos",
@@ -68,6 +65,9 @@ func phrases() []phrase {
 
 // allowed matches what a pattern hits although its meaning is another one: "is no longer", "there is no", "stands for".
 var allowed = regexp.MustCompile(`(?i)\b(?:(?:is|are|was|were) no (?:longer|more|less|fewer|later|other)|stands? (?:for|in for)|there (?:is|are|was|were) no)\b`)
+
+// sql matches literals of SQL, whose columns keep their names.
+var sql = regexp.MustCompile(`^.(?:SELECT|UPDATE|INSERT|DELETE| FROM) `)
 
 // hit is one occurrence of a phrase.
 type hit struct {
@@ -191,7 +191,7 @@ func (w *writing) read(file string, list []phrase) error {
 	}
 	ast.Inspect(parsed, func(node ast.Node) bool {
 		literal, ok := node.(*ast.BasicLit)
-		if ok && literal.Kind == token.STRING && strings.Contains(literal.Value, " ") {
+		if ok && literal.Kind == token.STRING && strings.Contains(literal.Value, " ") && !sql.MatchString(literal.Value) {
 			w.find(set.Position(literal.Pos()).String(), literal.Value, list)
 		}
 		return true

@@ -22,7 +22,7 @@ const (
 	registeredAt = "registered_at"
 )
 
-// agent tells what the agent is and how it does.
+// agent reports the description and the condition of the agent.
 type agent struct {
 	server     *Server
 	started    time.Time

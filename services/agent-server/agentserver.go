@@ -1,8 +1,8 @@
-// Package agentserver is the spoke of S3: it runs tasks on one machine, for a hub or for anyone with a key, over HTTP. It
-// stands alone: it needs no broker, and keeps what it must not forget in one SQLite file.
+// Package agentserver is the agent-server of the TARS hub protocol: it runs tasks on one machine over HTTP, for a hub
+// or for any client with a key. It needs no broker, and stores its state in one SQLite file.
 //
-// Read internal/scheduler for how tasks come, wait and go, internal/worker for how one is run, internal/api for the wire, and
-// backends.go for what may run tasks. pkg/remoteagent is the protocol.
+// Read internal/scheduler for how tasks are accepted, queued and ended, internal/worker for how one is run,
+// internal/api for HTTP, and backends.go for the backends. pkg/remoteagent is the protocol.
 package agentserver
 
 import (
@@ -34,7 +34,7 @@ type Server struct {
 	keys     *authz.Keyring
 	desk     *scheduler.Desk
 	api      *api.API
-	uplink   *hubclient.Uplink // nil = there is no hub
+	uplink   *hubclient.Uplink // nil = no hub
 	agent    *agent
 	log      *slog.Logger
 }
@@ -129,7 +129,7 @@ func (s *Server) Drain() { s.api.Drain() }
 // was cut off.
 func (s *Server) Run(ctx context.Context) error {
 	var group errgroup.Group
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // the hub shall hear how the last tasks ended
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // the uplink outlives ctx, to report how the last tasks ended
 	group.Go(func() error {
 		defer stop()
 		return s.desk.Run(ctx)

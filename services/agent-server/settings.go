@@ -75,8 +75,8 @@ const (
 	defaultShare = 0.8 // of the context window, from which on older turns are summarised
 )
 
-// NewSettings puts together what an agent-server is told. What the environment says comes first. Getenv gives the keys of
-// providers, secret the secrets that tools of the configuration name.
+// NewSettings combines the configuration of an agent-server. The environment has priority. Getenv returns the keys of
+// providers, secret the secrets that tools of the configuration refer to.
 func NewSettings(
 	e env.AgentServer, cfg config.Config, getenv func(string) string, secret func(string) (string, error),
 ) (Settings, error) {
@@ -212,7 +212,7 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 	return nil
 }
 
-// price is what usage costs at the price of the model that answered or, when nobody knows it, of the agent's model.
+// price returns the cost of usage by the price of the model that answered or, if that is unknown, of the agent's model.
 func price(cfg config.Config, fallback string) func(string, event.Usage) float64 {
 	return func(model string, usage event.Usage) float64 {
 		price, ok := cfg.Price(model)

@@ -1,8 +1,8 @@
-// Package hub is the hub of S3: it knows the remote agents, gives them tasks, watches what becomes of these, and
-// counts what they cost. People reach it over HTTP (docs/hub.md), agents of ours over the bus (pkg/hubapi).
+// Package hub is the hub of the TARS hub protocol: it registers remote agents, assigns tasks to them, follows the
+// tasks, and counts their costs. Its interfaces are HTTP (docs/hub.md) and the bus (pkg/hubapi).
 //
-// One process runs at a time; a second one, as in a rolling deploy, does no harm. Read internal/registry for agents,
-// internal/task for tasks, internal/store for what is kept.
+// One process runs at a time; a second one, as in a rolling deployment, is harmless. Read internal/registry for agents,
+// internal/task for tasks, internal/store for the database.
 package hub
 
 import (
@@ -199,8 +199,8 @@ func (o *Hub) Server(addr string) *http.Server {
 	}
 }
 
-// Limit returns a listener that bounds the connections of each public address. Behind a proxy, which has a private
-// address as a rule, the proxy must count.
+// Limit returns a listener that limits the connections of each public address. Connections through a proxy, which
+// usually has a private address, must be limited by the proxy.
 func (o *Hub) Limit(l net.Listener) net.Listener {
 	return limit.NewConnections(connections, false).Listen(l)
 }
@@ -259,7 +259,7 @@ func verb[Q, A any](answer func(context.Context, Q) (A, error)) bus.Handler {
 	return func(ctx context.Context, question []byte) (any, error) {
 		var q Q
 		if err := json.Unmarshal(question, &q); err != nil {
-			return nil, apierr.Wrap(err, apierr.InvalidMessageFormat, "the question is not JSON of the form that pkg/hubapi tells")
+			return nil, apierr.Wrap(err, apierr.InvalidMessageFormat, "the query is not JSON of the form that pkg/hubapi defines")
 		}
 		return answer(ctx, q)
 	}

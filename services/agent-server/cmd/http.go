@@ -67,7 +67,7 @@ func (e *edge) run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if e.server.Shutdown(last) != nil {
-		_ = e.server.Close() // whoever is still there is cut off
+		_ = e.server.Close() // closes the remaining connections
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err

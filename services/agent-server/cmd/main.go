@@ -1,4 +1,4 @@
-// Command agent-server is an agent on a machine of its own. Its environment is env.AgentServer.
+// Command agent-server serves an agent on another machine. Its environment is env.AgentServer.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package aimock checks the backends against somebody else's reading of the providers' APIs: the npm package
-// @copilotkit/aimock, an independent mock of both. Its fixtures are in testdata.
+// Package aimock checks the backends against an independent implementation of the providers' APIs: the npm package
+// @copilotkit/aimock, a mock of both. Its fixtures are in testdata.
 //
 // Without node and npm its tests are skipped, unless AGENTBUS_REQUIRE_SERVERS is 1.
 package aimock

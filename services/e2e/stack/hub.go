@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Agent is an agent server, the spoke of S3.
+// Agent is an agent-server of the TARS hub protocol.
 type Agent struct {
 	*Process
 	ID, URL string
@@ -14,7 +14,7 @@ type Agent struct {
 // HubSecret is what the hub of a stack seals keys with.
 const HubSecret = "a secret of the end-to-end tests"
 
-// StartAgent starts an agent server with the scripted backend, which keeps what it stores in a folder of its own.
+// StartAgent starts an agent-server with the scripted backend, which stores its state in a separate folder.
 func (s *Stack) StartAgent(ctx context.Context, id, keys string, env ...string) (Agent, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {

@@ -92,7 +92,7 @@ func (p *Process) spawn() (ended <-chan struct{}, err error) {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // its log has the reason
 		close(done)
 	}()
 	p.cmd, p.done = cmd, done

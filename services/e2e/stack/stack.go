@@ -1,5 +1,5 @@
 // Package stack starts agentbus as its users run it, real processes on real servers, for the end-to-end tests: either
-// `agentbus dev`, or each service as a process of its own beside nats-server, redis-server and PostgreSQL.
+// `agentbus dev`, or each service as a process with nats-server, redis-server and PostgreSQL.
 package stack
 
 import (
@@ -59,13 +59,13 @@ type Stack struct {
 	Database    string // postgres://…
 
 	options     Options
-	postgresDir string // "" = the database is somebody else's
+	postgresDir string // "" = an external database
 	mu          sync.Mutex
 	processes   []*Process
 }
 
-// Start builds and starts everything, and waits until it is ready. On an error nothing stays behind. A Stack is safe for
-// concurrent use.
+// Start builds and starts everything, and waits until it is ready. On an error everything that was started is removed. A Stack
+// is safe for concurrent use.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{options: o}
 	var err error
@@ -256,7 +256,7 @@ func (s *Stack) end(stop func(*Process)) {
 	}
 	s.processes = nil
 	if s.postgresDir != "" {
-		_ = os.RemoveAll(s.postgresDir) // a temporary folder: the system clears what stays behind
+		_ = os.RemoveAll(s.postgresDir) // a temporary folder, which the system removes otherwise
 	}
 }
 

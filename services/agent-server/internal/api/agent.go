@@ -17,7 +17,7 @@ func (a *API) info(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// health serves GET /agent/health. An agent that is not well says so with status 200: whoever asks is answered.
+// health serves GET /agent/health. The status is 200 for an unhealthy agent too: the body has its condition.
 func (a *API) health(w http.ResponseWriter, r *http.Request) error {
 	a.answer(w, r, http.StatusOK, a.deps.Agent.Health(r.Context()))
 	return nil
@@ -31,7 +31,7 @@ func (a *API) rotate(w http.ResponseWriter, r *http.Request) error {
 	}
 	var rotation remoteagent.Rotation
 	if err := json.Unmarshal(body, &rotation); err != nil {
-		return invalid("the body is no rotation of keys: %s", remoteagent.ExplainJSON(err))
+		return invalid("the body is not a rotation of keys: %s", remoteagent.ExplainJSON(err))
 	}
 	rotated, err := a.deps.Keys.Rotate(r.Context(), rotation)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package api is the HTTP face of an agent-server (S3, Remote Agent Server).
+// Package api is the HTTP API of an agent-server (TARS hub protocol, Remote Agent Server).
 //
-// Read api.go for the routes and what comes before them, tasks.go and stream.go for tasks, agent.go for the agent itself.
+// Read api.go for the routes and the middleware, tasks.go and stream.go for tasks, agent.go for the agent itself.
 package api
 
 import (
@@ -32,7 +32,7 @@ type Desk interface {
 	News(taskID string) <-chan struct{}
 }
 
-// Agent is what stands behind the tasks.
+// Agent reports the description and the condition of the agent.
 type Agent interface {
 	Info(ctx context.Context) (remoteagent.Info, error)
 	Health(ctx context.Context) remoteagent.Health
@@ -107,7 +107,7 @@ func (a *API) Drain() { close(a.stopping) }
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.recover(r)
 	connection := http.NewResponseController(w)
-	_ = connection.SetWriteDeadline(time.Now().Add(writeTime)) // what cannot have deadlines is no connection
+	_ = connection.SetWriteDeadline(time.Now().Add(writeTime)) // a writer without deadlines is not a connection
 	_ = connection.SetReadDeadline(time.Now().Add(readTime))
 	w.Header().Set("Cache-Control", "no-store")
 	if err := a.admit(r); err != nil {
@@ -118,7 +118,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.routes.ServeHTTP(w, r)
 }
 
-// admit checks the key (S3, Authentication & Security), and that its caller does not ask too often.
+// admit checks the key (TARS hub protocol, Authentication & Security), and the caller's rate limit.
 func (a *API) admit(r *http.Request) error {
 	secret, named := bearer(r)
 	if named && a.deps.Keys.Good(secret) {
@@ -170,7 +170,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := errors.AsType[*remoteagent.Refusal](err)
 	if !ok {
 		if r.Context().Err() != nil {
-			return // nobody listens any more
+			return // the client has disconnected
 		}
 		a.deps.Log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		f := apierr.From(err)
@@ -196,7 +196,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, status int, body an
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) //nolint:gosec // JSON, and nobody may take it for a page; a client that is gone needs no answer
+	_, _ = w.Write(text) //nolint:gosec // JSON, and never rendered as a page; a client that is gone needs no answer
 }
 
 // recover keeps a panic from ending the process: tasks run in it.

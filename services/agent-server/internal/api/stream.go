@@ -15,8 +15,8 @@ import (
 // pageSize is how many events are read from storage at one time: what a slow reader holds.
 const pageSize = 256
 
-// stream serves GET /tasks/:id/stream. Every reader reads storage at its own pace, so that one who falls behind holds
-// nobody up; the task goes on when a reader leaves.
+// stream serves GET /tasks/:id/stream. Each reader reads storage at its own pace, so that a slow one delays no others;
+// the task continues when a reader disconnects.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	task, err := a.task(r)
 	if err != nil {
@@ -26,7 +26,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if over { // tells an EventSource that there is nothing to come back for
+	if over { // stops an EventSource from reconnecting
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
@@ -53,8 +53,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// begin finds out which event a stream begins behind. Without a Last-Event-ID that is the beginning, or of a finished task
-// all but its result (S3: "immediately send the result event and close").
+// begin returns the event after which a stream begins. Without a Last-Event-ID a stream begins with the first event;
+// for a finished task it has only the result (TARS hub protocol: "immediately send the result event and close").
 func (a *API) begin(r *http.Request, task remoteagent.Task) (after uint64, over bool, err error) {
 	newest, err := a.deps.Desk.LastEvent(r.Context(), task.TaskID)
 	if err != nil {
@@ -69,10 +69,10 @@ func (a *API) begin(r *http.Request, task remoteagent.Task) (after uint64, over 
 	}
 	after, err = strconv.ParseUint(header, 10, 64)
 	if err != nil {
-		return 0, false, invalid("Last-Event-ID %.40q is no number; send the id of the last event that came", header)
+		return 0, false, invalid("Last-Event-ID %.40q is not a number; send the id of the last event that came", header)
 	}
 	if after > newest.N {
-		return 0, false, invalid("Last-Event-ID %d is behind the newest event, which is %d; leave it out to begin anew", after, newest.N)
+		return 0, false, invalid("Last-Event-ID %d is greater than the newest event, which is %d; leave it out to begin anew", after, newest.N)
 	}
 	return after, task.Status.Finished() && after == newest.N, nil
 }
@@ -105,7 +105,7 @@ func (o *outlet) run(ctx context.Context) bool {
 	defer heartbeat.Stop()
 	check, checked := time.NewTicker(keyCheck), time.Now()
 	defer check.Stop()
-	if !o.flush() { // the headers: the client shall know that it is connected
+	if !o.flush() { // sends the headers: the client sees that it is connected
 		return false
 	}
 	for {

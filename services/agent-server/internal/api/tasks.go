@@ -70,14 +70,14 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // decodeAssignment reads a task, and says what is wrong with it.
 func decodeAssignment(body []byte) (a remoteagent.Assignment, err error) {
 	if err := json.Unmarshal(body, &a); err != nil {
-		return a, invalid("the body is no task: %s", remoteagent.ExplainJSON(err))
+		return a, invalid("the body is not a task: %s", remoteagent.ExplainJSON(err))
 	}
 	a.Extra = nil // what is not known here has no effect
 	switch {
 	case a.Prompt == "":
 		return a, invalid("prompt is missing; say what the agent shall do")
 	case a.PermissionMode != "" && !slices.Contains(remoteagent.PermissionModes(), a.PermissionMode):
-		return a, invalid("permissionMode %.40q is none of %q", a.PermissionMode, remoteagent.PermissionModes())
+		return a, invalid("permissionMode %.40q is not one of %q", a.PermissionMode, remoteagent.PermissionModes())
 	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:
 		return a, invalid("maxTurns is from 1 to %d; leave it out for the agent's own limit", maxTurns)
 	case a.MaxBudgetUSD < 0 || math.IsInf(a.MaxBudgetUSD, 0) || math.IsNaN(a.MaxBudgetUSD):
@@ -125,7 +125,7 @@ func query(values url.Values) (q remoteagent.Query, err error) {
 	if text := values.Get("limit"); text != "" {
 		q.Limit, err = strconv.Atoi(text)
 		if err != nil || q.Limit < 1 {
-			return q, invalid("limit %.20q is no number from 1", text)
+			return q, invalid("limit %.20q is not a number from 1", text)
 		}
 	}
 	return q, nil

@@ -1,5 +1,5 @@
-// Package authz knows who may speak to an agent-server: which keys are good, and how often each may ask. Keys come from
-// the operator, and from rotations over the wire, which retire those before them after an overlap.
+// Package authz checks access to an agent-server: its valid keys, and the rate limit of each. Keys come from the
+// operator, and from rotations over HTTP, which retire earlier keys after an overlap.
 package authz
 
 import (

@@ -1,4 +1,4 @@
-// Package hostinfo tells what an agent-server runs on.
+// Package hostinfo describes the machine of an agent-server.
 package hostinfo
 
 import (
@@ -10,7 +10,7 @@ import (
 
 const giga = 1 << 30
 
-// Describe tells what this machine is.
+// Describe describes this machine.
 func Describe() remoteagent.Machine {
 	name, err := os.Hostname()
 	if err != nil {
@@ -19,11 +19,11 @@ func Describe() remoteagent.Machine {
 	return remoteagent.Machine{Hostname: name, OS: runtime.GOOS, CPUs: runtime.NumCPU(), MemoryGB: round(memory())}
 }
 
-// DiskFree is how many gigabytes are free where path lies; an error says that nobody knows.
+// DiskFree returns the free gigabytes of the file system that contains path, or an error if they are unknown.
 func DiskFree(path string) (float64, error) {
 	bytes, err := free(path)
 	return round(bytes), err
 }
 
-// round gives gigabytes with one digit behind the point.
+// round returns gigabytes with one decimal.
 func round(bytes uint64) float64 { return float64(bytes*10/giga) / 10 }

@@ -1,5 +1,5 @@
-// Package hubclient is what an agent-server tells its hub, if it has one: that it is there, how it does, and how tasks have
-// ended (S3, Registration Flow and Heartbeat). The hub's own calls come the other way: see package api.
+// Package hubclient reports to the hub, if one is configured: registration, heartbeats, and the ends of tasks (TARS hub
+// protocol, Registration Flow and Heartbeat). For calls from the hub see package api.
 package hubclient
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Store remembers what the hub knows.
+// Store keeps what was reported to the hub.
 type Store interface {
 	Fact(ctx context.Context, name string) (string, error)
 	PutFact(ctx context.Context, name, value string) error
-	Untold(ctx context.Context, limit int) ([]store.Entry, error)
-	Told(ctx context.Context, taskID string) error
+	Unreported(ctx context.Context, limit int) ([]store.Entry, error)
+	MarkReported(ctx context.Context, taskID string) error
 }
 
 // Deps is what an uplink works with.
@@ -35,7 +35,7 @@ type Deps struct {
 	Token     string // one-time set-up token; "" = the operator has registered the agent at the hub
 	Register  func() remoteagent.Registration
 	Condition func(ctx context.Context) (remoteagent.Condition, *remoteagent.Task)
-	Key       func() string // that the hub knows
+	Key       func() string // registered with the hub
 	AgentID   string
 	Name      string
 	Every     time.Duration // between two heartbeats
@@ -56,7 +56,7 @@ type Uplink struct {
 	wake   chan struct{} // holds a token while a task may have ended
 
 	mu   sync.Mutex
-	id   string // under which the hub knows the agent
+	id   string // the agent's id at the hub
 	last time.Time
 }
 
@@ -73,7 +73,7 @@ func (u *Uplink) LastHeartbeat() time.Time {
 	return u.last
 }
 
-// Ended tells the uplink that a task may have ended.
+// Ended signals the uplink that a task may have ended.
 func (u *Uplink) Ended() {
 	select {
 	case u.wake <- struct{}{}:
@@ -91,7 +91,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	both.Go(func() { u.report(ctx) })
 	both.Wait()
 	if ctx.Err() != nil {
-		_ = u.heartbeat(context.WithoutCancel(ctx), true) // a hub that does not hear it will notice the silence
+		_ = u.heartbeat(context.WithoutCancel(ctx), true) // without it, the hub detects the stop by the missing heartbeats
 	}
 	return nil
 }
@@ -169,16 +169,16 @@ func (u *Uplink) agentID() string {
 	return u.id
 }
 
-// report tells of tasks that have ended, each until the hub knows, until ctx is done.
+// report reports tasks that have ended until ctx is done, each until the hub has confirmed it.
 func (u *Uplink) report(ctx context.Context) {
 	for {
 		var entries []store.Entry
-		u.until(ctx, "read which tasks the hub does not know of", func(ctx context.Context) (err error) {
-			entries, err = u.deps.Store.Untold(ctx, pageSize)
+		u.until(ctx, "list the tasks to report to the hub", func(ctx context.Context) (err error) {
+			entries, err = u.deps.Store.Unreported(ctx, pageSize)
 			return err
 		})
 		for _, e := range entries {
-			if !u.tell(ctx, e.Task) {
+			if !u.reportTask(ctx, e.Task) {
 				return
 			}
 		}
@@ -193,9 +193,10 @@ func (u *Uplink) report(ctx context.Context) {
 	}
 }
 
-// tell reports whether a task is dealt with; false = ctx is done. A hub that refuses to hear of it is not told again.
-func (u *Uplink) tell(ctx context.Context, task remoteagent.Task) bool {
-	u.until(ctx, "tell the hub of a task", func(ctx context.Context) error {
+// reportTask reports a task to the hub, and returns false if ctx is done. If the hub rejects the report, it is not
+// repeated.
+func (u *Uplink) reportTask(ctx context.Context, task remoteagent.Task) bool {
+	u.until(ctx, "report a task to the hub", func(ctx context.Context) error {
 		return u.patient(ctx, remoteagent.PathWebhook, remoteagent.Completion{
 			AgentID: u.agentID(), AgentName: u.deps.Name, TaskID: task.TaskID, SessionID: task.SessionID, Status: task.Status,
 			Result: task.Result, Error: task.Error, StopReason: task.StopReason, CostUSD: task.CostUSD,
@@ -205,17 +206,17 @@ func (u *Uplink) tell(ctx context.Context, task remoteagent.Task) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	return u.until(ctx, "note that the hub knows of a task", func(ctx context.Context) error {
-		return u.deps.Store.Told(ctx, task.TaskID)
+	return u.until(ctx, "mark a task as reported to the hub", func(ctx context.Context) error {
+		return u.deps.Store.MarkReported(ctx, task.TaskID)
 	})
 }
 
-// patient posts, and takes a hub that does not know the key for one that does not know it yet.
+// patient posts body, and retries if the hub does not accept the key: it may not have it yet.
 func (u *Uplink) patient(ctx context.Context, path string, body any) error {
 	err := u.post(ctx, path, body, nil)
 	refusal, refused := errors.AsType[*refusedError](err)
 	if refused && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {
-		return fmt.Errorf("the hub does not know the agent's key: %s", refusal.Error())
+		return fmt.Errorf("the hub does not accept the agent's key: %s", refusal.Error())
 	}
 	return err
 }
@@ -242,13 +243,13 @@ func (u *Uplink) until(ctx context.Context, what string, do func(context.Context
 	}
 }
 
-// refusedError is an answer of the hub that is none of 2xx.
+// refusedError is a response of the hub with a status other than 2xx.
 type refusedError struct {
 	status int
 	body   string
 }
 
-// Error tells what the hub has answered.
+// Error has the hub's response.
 func (e *refusedError) Error() string {
 	return fmt.Sprintf("the hub answered %d %s: %.200s", e.status, http.StatusText(e.status), e.body)
 }

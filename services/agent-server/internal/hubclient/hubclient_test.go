@@ -24,14 +24,14 @@ type full struct {
 func (*full) Fact(context.Context, string) (string, error)  { return "", nil }
 func (*full) PutFact(context.Context, string, string) error { return nil }
 
-func (f *full) Untold(context.Context, int) ([]store.Entry, error) {
+func (f *full) Unreported(context.Context, int) ([]store.Entry, error) {
 	if f.tries.Load() > 1 {
 		return nil, nil
 	}
 	return []store.Entry{{Task: remoteagent.Task{TaskID: "task_1", Status: remoteagent.Completed}}}, nil
 }
 
-func (f *full) Told(context.Context, string) error {
+func (f *full) MarkReported(context.Context, string) error {
 	if f.tries.Add(1) == 1 {
 		return errors.New("the disk is full")
 	}

@@ -1,4 +1,4 @@
-// Package metrics is what an agent-server tells operators about its tasks, as metrics.
+// Package metrics has the metrics of an agent-server's tasks.
 package metrics
 
 import (

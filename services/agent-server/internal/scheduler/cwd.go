@@ -59,7 +59,7 @@ func (f folders) resolve(cwd string) (string, error) {
 		named = filepath.Join(f.home, cwd)
 	}
 	path, err := filepath.EvalSymlinks(named)
-	if err == nil && !f.has(path) || err != nil && !f.has(named) { // what lies outside is not told of
+	if err == nil && !f.has(path) || err != nil && !f.has(named) { // folders outside are not disclosed
 		return "", refuseCwd("cwd %.200q leaves the folder that tasks of this agent work in; name one inside", cwd)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -63,7 +63,7 @@ func (d *Desk) ready() []*job {
 	return ready
 }
 
-// work runs a task. One whose record cannot be written is tried again: nobody would hear of its end otherwise.
+// work runs a task. If its record cannot be written, work retries: otherwise no client would see its end.
 func (d *Desk) work(ctx context.Context, j *job) {
 	defer d.leaveDesk(j)
 	task, cancel := context.WithCancelCause(ctx)
@@ -115,7 +115,7 @@ func (d *Desk) drain(all *sync.WaitGroup, cut context.CancelCauseFunc) {
 	all.Wait()
 }
 
-// stopTask tells a task to stop, and waits until it has. It reports whether there was anything to stop.
+// stopTask cancels a task and waits until it has stopped. It reports whether the task was running.
 func (d *Desk) stopTask(ctx context.Context, taskID string) (stopped bool, err error) {
 	d.mu.Lock()
 	j := d.find(taskID)

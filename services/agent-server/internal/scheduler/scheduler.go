@@ -1,7 +1,7 @@
-// Package scheduler takes tasks in, lets them wait for a free place, runs them, and stops them. What it knows is in the store:
-// a desk that is opened again goes on where the one before it stood.
+// Package scheduler accepts tasks, queues them until a slot is free, runs them, and cancels them. Its state is in the
+// store: a new scheduler continues from there.
 //
-// Read submit.go for how a task comes in, run.go for its course, cwd.go for the folders that tasks may work in.
+// Read submit.go for how a task is accepted, run.go for how it runs, cwd.go for the folders that tasks may use.
 package scheduler
 
 import (
@@ -74,7 +74,7 @@ type Desk struct {
 type job struct {
 	store.Entry
 	bell chan struct{} // closed at the next news, and replaced
-	stop chan struct{} // closed once somebody has cancelled it
+	stop chan struct{} // closed when the task is cancelled
 	done chan struct{} // closed once it has ended, or is left for the next start
 }
 
@@ -106,7 +106,7 @@ func rank(e store.Entry) int {
 	return 1
 }
 
-// Task tells of one task.
+// Task returns the status of one task.
 func (d *Desk) Task(ctx context.Context, taskID string) (remoteagent.Task, error) {
 	e, err := d.deps.Store.Task(ctx, taskID)
 	switch {
@@ -125,12 +125,12 @@ func (d *Desk) Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Ta
 	return d.deps.Store.Tasks(ctx, q)
 }
 
-// Events gives the next events of a task behind number after.
+// Events returns the events of a task after number after, up to limit.
 func (d *Desk) Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error) {
 	return d.deps.Store.Events(ctx, taskID, after, limit)
 }
 
-// LastEvent is the newest event of a task; N is 0 when there is none.
+// LastEvent returns the newest event of a task; N is 0 without one.
 func (d *Desk) LastEvent(ctx context.Context, taskID string) (store.Event, error) {
 	return d.deps.Store.LastEvent(ctx, taskID)
 }
@@ -180,7 +180,7 @@ func (d *Desk) Changed(taskID string) {
 	}
 }
 
-// News is closed when there is news of a task, counted from this call. Of a task that has ended there is none.
+// News returns a channel that is closed at the next change of a task. It is nil if the task has ended.
 func (d *Desk) News(taskID string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -37,7 +37,7 @@ func (d *Desk) Submit(ctx context.Context, a remoteagent.Assignment, key string)
 	}
 }
 
-// leavingError says that a task is in the way whose end clients know of already.
+// leavingError reports that a slot is still in use by a task whose end clients have seen.
 type leavingError struct {
 	taskID string
 	done   <-chan struct{} // closed when its place is free
@@ -45,7 +45,7 @@ type leavingError struct {
 
 // Error names the task.
 func (e *leavingError) Error() string {
-	return "the agent still cleans up behind task " + e.taskID
+	return "the agent still cleans up after task " + e.taskID
 }
 
 func (d *Desk) submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error) {
@@ -99,8 +99,8 @@ func same(a, before remoteagent.Assignment) error {
 		"this Idempotency-Key has brought another task; use a fresh key for a new one")
 }
 
-// known finds the task that an idempotency key has brought before, nil when there is none: also while the agent is busy,
-// with that task perhaps, and when its folder is gone by now.
+// known returns the earlier task of an idempotency key, nil without one. It works too if the agent is busy, perhaps
+// with that task, or its folder is gone.
 func (d *Desk) known(ctx context.Context, key string) (*store.Entry, error) {
 	if key == "" {
 		return nil, nil //nolint:nilnil // there is none, and nothing is wrong

@@ -93,7 +93,7 @@ func insertLines(ctx context.Context, tx *sql.Tx, b Batch) (err error) {
 	return nil
 }
 
-// Events gives at most limit events of a task behind number after, in order.
+// Events returns at most limit events of a task after number after, in order.
 func (s *Store) Events(ctx context.Context, taskID string, after uint64, limit int) ([]Event, error) {
 	events, err := collect(ctx, s.db, scanEvent,
 		"SELECT n, name, data FROM events WHERE task_id = $1 AND n > $2 ORDER BY n LIMIT $3",
@@ -101,7 +101,7 @@ func (s *Store) Events(ctx context.Context, taskID string, after uint64, limit i
 	return events, describe(err, "read events of task "+taskID)
 }
 
-// LastEvent is the newest event of a task; N is 0 when there is none.
+// LastEvent returns the newest event of a task; N is 0 without one.
 func (s *Store) LastEvent(ctx context.Context, taskID string) (Event, error) {
 	events, err := collect(ctx, s.db, scanEvent,
 		"SELECT n, name, data FROM events WHERE task_id = $1 ORDER BY n DESC LIMIT 1", taskID)

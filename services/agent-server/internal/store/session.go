@@ -10,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// SessionCwd is the folder that the session's last task worked in; ErrNotFound when there is no such session.
+// SessionCwd returns the folder of the session's last task; ErrNotFound without such a session.
 func (s *Store) SessionCwd(ctx context.Context, sessionID string) (cwd string, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT cwd FROM sessions WHERE id = $1", sessionID).Scan(&cwd)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -1,7 +1,7 @@
-// Package store keeps what an agent-server must not forget in a SQLite file: tasks with their events, sessions with what
-// the agent knows of them, and keys.
+// Package store keeps the state of an agent-server in a SQLite file: tasks with their events, sessions with the state
+// of their agents, and keys.
 //
-// Read task.go for tasks, record.go for what they do, session.go for what they leave behind, fact.go for the rest.
+// Read task.go for tasks, record.go for their events, session.go for sessions, fact.go for the rest.
 package store
 
 import (
@@ -20,7 +20,7 @@ import (
 var migrations embed.FS
 
 var (
-	// ErrNotFound says that there is no such thing, and never was.
+	// ErrNotFound reports that an object does not exist and never did.
 	ErrNotFound = errors.New("not found")
 	// ErrGone says that there was a task, and it was removed for its age.
 	ErrGone = errors.New("gone")

@@ -102,21 +102,21 @@ func (s *Store) Unfinished(ctx context.Context) ([]Entry, error) {
 	return entries, describe(err, "list unfinished tasks")
 }
 
-// Untold gives finished tasks that the hub has not been told of, the oldest first.
-func (s *Store) Untold(ctx context.Context, limit int) ([]Entry, error) {
+// Unreported lists finished tasks that were not reported to the hub, the oldest first.
+func (s *Store) Unreported(ctx context.Context, limit int) ([]Entry, error) {
 	entries, err := collect(ctx, s.db, scanRow,
 		"SELECT "+entryColumns+" FROM tasks WHERE told = 0 AND ended_at IS NOT NULL ORDER BY ended_at LIMIT $1", limit)
-	return entries, describe(err, "list tasks that the hub does not know of")
+	return entries, describe(err, "list tasks to report to the hub")
 }
 
-// Told remembers that the hub knows how a task has ended.
-func (s *Store) Told(ctx context.Context, taskID string) error {
+// MarkReported stores that the hub has confirmed the end of a task.
+func (s *Store) MarkReported(ctx context.Context, taskID string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE tasks SET told = 1 WHERE id = $1", taskID)
-	return describe(err, "note that the hub knows of task "+taskID)
+	return describe(err, "mark as reported task "+taskID)
 }
 
-// Sweep removes tasks that ended before finished, sessions that nobody has used since idle, and tombstones older than
-// buried. It reports how many tasks it has removed.
+// Sweep removes tasks that ended before finished, sessions that were last used before idle, and tombstones older than
+// buried. It returns how many tasks it has removed.
 func (s *Store) Sweep(ctx context.Context, finished, idle, buried time.Time) (removed int64, err error) {
 	const old = "SELECT id FROM tasks WHERE ended_at < $1"
 	const unused = "SELECT id FROM sessions WHERE used_at < $1 AND id NOT IN (SELECT session_id FROM tasks WHERE ended_at IS NULL)"

@@ -1,5 +1,5 @@
-// Package taskevents tells what an agent does in the words of S3: it turns the events of a log into those of a task's stream,
-// and keeps the task's record up to date. It is pure: the same log tells the same story.
+// Package taskevents converts events to the TARS hub protocol: it turns the events of a log into those of a task's
+// stream, and updates the task's record. It is pure: the same log gives the same result.
 package taskevents
 
 import (
@@ -19,8 +19,8 @@ const (
 	maxFiles = 1000
 )
 
-// Teller tells the story of one task. It is not safe for concurrent use.
-type Teller struct {
+// Converter converts the events of one task. It is not safe for concurrent use.
+type Converter struct {
 	task  remoteagent.Task
 	dir   string
 	calls map[string]use // that have no result yet
@@ -36,20 +36,20 @@ type use struct {
 	files []string
 }
 
-// New returns a teller of a task that works in dir.
-func New(task remoteagent.Task, dir string) *Teller {
-	return &Teller{task: task, dir: dir, calls: map[string]use{}}
+// New returns a converter of a task that works in dir.
+func New(task remoteagent.Task, dir string) *Converter {
+	return &Converter{task: task, dir: dir, calls: map[string]use{}}
 }
 
 // Task is the task as the events have made it.
-func (t *Teller) Task() remoteagent.Task {
+func (t *Converter) Task() remoteagent.Task {
 	task := t.task
 	task.FilesModified = slices.Clone(task.FilesModified)
 	return task
 }
 
-// Tell takes the next event of the log, and returns what clients get to see of it.
-func (t *Teller) Tell(e event.Event) []remoteagent.Body {
+// Convert takes the next event of the log, and returns the events for clients.
+func (t *Converter) Convert(e event.Event) []remoteagent.Body {
 	t.task.UpdatedAt = e.Time.UTC()
 	switch b := e.Body.(type) {
 	case event.Text:
@@ -57,15 +57,15 @@ func (t *Teller) Tell(e event.Event) []remoteagent.Body {
 	case event.FinalAnswer:
 		return t.text.take(b.Block, b.Delta, b.Content)
 	}
-	bodies := t.tell(e)
+	bodies := t.encode(e)
 	if len(bodies) > 0 {
 		t.text = text{}
 	}
 	return bodies
 }
 
-// tell takes an event that has no text.
-func (t *Teller) tell(e event.Event) []remoteagent.Body {
+// encode takes an event that has no text.
+func (t *Converter) encode(e event.Event) []remoteagent.Body {
 	switch b := e.Body.(type) {
 	case event.ToolCall:
 		return t.call(b)
@@ -85,19 +85,19 @@ func (t *Teller) tell(e event.Event) []remoteagent.Body {
 }
 
 // Begin says that the task runs.
-func (t *Teller) Begin(at time.Time) remoteagent.Body {
+func (t *Converter) Begin(at time.Time) remoteagent.Body {
 	t.task.Status, t.task.UpdatedAt = remoteagent.Running, at.UTC()
 	return t.status()
 }
 
-func (t *Teller) status() remoteagent.Progress {
+func (t *Converter) status() remoteagent.Progress {
 	return remoteagent.Progress{
 		Status: t.task.Status, TurnsCompleted: t.task.TurnsCompleted, CostUSD: t.task.CostUSD, Usage: t.task.Usage,
 	}
 }
 
-// call tells of a tool once its arguments are whole.
-func (t *Teller) call(b event.ToolCall) []remoteagent.Body {
+// call returns the event of a tool call when its arguments are complete.
+func (t *Converter) call(b event.ToolCall) []remoteagent.Body {
 	if b.Stage != event.Stop || b.Discarded {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (t *Teller) call(b event.ToolCall) []remoteagent.Body {
 	return []remoteagent.Body{start}
 }
 
-func (t *Teller) result(b event.ToolResult) []remoteagent.Body {
+func (t *Converter) result(b event.ToolResult) []remoteagent.Body {
 	u := t.calls[b.ToolCallID]
 	switch {
 	case b.Stage == event.Delta:
@@ -134,7 +134,7 @@ func (t *Teller) result(b event.ToolResult) []remoteagent.Body {
 	}}
 }
 
-func (t *Teller) modified(files []string) {
+func (t *Converter) modified(files []string) {
 	for _, f := range files {
 		i, found := slices.BinarySearch(t.task.FilesModified, f)
 		if !found && len(t.task.FilesModified) < maxFiles {
@@ -143,19 +143,19 @@ func (t *Teller) modified(files []string) {
 	}
 }
 
-func (t *Teller) progress(b event.UsageSoFar) []remoteagent.Body {
+func (t *Converter) progress(b event.UsageSoFar) []remoteagent.Body {
 	t.task.TurnsCompleted = t.turns + b.Turns
 	t.used(b.Usage)
 	return []remoteagent.Body{t.status()}
 }
 
-func (t *Teller) used(u event.Usage) {
+func (t *Converter) used(u event.Usage) {
 	sum := t.past.Add(u)
 	t.task.CostUSD, t.task.Usage = sum.CostUSD, &sum
 }
 
-// done ends the task, unless the agent waits for somebody: then another request goes on with it.
-func (t *Teller) done(b event.Done, at time.Time) []remoteagent.Body {
+// done ends the task, unless an action is required: then another request continues it.
+func (t *Converter) done(b event.Done, at time.Time) []remoteagent.Body {
 	t.used(b.Usage)
 	if b.FinishReason == event.FinishActionRequired {
 		t.past, t.turns = t.past.Add(b.Usage), t.task.TurnsCompleted
@@ -165,14 +165,14 @@ func (t *Teller) done(b event.Done, at time.Time) []remoteagent.Body {
 	return t.end(status, reason, answer(b.Content), at)
 }
 
-func (t *Teller) aborted(b event.Aborted, at time.Time) []remoteagent.Body {
+func (t *Converter) aborted(b event.Aborted, at time.Time) []remoteagent.Body {
 	if b.Usage != nil {
 		t.used(*b.Usage)
 	}
 	return t.end(remoteagent.Cancelled, "cancelled", answer(b.Content), at)
 }
 
-func (t *Teller) end(status remoteagent.Status, reason, result string, at time.Time) []remoteagent.Body {
+func (t *Converter) end(status remoteagent.Status, reason, result string, at time.Time) []remoteagent.Body {
 	t.task.Status, t.task.StopReason, t.task.Result, t.task.CompletedAt = status, reason, result, at.UTC()
 	return []remoteagent.Body{remoteagent.Result{
 		Status: status, Result: result, CostUSD: t.task.CostUSD, TurnsCompleted: t.task.TurnsCompleted, StopReason: reason,
@@ -180,7 +180,7 @@ func (t *Teller) end(status remoteagent.Status, reason, result string, at time.T
 	}}
 }
 
-func (t *Teller) failed(b event.Error, at time.Time) []remoteagent.Body {
+func (t *Converter) failed(b event.Error, at time.Time) []remoteagent.Body {
 	if b.Usage != nil {
 		t.used(*b.Usage)
 	}
@@ -192,7 +192,7 @@ func (t *Teller) failed(b event.Error, at time.Time) []remoteagent.Body {
 	}}
 }
 
-// ending is a finish reason in the words of S3.
+// ending converts a finish reason to the TARS hub protocol.
 func ending(finish event.FinishReason) (status remoteagent.Status, reason string) {
 	switch finish {
 	case event.FinishStop, event.FinishToolCalls, "":
@@ -233,7 +233,7 @@ func (u use) file() string {
 }
 
 // relative names a file as people do who work in the task's folder.
-func (t *Teller) relative(file string) string {
+func (t *Converter) relative(file string) string {
 	inside, err := filepath.Rel(t.dir, file)
 	if !filepath.IsAbs(file) || err != nil || !filepath.IsLocal(inside) {
 		return filepath.Clean(file)
@@ -242,7 +242,7 @@ func (t *Teller) relative(file string) string {
 }
 
 // EarlierTurns counts the turns of the task's requests that have ended before the one that runs.
-func (t *Teller) EarlierTurns() int { return t.turns }
+func (t *Converter) EarlierTurns() int { return t.turns }
 
 // EarlierCost is what those have cost, in US dollars.
-func (t *Teller) EarlierCost() float64 { return t.past.CostUSD }
+func (t *Converter) EarlierCost() float64 { return t.past.CostUSD }

@@ -13,12 +13,12 @@ import (
 )
 
 // tell tells of one call and its success.
-func tell(t *taskevents.Teller, tool, args string) (start remoteagent.ToolStart, end remoteagent.ToolEnd) {
+func tell(t *taskevents.Converter, tool, args string) (start remoteagent.ToolStart, end remoteagent.ToolEnd) {
 	at := event.Block{BlockID: "b1", Stage: event.Stop}
 	call := event.ToolCall{Block: at, ToolCallID: "call_1", Tool: tool, Args: jsontext.Value(args)}
 	result := event.ToolResult{Block: at, ToolCallID: "call_1", Tool: tool, Status: event.ToolSuccess}
 	for _, body := range []event.Body{call, result} {
-		for _, told := range t.Tell(event.Event{Time: time.Now(), Body: body}) {
+		for _, told := range t.Convert(event.Event{Time: time.Now(), Body: body}) {
 			switch told := told.(type) {
 			case remoteagent.ToolStart:
 				start = told
@@ -48,12 +48,12 @@ func TestToolsAreToldForPeople(t *testing.T) {
 		{"arguments that are none", "Edit", `{"file_path":7}`, "Using Edit", "", ""},
 	}
 	for _, test := range tests {
-		teller := taskevents.New(remoteagent.Task{}, "/work/app")
-		start, end := tell(teller, test.tool, test.args)
+		converter := taskevents.New(remoteagent.Task{}, "/work/app")
+		start, end := tell(converter, test.tool, test.args)
 		if start.Activity != test.activity || start.File != test.file || end.File != test.file || !end.Success {
 			t.Errorf("%s: got %+v and %+v", test.name, start, end)
 		}
-		if got := strings.Join(teller.Task().FilesModified, " "); got != test.modified {
+		if got := strings.Join(converter.Task().FilesModified, " "); got != test.modified {
 			t.Errorf("%s: %q was modified, want %q", test.name, got, test.modified)
 		}
 	}
@@ -70,9 +70,9 @@ func TestLongArgumentsAreLeftOut(t *testing.T) {
 // A task that waits for somebody goes on in another request: what both used is added.
 func TestRequestsOfATaskAddUp(t *testing.T) {
 	t.Parallel()
-	teller := taskevents.New(remoteagent.Task{}, "/")
+	converter := taskevents.New(remoteagent.Task{}, "/")
 	say := func(body event.Body) []remoteagent.Body {
-		return teller.Tell(event.Event{Time: time.Now(), Body: body})
+		return converter.Convert(event.Event{Time: time.Now(), Body: body})
 	}
 	one := event.Usage{OutputTokens: 3, CostUSD: 0.25}
 	say(event.UsageSoFar{Usage: one, Turns: 2})
@@ -84,7 +84,7 @@ func TestRequestsOfATaskAddUp(t *testing.T) {
 		{Type: event.ContentText, Text: "before"}, {Type: event.ContentToolUse}, {Type: event.ContentText, Text: "a"}, {Type: event.ContentText, Text: "b"},
 	}
 	told := say(event.Done{Usage: one, FinishReason: event.FinishLength, Content: content})
-	task := teller.Task()
+	task := converter.Task()
 	if task.TurnsCompleted != 3 || task.CostUSD != 0.5 || task.Usage.OutputTokens != 6 || task.Result != "a\n\nb" ||
 		task.Status != remoteagent.Completed || task.StopReason != "max_tokens" {
 		t.Errorf("got %+v", task)

@@ -18,7 +18,7 @@ type text struct {
 // Resume continues a task that another process has left. Shown is the text that clients have seen since the newest event
 // without text. Text that comes again is then sent as far as clients have not seen it; where the agent says something else
 // the second time, clients get all of that.
-func (t *Teller) Resume(shown string) {
+func (t *Converter) Resume(shown string) {
 	if open, ok := strings.CutPrefix(shown, t.text.finished); ok {
 		t.text.again = open
 	}

@@ -42,14 +42,14 @@ func TestTextThatComesAgainIsSentOnce(t *testing.T) {
 		{"nothing was shown", nil, "", []event.Body{delta("one "), whole("one "), delta("one "), whole("one ")}, "one one "},
 	}
 	for _, tt := range tests {
-		teller := taskevents.New(remoteagent.Task{}, "/")
+		converter := taskevents.New(remoteagent.Task{}, "/")
 		for _, body := range tt.log {
-			teller.Tell(event.Event{Body: body})
+			converter.Convert(event.Event{Body: body})
 		}
-		teller.Resume(tt.shown)
+		converter.Resume(tt.shown)
 		got := ""
 		for _, body := range tt.next {
-			for _, sent := range teller.Tell(event.Event{Body: body}) {
+			for _, sent := range converter.Convert(event.Event{Body: body}) {
 				if d, ok := sent.(remoteagent.TextDelta); ok {
 					got += d.Text
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// verb is what a tool does, as far as its name tells.
+// verb is what a tool does, derived from its name.
 type verb int
 
 const (
@@ -20,7 +20,7 @@ const (
 	searching
 )
 
-// verbs knows the tools of the usual agents, without case and punctuation.
+// verbs maps the tools of common agents, without case and punctuation.
 var verbs = map[string]verb{
 	"bash": running, "shell": running, "exec": running, "command": running, "runcommand": running, "commandexecution": running,
 	"read": reading, "readfile": reading, "fileread": reading, "view": reading, "notebookread": reading,

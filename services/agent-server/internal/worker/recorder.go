@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxPending is how many events may wait to be stored; whoever makes more waits.
+	// maxPending limits the events that wait to be stored; over the limit, adding one blocks.
 	maxPending = 4096
 	// storePatience is how long storing is tried: the disk may be full for a while.
 	storePatience = 30 * time.Second
@@ -24,8 +24,8 @@ const (
 
 var errClosed = errors.New("the record of the task is closed")
 
-// recorder is the log of a task's requests: it keeps what the agent must know for the session, and what clients see. One
-// batch is stored at a time; what comes meanwhile goes into the next. Clients see only what is stored.
+// recorder is the log of a task's requests: it stores the events for the agent's session and for clients. One batch is
+// stored at a time; events that arrive meanwhile go into the next. Clients see only stored events.
 type recorder struct {
 	worker    *Worker
 	requestID string // of the events to come; set between two requests
@@ -33,20 +33,20 @@ type recorder struct {
 	closing   chan struct{}
 	ended     sync.WaitGroup
 
-	mu      sync.Mutex
-	changed *sync.Cond // something was stored, or never will be
-	teller  *taskevents.Teller
-	events  uint64 // number of the newest event
-	lines   int64  // number of the newest line
-	pending store.Batch
-	dirty   bool
-	writing bool
-	lost    error
+	mu        sync.Mutex
+	changed   *sync.Cond // something was stored, or never will be
+	converter *taskevents.Converter
+	events    uint64 // number of the newest event
+	lines     int64  // number of the newest line
+	pending   store.Batch
+	dirty     bool
+	writing   bool
+	lost      error
 }
 
-func newRecorder(w *Worker, e store.Entry, teller *taskevents.Teller, events uint64, lines int64) *recorder {
+func newRecorder(w *Worker, e store.Entry, converter *taskevents.Converter, events uint64, lines int64) *recorder {
 	r := &recorder{
-		worker: w, teller: teller, events: events, lines: lines,
+		worker: w, converter: converter, events: events, lines: lines,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}),
 		pending: store.Batch{Task: e.Task},
 	}
@@ -98,14 +98,14 @@ func (r *recorder) add(body event.Body) (event.Event, error) {
 		r.lines++
 		r.pending.Lines = append(r.pending.Lines, store.Line{N: r.lines, Text: string(text)})
 	}
-	return e, r.show(r.teller.Tell(e)...)
+	return e, r.show(r.converter.Convert(e)...)
 }
 
 // begin shows that the task runs.
 func (r *recorder) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.show(r.teller.Begin(time.Now())); err != nil {
+	if err := r.show(r.converter.Begin(time.Now())); err != nil {
 		r.lost = err
 	}
 }
@@ -169,7 +169,7 @@ func (r *recorder) store() {
 		return
 	}
 	batch := r.pending
-	batch.Task = r.teller.Task()
+	batch.Task = r.converter.Task()
 	r.pending, r.dirty, r.writing = store.Batch{}, false, true
 	r.mu.Unlock()
 
@@ -220,20 +220,20 @@ func (r *recorder) close() {
 func (r *recorder) task() remoteagent.Task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.teller.Task()
+	return r.converter.Task()
 }
 
 // earlierTurns counts the turns of the task's requests before this one.
 func (r *recorder) earlierTurns() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.teller.EarlierTurns()
+	return r.converter.EarlierTurns()
 }
 
 func (r *recorder) earlierCost() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.teller.EarlierCost()
+	return r.converter.EarlierCost()
 }
 
 func isDelta(body event.Body) bool {

@@ -24,8 +24,8 @@ import (
 // ErrStopping is the cause with which a task's context is cancelled when the process ends.
 var ErrStopping = errors.New("the agent server is shutting down")
 
-// task is one at work. A task is one request on the session's thread, or several: where the agent waits for a person,
-// of whom there is none here, another request brings the answer.
+// task is a running task. It is one request on the session's thread, or several: if the agent requires an action,
+// another request brings the result, because an agent-server has no user who could act.
 type task struct {
 	worker *Worker
 	store.Entry
@@ -74,14 +74,14 @@ func (t *task) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	teller := taskevents.New(t.Task, t.Cwd)
+	converter := taskevents.New(t.Task, t.Cwd)
 	for _, e := range events {
 		if t.owns(e.RequestID) {
-			teller.Tell(e)
+			converter.Convert(e)
 			t.own = append(t.own, e)
 		}
 	}
-	if err := t.resume(ctx, teller); err != nil {
+	if err := t.resume(ctx, converter); err != nil {
 		return err
 	}
 	t.begun = time.Now()
@@ -92,16 +92,16 @@ func (t *task) open(ctx context.Context) error {
 	if err := t.state.Load(ctx, objects{s, t.SessionID}); err != nil {
 		return err
 	}
-	t.recorder = newRecorder(t.worker, t.Entry, teller, newest.N, lines)
+	t.recorder = newRecorder(t.worker, t.Entry, converter, newest.N, lines)
 	if newest.N == 0 {
 		t.recorder.begin()
 	}
 	return nil
 }
 
-// resume tells the teller what text clients have seen of a turn that a process before this one has not finished. The log
+// resume passes the converter the text that clients have seen of a turn that a process before this one has not finished. The log
 // does not have it: it has the text of finished blocks alone.
-func (t *task) resume(ctx context.Context, teller *taskevents.Teller) error {
+func (t *task) resume(ctx context.Context, converter *taskevents.Converter) error {
 	events, err := t.worker.deps.Store.Tail(ctx, t.TaskID, remoteagent.TextDelta{}.Name())
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (t *task) resume(ctx context.Context, teller *taskevents.Teller) error {
 		}
 		shown.WriteString(delta.Text)
 	}
-	teller.Resume(shown.String())
+	converter.Resume(shown.String())
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (t *task) requests() int {
 	return ended
 }
 
-// request runs one request of the task, and reports whether another one must go on with it.
+// request runs one request of the task, and reports whether another one must continue it.
 func (t *task) request(ctx context.Context, n int) (again bool, err error) {
 	t.recorder.requestID = t.requestID(n)
 	epoch := t.claims(t.recorder.requestID) + 1
@@ -169,7 +169,7 @@ func (t *task) request(ctx context.Context, n int) (again bool, err error) {
 	}
 }
 
-// release notes that the task stops here of its own accord, so that going on does not count as a crash.
+// release records that the task stops here on purpose, so that continuing it does not count as a crash.
 func (t *task) release(ctx context.Context, epoch uint64, why error) error {
 	err := t.note(event.Claim{Epoch: epoch, Runner: "agent-server", Released: true})
 	if err == nil {
@@ -224,9 +224,9 @@ func (t *task) decide(c event.Continuation) event.ActionResult {
 	case c.Kind == event.ContinueApproval && allowed:
 		return event.ActionResult{ActionID: c.ActionID, Status: event.ActionSuccess}
 	case c.Kind == event.ContinueApproval:
-		return denied(c, "it needs a person's leave, and with permissionMode %q nobody gives it", mode)
+		return denied(c, "it needs an approval, which permissionMode %q does not give", mode)
 	case c.Kind == event.ContinueInput:
-		return denied(c, "nobody is there to answer; go on with what you know")
+		return denied(c, "there is no user who could answer; continue with the information that you have")
 	default:
 		return denied(c, "an agent server has no client that runs tools")
 	}
@@ -246,7 +246,7 @@ func (t *task) loopRequest(epoch uint64) loop.Request {
 	agent.Time = max(time.Millisecond, agent.Time-t.state.Started().Sub(t.begun))
 	return loop.Request{
 		RequestID: t.recorder.requestID, ThreadID: t.SessionID, Workspace: t.Cwd, Epoch: epoch, Agent: agent, State: t.state,
-		Backend: d.Backend, Log: t.recorder, Tools: tools{t}, Objects: objects{d.Store, t.SessionID}, Actions: nobody{},
+		Backend: d.Backend, Log: t.recorder, Tools: tools{t}, Objects: objects{d.Store, t.SessionID}, Actions: noActions{},
 		Asked:  func(context.Context) (*loop.Abort, []loop.Steer) { return nil, nil },
 		Leave:  t.leave,
 		Price:  d.Price,
@@ -282,14 +282,14 @@ func (t *task) prepare() error {
 	return nil
 }
 
-// options is what a backend gets beside the conversation. Agents that run tools of their own heed the last two.
+// options are the backend's options. Agents that run their own tools use the last two.
 type options struct {
 	Script         string                     `json:"script,omitempty"`
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
 	AllowedTools   []string                   `json:"allowedTools,omitzero"`
 }
 
-// nobody hears of actions: see decide.
-type nobody struct{}
+// noActions drops actions: see decide.
+type noActions struct{}
 
-func (nobody) Put(context.Context, []event.Continuation) {}
+func (noActions) Put(context.Context, []event.Continuation) {}

@@ -19,7 +19,7 @@ import (
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 )
 
-// aliases are our names of the tools that hubs know by the names of Claude Code (S3, POST /tasks, allowedTools).
+// aliases maps tool names of Claude Code to ours (TARS hub protocol, POST /tasks, allowedTools).
 var aliases = map[string]string{
 	"Read": "read_file", "Write": "write_file", "Edit": "edit_file", "Glob": "list_files", "Grep": "search_files",
 }

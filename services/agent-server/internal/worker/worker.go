@@ -1,7 +1,8 @@
-// Package worker runs tasks: it drives the turn loop with an agent's backend and with tools in this process, and records
-// what happens. A task that was cut off by the end of the process goes on, or ends, from where its record stands.
+// Package worker runs tasks: it drives the turn loop with an agent's backend and with tools in this process, and
+// records the events. A task that was cut off by the end of the process continues, or ends, from the state of its
+// record.
 //
-// Read task.go for the course of a task, recorder.go for how it is kept, tools.go for its tools.
+// Read task.go for how a task runs, recorder.go for how it is stored, tools.go for its tools.
 package worker
 
 import (
@@ -41,7 +42,7 @@ type Deps struct {
 	Script      string // that the scripted backend runs whatever the prompt says
 	Tools       []tool.Tool
 	FolderTools func(folder string) []tool.Tool // for the folder that a task works in; nil = none
-	FailOnStop  bool                            // end a task that the end of the process cuts off; otherwise it goes on at the next start
+	FailOnStop  bool                            // end a task that the end of the process cuts off; otherwise it continues at the next start
 	Log         *slog.Logger
 	Changed     func(taskID string) // called when something new of a task is stored
 	Ended       func(ctx context.Context, task remoteagent.Task)
@@ -53,7 +54,7 @@ type Limits struct {
 	CostUSD float64
 }
 
-// What a task may use that does not say, where the operator does not say either (S3, assign_task).
+// Default limits of a task (TARS hub protocol, assign_task).
 const (
 	defaultTurns   = 50
 	defaultCostUSD = 5

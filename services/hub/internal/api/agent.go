@@ -28,10 +28,11 @@ func (a *API) postHeartbeat(r *http.Request) (int, any, error) {
 	if err := read(r, &beat); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusNoContent, nil, a.registry.Heard(r.Context(), agent, beat)
+	return http.StatusNoContent, nil, a.registry.StoreHeartbeat(r.Context(), agent, beat)
 }
 
-// postWebhook hears that a task has ended. The agent's id stands in the body, so the key is checked behind it.
+// postWebhook handles the report that a task has ended. The body has the agent's id, so the key is checked after
+// decoding it.
 func (a *API) postWebhook(r *http.Request) (int, any, error) {
 	if _, err := auth.Bearer(r.Header); err != nil {
 		return 0, nil, err
@@ -45,7 +46,7 @@ func (a *API) postWebhook(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	err = a.desk.Completed(r.Context(), agent, c)
-	if apierr.CodeOf(err) == apierr.RequestNotFound { // somebody gave it to the agent without the hub: nothing to do
+	if apierr.CodeOf(err) == apierr.RequestNotFound { // the task was created without the hub
 		return http.StatusNoContent, nil, nil
 	}
 	return http.StatusNoContent, nil, err

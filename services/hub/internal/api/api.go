@@ -1,5 +1,5 @@
-// Package api is the hub's HTTP: the registry for people and programs with API keys, and what agents tell the
-// hub with keys of their own (S3, Registration Flow and Heartbeat).
+// Package api is the hub's HTTP API: for clients with API keys, and for agents with their own keys (TARS hub protocol,
+// Registration Flow and Heartbeat).
 package api
 
 import (
@@ -87,7 +87,7 @@ func (a *API) handle(pattern string, h handler) {
 	})
 }
 
-// user is handle for somebody with an API key.
+// user registers a route for callers with an API key.
 func (a *API) user(pattern string, scope auth.Scope, h func(*http.Request, auth.Principal) (int, any, error)) {
 	a.handle(pattern, func(r *http.Request) (int, any, error) {
 		p, err := a.principal(r, scope)
@@ -181,7 +181,8 @@ func statusOf(code apierr.Code) int {
 	}
 }
 
-// read decodes a body. Agents may be newer than their hub, so that what is not known is skipped; people are told of it.
+// read decodes a body. Agents may be newer than their hub, so that unknown members of their bodies are skipped; clients
+// get an error.
 func read(r *http.Request, into any, options ...json.Options) error {
 	text, err := io.ReadAll(r.Body)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {

@@ -47,7 +47,7 @@ func (a *API) deleteAgent(r *http.Request, p auth.Principal) (int, any, error) {
 	return http.StatusNoContent, nil, a.registry.Remove(r.Context(), agent)
 }
 
-// postKey replaces the key of an agent. The new one is not told: the agent has it, and the hub.
+// postKey replaces the key of an agent. The response does not have the new key.
 func (a *API) postKey(r *http.Request, p auth.Principal) (int, any, error) {
 	var in struct {
 		APIKey string `json:"apiKey"` // "" = the hub makes one, and gives it to the agent
@@ -74,7 +74,7 @@ func (a *API) postToken(r *http.Request, p auth.Principal) (int, any, error) {
 	}{token, expires}, err
 }
 
-// assignment is the body of postTask, in the names of S3's agent servers.
+// assignment is the body of postTask, with the names of the TARS hub protocol.
 type assignment struct {
 	Task          string  `json:"task"`
 	Cwd           string  `json:"cwd"`
@@ -95,7 +95,7 @@ func (a *API) postTask(r *http.Request, p auth.Principal) (int, any, error) {
 	if len(key) > maxKey {
 		return 0, nil, apierr.New(apierr.InvalidMessageFormat, "the Idempotency-Key has more than %d characters", maxKey)
 	}
-	if key != "" { // those of users are told from those of programs on the bus
+	if key != "" { // separates the keys of HTTP clients from those of programs on the bus
 		key = "http " + p.Subject + " " + key
 	}
 	t, err := a.desk.AssignTask(r.Context(), hubapi.Assignment{

@@ -1,5 +1,5 @@
-// Package mcp is the hub as an MCP server: the five tools of S3 (MCP Tools) for any program that speaks the Model Context
-// Protocol. What the tools do and say is pkg/hubapi's; here is how they are reached.
+// Package mcp is the hub as an MCP server: the five tools of the TARS hub protocol (MCP Tools) for any MCP client.
+// pkg/hubapi has the tools; this package serves them.
 package mcp
 
 import (
@@ -28,8 +28,8 @@ const (
 	verifyAfter = time.Hour        // a key is looked at with every request; the SDK wants an end nevertheless
 )
 
-const instructions = "Remote agents work on tasks by themselves, each on a machine of its own. list_agents tells who there is, " +
-	"assign_task gives one a task, check_status and get_result tell what became of it, cancel_task stops it."
+const instructions = "Remote agents work on tasks by themselves, each on its machine. list_agents lists them, " +
+	"assign_task assigns a task to one, check_status and get_result return its state and result, cancel_task cancels it."
 
 // Options say what a server offers, and to whom.
 type Options struct {
@@ -101,7 +101,7 @@ func verifier(principal func(*http.Request) (auth.Principal, error)) sdkauth.Tok
 	}
 }
 
-// caller is who makes a call; false = nobody knows. Where everybody is let in it is auth.Dev.
+// caller returns the principal of a call; false = unknown. Without authentication it is auth.Dev.
 func caller(r *sdk.CallToolRequest, open bool) (p auth.Principal, known bool) {
 	if open {
 		return auth.Dev(), true
@@ -113,7 +113,7 @@ func caller(r *sdk.CallToolRequest, open bool) (p auth.Principal, known bool) {
 	return p, known
 }
 
-// describe tells clients of a tool of the hub.
+// describe converts the description of a tool for MCP clients.
 func describe(spec tool.Spec) *sdk.Tool {
 	return &sdk.Tool{
 		Name: spec.Name, Description: spec.Description, InputSchema: spec.Schema,
@@ -124,8 +124,8 @@ func describe(spec tool.Spec) *sdk.Tool {
 	}
 }
 
-// call runs a tool of the hub for whoever the key belongs to. What goes wrong is the tool's result, so that a model can do
-// something about it.
+// call runs a tool of the hub for the principal of the key. Errors become the tool's result, so that the model can
+// handle them.
 func call(box hubapi.Toolbox, spec tool.Spec, open bool) sdk.ToolHandler {
 	scope := auth.ScopeRun
 	if spec.Effect == tool.EffectNone {

@@ -29,7 +29,8 @@ const (
 	maxCapabilities = 64
 )
 
-// Candidate is an agent that somebody wants to register. URL and Key are needed; what is left out the agent tells itself.
+// Candidate is an agent to be registered. URL and Key are required; the agent supplies the other fields if they are
+// missing.
 type Candidate struct {
 	ID           string   `json:"id"`
 	URL          string   `json:"url"`
@@ -41,7 +42,8 @@ type Candidate struct {
 	BudgetUSD    float64  `json:"budgetUsd"`
 }
 
-// Register checks that the agent is there and takes the key, and saves it (S3, Registration Flow).
+// Register checks that the agent is reachable and accepts the key, and stores it (TARS hub protocol, Registration
+// Flow).
 func (r *Registry) Register(ctx context.Context, tenant string, c Candidate) (store.Agent, error) {
 	a, err := r.candidate(ctx, tenant, c)
 	if err != nil {
@@ -76,7 +78,7 @@ func (r *Registry) RegisterByToken(ctx context.Context, in remoteagent.Registrat
 	return r.Get(ctx, tenant, a.ID)
 }
 
-// Token makes a set-up token: whoever has it may register one agent for the tenant.
+// Token creates a set-up token, whose bearer may register one agent for the tenant.
 func (r *Registry) Token(ctx context.Context, tenant string) (token string, expires time.Time, err error) {
 	token = "hub_" + rand.Text()
 	now := r.Now()
@@ -90,7 +92,7 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Remove forgets an agent, and tells everybody.
+// Remove removes an agent and publishes that.
 func (r *Registry) Remove(ctx context.Context, a store.Agent) error {
 	if err := r.Store.RemoveAgent(ctx, a.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -99,7 +101,7 @@ func (r *Registry) Remove(ctx context.Context, a store.Agent) error {
 	return r.Publisher.PutAgent(ctx, bus.AgentRecord{ID: a.ID, Tenant: a.Tenant, Removed: true})
 }
 
-// added tells everybody of an agent that was stored, unless err says that it was not.
+// added publishes an agent that was stored, unless err is set.
 func (r *Registry) added(ctx context.Context, a store.Agent, err error) error {
 	if errors.Is(err, store.ErrExists) {
 		return apierr.New(apierr.InvalidMessageFormat, "an agent %q is registered already; remove it first, or give this one another id", a.ID)
@@ -112,7 +114,7 @@ func (r *Registry) added(ctx context.Context, a store.Agent, err error) error {
 	return r.publish(ctx, a)
 }
 
-// candidate asks the agent whether it is well and what it is, and makes a row of both answers.
+// candidate requests the agent's health and description, and makes a row of both.
 func (r *Registry) candidate(ctx context.Context, tenant string, c Candidate) (store.Agent, error) {
 	if err := c.check(); err != nil {
 		return store.Agent{}, err

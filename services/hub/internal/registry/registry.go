@@ -1,8 +1,8 @@
-// Package registry knows the remote agents: it registers and checks them, keeps their keys, notices when they go and
-// when they come back, and gives out clients that reach them (S3, Agent Registry).
+// Package registry manages the remote agents: it registers and checks them, keeps their keys, detects when they go
+// offline and come back, and returns clients for them (TARS hub protocol, Agent Registry).
 //
-// An agent is online from its last sign of life on: a heartbeat, or an answer to one of the hub's own questions. Without
-// one for Options.OfflineAfter it is offline, and at once when it cannot be reached while something is asked of it.
+// An agent is online after each heartbeat and each response to the hub. After Options.OfflineAfter without either it is
+// offline, and at once if a call to it fails to connect.
 package registry
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
 
-// Publisher tells everybody what may be known of an agent. A *bus.Bus is one.
+// Publisher publishes the public data of an agent. It is implemented by *bus.Bus.
 type Publisher interface {
 	PutAgent(ctx context.Context, a bus.AgentRecord) error
 }

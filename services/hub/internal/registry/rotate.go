@@ -12,9 +12,9 @@ import (
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
 
-// Rotate replaces the key of an agent without a refused request (S3, Key rotation): the agent takes both keys from before
-// the hub uses the new one until the overlap is over. A key that the agent has already (AGENT_KEYS) is only checked; any
-// other, or a fresh one when key is "", is given to it.
+// Rotate replaces the key of an agent without a rejected request (TARS hub protocol, Key rotation): the agent accepts
+// both keys from before the hub uses the new one until the overlap is over. A key that the agent has already
+// (AGENT_KEYS) is only checked; any other, or a generated one if key is "", is sent to it.
 func (r *Registry) Rotate(ctx context.Context, a store.Agent, key string) (until time.Time, err error) {
 	if key == "" {
 		key = rand.Text() + rand.Text()

@@ -16,8 +16,8 @@ const minAsk = time.Second
 // polls is how many agents are asked at one time.
 const polls = 16
 
-// Run asks the agents that have not said anything for a heartbeat whether they are well, and notices those that are gone,
-// until ctx is done. First it tells everybody what the registry knows.
+// Run checks the agents that have sent nothing for a heartbeat interval, and marks unreachable ones as offline, until
+// ctx is done. First it publishes all agents of the registry.
 func (r *Registry) Run(ctx context.Context) error {
 	r.announce(ctx)
 	tick := time.NewTicker(r.every())
@@ -90,8 +90,8 @@ func gone(err error) error {
 	return err
 }
 
-// Heard takes up what an agent says of itself.
-func (r *Registry) Heard(ctx context.Context, a store.Agent, beat remoteagent.Heartbeat) error {
+// StoreHeartbeat stores an agent's heartbeat.
+func (r *Registry) StoreHeartbeat(ctx context.Context, a store.Agent, beat remoteagent.Heartbeat) error {
 	if beat.Stopping {
 		return gone(r.Lost(ctx, a))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Agent is a row of the registry (S3, Agent Document). Ids are unique among all tenants: an agent names itself by its id
-// when it speaks to the hub.
+// Agent is a row of the registry (TARS hub protocol, Agent Document). Ids are unique among all tenants: an agent
+// identifies itself to the hub by its id.
 type Agent struct {
 	ID            string
 	Tenant        string
@@ -69,7 +69,7 @@ func (s *Store) insertAgent(ctx context.Context, a Agent, known string) error {
 	return err
 }
 
-// Agent returns the agent of that id, whoever's it is.
+// Agent returns the agent of that id, of any tenant.
 func (s *Store) Agent(ctx context.Context, id string) (Agent, error) {
 	return one(ctx, s, "read agent "+id, scanAgent, `SELECT `+agentColumns+` FROM hub_agents WHERE id = $1`, id)
 }

@@ -1,5 +1,5 @@
-// Package store keeps the registry of agents, their tasks and the set-up tokens in SQL, so that a hub that is started
-// again knows all of them. The SQL is written for SQLite and PostgreSQL alike.
+// Package store keeps agents, their tasks and the set-up tokens in SQL, so that they survive a restart of the hub. The
+// SQL works with SQLite and PostgreSQL.
 package store
 
 import (
@@ -19,7 +19,7 @@ import (
 var migrations embed.FS
 
 var (
-	// ErrNotFound says that there is no such row.
+	// ErrNotFound reports that the row does not exist.
 	ErrNotFound = errors.New("not found in the hub's database")
 	// ErrExists says that the name is taken.
 	ErrExists = errors.New("it exists already")
@@ -61,7 +61,7 @@ func (s *Store) change(ctx context.Context, what, statement string, args ...any)
 	return err
 }
 
-// count runs a statement and tells how many rows it met.
+// count runs a statement and returns the number of affected rows.
 func (s *Store) count(ctx context.Context, what, statement string, args ...any) (int64, error) {
 	result, err := s.db.ExecContext(ctx, statement, args...)
 	if err != nil {

@@ -16,7 +16,7 @@ type Task struct {
 	Tenant    string
 	AgentID   string
 	AgentName string
-	TaskID    string // the agent's; "" until it has told it
+	TaskID    string // the agent's; "" until the hub has received it
 	SessionID string
 	Title     string
 	Status    remoteagent.Status
@@ -89,7 +89,7 @@ func (s *Store) Open(ctx context.Context) ([]Task, error) {
 		`SELECT `+taskColumns+` FROM hub_tasks WHERE ended_at = 0 ORDER BY created_at, ref`)
 }
 
-// PutTask writes where a task stands. One that has ended stays as it is: PutTask then reports false.
+// PutTask stores the state of a task. A task that has ended is not changed: PutTask then returns false.
 func (s *Store) PutTask(ctx context.Context, t Task) (bool, error) {
 	if t.Files == nil {
 		t.Files = []string{}

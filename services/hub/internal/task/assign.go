@@ -82,8 +82,8 @@ func notYet(agent store.Agent) error {
 	return f
 }
 
-// create has the agent take the task. When nobody knows whether it did, the task stays open and its watch finds out. Who
-// asks may leave meanwhile: what is begun is noted in any case.
+// create sends the task to the agent. If it is unknown whether the agent accepted it, the task stays open and its watch
+// finds out. The caller may cancel meanwhile: a call that was begun is recorded in any case.
 func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a remoteagent.Assignment) (store.Task, error) {
 	ctx = context.WithoutCancel(ctx)
 	if !agent.Online {
@@ -119,7 +119,7 @@ func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a re
 	return taken, nil
 }
 
-// uncertain tells a task that the agent never heard of from one of which nobody knows.
+// uncertain distinguishes a task that did not reach the agent from one whose state is unknown.
 func (d *Desk) uncertain(ctx context.Context, agent store.Agent, t store.Task, cause error) error {
 	if dial, ok := errors.AsType[*net.OpError](cause); ok && dial.Op == "dial" {
 		return errors.Join(d.store.DropTask(ctx, t.Ref), d.offline(ctx, agent, cause))

@@ -17,7 +17,7 @@ const (
 	maxLine  = 500  // characters
 )
 
-// progress is what people see of a task (S3, What the User Sees). It is safe for concurrent use.
+// progress is the progress of a task for people (TARS hub protocol, What the User Sees). It is safe for concurrent use.
 type progress struct {
 	mu      sync.Mutex
 	lines   []string
@@ -32,8 +32,8 @@ func (p *progress) init(t store.Task) {
 	p.lines = []string{hubapi.Working(t.AgentName)}
 }
 
-// tell turns an event into lines, and returns what the agent does now if the event says it.
-func (p *progress) tell(body remoteagent.Body) (activity string) {
+// observe turns an event into lines, and returns the agent's current activity if the event has it.
+func (p *progress) observe(body remoteagent.Body) (activity string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := body.(type) {
@@ -62,8 +62,8 @@ func (p *progress) say(line string) {
 	p.wake()
 }
 
-// stands takes up where the task stands now; the last line is how it ended.
-func (p *progress) stands(t hubapi.Task) {
+// update sets the state of the task; the last line is how it ended.
+func (p *progress) update(t hubapi.Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.task = t
@@ -74,7 +74,7 @@ func (p *progress) stands(t hubapi.Task) {
 	p.wake()
 }
 
-// speak adds to the text; a whole line is told.
+// speak adds to the text, and completes lines.
 func (p *progress) speak(text string) {
 	p.text += text
 	for {

@@ -1,9 +1,9 @@
-// Package task gives work to remote agents and watches it: the five operations of S3, one watch for each open task,
-// budgets, and what people see of the progress.
+// Package task assigns work to remote agents and follows it: the five operations of the TARS hub protocol, one watch
+// for each open task, budgets, and the progress for people.
 //
-// A task is a row in the store from before the agent hears of it until after it has ended. So a hub that is started
-// again takes up the watch of every task that is open, and a task that an agent has taken is never lost: its row's name
-// is the Idempotency-Key under which the agent knows it.
+// The row of a task is stored before the agent receives the task, and kept after its end. So a restarted hub resumes
+// the watch of every open task, and a task that an agent has accepted is never lost: the name of its row is its
+// Idempotency-Key at the agent.
 package task
 
 import (
@@ -296,7 +296,7 @@ func (d *Desk) ask(ctx context.Context, a store.Agent, into *hubapi.Agent) {
 		info, err = client.Info(ctx)
 	}
 	if err != nil {
-		d.log.InfoContext(ctx, "an agent does not say what it does", "agent", a.ID, "error", err)
+		d.log.InfoContext(ctx, "an agent does not report its activity", "agent", a.ID, "error", err)
 		return
 	}
 	into.Status = string(info.Status)
@@ -308,7 +308,7 @@ func (d *Desk) ask(ctx context.Context, a store.Agent, into *hubapi.Agent) {
 	}
 }
 
-// Public is what anyone of its tenant may know of an agent.
+// Public returns the data of an agent that all members of its tenant may read.
 func Public(a store.Agent, costUSD float64) hubapi.Agent {
 	return hubapi.Agent{
 		ID: a.ID, Name: a.Name, URL: a.URL, Capabilities: a.Capabilities, DefaultCwd: a.DefaultCwd, DefaultModel: a.DefaultModel,
@@ -316,7 +316,7 @@ func Public(a store.Agent, costUSD float64) hubapi.Agent {
 	}
 }
 
-// Connect tells how to speak with an agent.
+// Connect returns the address and key of an agent.
 func (d *Desk) Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connection, error) {
 	a, err := d.registry.Get(ctx, r.Tenant, r.AgentID)
 	if err != nil {

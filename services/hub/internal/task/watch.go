@@ -29,7 +29,7 @@ type watch struct {
 	last  uint64        // number of the newest event
 	lost  bool          // the agent could not be reached when it was last tried
 	over  string        // the budget that is used up; "" = none
-	looks chan struct{} // somebody has reason to look now
+	looks chan struct{} // signals that the task should be read now
 
 	hold sync.Mutex
 	cut  context.CancelFunc // ends the connection that is read now; nil = none is
@@ -61,7 +61,7 @@ func (w *watch) again() {
 	}
 }
 
-// connected returns the context of a connection that again cuts, and what to call behind it.
+// connected returns the context of a connection that again cuts, and a function to call after it.
 func (w *watch) connected(ctx context.Context) (context.Context, func()) {
 	ctx, cut := context.WithCancel(ctx)
 	w.hold.Lock()
@@ -101,7 +101,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// wait waits for the agent's next sign of life, for somebody who asks, or for a while.
+// wait waits for the agent's next heartbeat, for a signal, or for pause.
 func (w *watch) wait(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -134,14 +134,14 @@ func (w *watch) try(ctx context.Context) (ended bool, err error) {
 	refusal, isRefusal := errors.AsType[*remoteagent.Refusal](err)
 	switch {
 	case isRefusal && (refusal.HTTP == http.StatusNotFound || refusal.HTTP == http.StatusGone):
-		return w.fail(ctx, "the agent does not know the task any more")
+		return w.fail(ctx, "the agent no longer has the task")
 	case registry.Unreachable(err) && ctx.Err() == nil:
 		return w.away(ctx, agent, err)
 	}
 	return false, err
 }
 
-// stream follows the task's events, and settles its end. Every connection begins with a look at where the task stands.
+// stream follows the task's events, and stores its end. Every connection begins with a read of the task's state.
 func (w *watch) stream(ctx context.Context, client *remoteagent.Client, agent store.Agent) error {
 	if w.task.TaskID == "" {
 		if err := w.adopt(ctx, client); err != nil {
@@ -178,7 +178,8 @@ func (w *watch) stream(ctx context.Context, client *remoteagent.Client, agent st
 	return w.end(ctx, now)
 }
 
-// cancelled carries out a cancel that the agent may not have heard of (S3, Agent Goes Offline Mid-Task).
+// cancelled repeats a cancellation that the agent may not have received (TARS hub protocol, Agent Goes Offline
+// Mid-Task).
 func (w *watch) cancelled(ctx context.Context, client *remoteagent.Client) error {
 	wanted, err := w.desk.store.CancelWanted(ctx, w.task.Ref)
 	if err != nil || !wanted {
@@ -187,7 +188,7 @@ func (w *watch) cancelled(ctx context.Context, client *remoteagent.Client) error
 	return w.stop(ctx, client)
 }
 
-// stop tells the agent to cancel the task. One that has ended meanwhile is none to stop.
+// stop has the agent cancel the task. A task that has ended meanwhile is not an error.
 func (w *watch) stop(ctx context.Context, client *remoteagent.Client) error {
 	_, err := client.Cancel(ctx, w.task.TaskID)
 	if refusal, ok := errors.AsType[*remoteagent.Refusal](err); ok && refusal.HTTP == http.StatusConflict {
@@ -196,7 +197,7 @@ func (w *watch) stop(ctx context.Context, client *remoteagent.Client) error {
 	return err
 }
 
-// adopt finds the task of which nobody knows whether the agent took it (S3, Network Timeout).
+// adopt looks for a task of which it is unknown whether the agent accepted it (TARS hub protocol, Network Timeout).
 func (w *watch) adopt(ctx context.Context, client *remoteagent.Client) error {
 	found, err := client.List(ctx, remoteagent.Query{IdempotencyKey: w.task.Ref})
 	if err != nil {
@@ -211,7 +212,7 @@ func (w *watch) adopt(ctx context.Context, client *remoteagent.Client) error {
 
 // take takes up one event.
 func (w *watch) take(ctx context.Context, client *remoteagent.Client, agent store.Agent, body remoteagent.Body) error {
-	if activity := w.tell(body); activity != "" {
+	if activity := w.observe(body); activity != "" {
 		w.task.Activity = activity
 	}
 	p, ok := body.(remoteagent.Progress)
@@ -239,7 +240,8 @@ func (w *watch) take(ctx context.Context, client *remoteagent.Client, agent stor
 	return nil
 }
 
-// away notes that the agent cannot be reached, tells the user, and gives a task up whose agent never came back.
+// away records that the agent is unreachable, reports that to the user, and ends the task if the agent does not come
+// back.
 func (w *watch) away(ctx context.Context, agent store.Agent, cause error) (ended bool, err error) {
 	if err := w.desk.registry.Lost(ctx, agent); err != nil {
 		return false, err
@@ -275,7 +277,7 @@ func (w *watch) returned(ctx context.Context, agent store.Agent) error {
 	return w.put(ctx, t)
 }
 
-// fail ends a task without its agent. One that no agent has taken is forgotten: whoever gave it may give it again.
+// fail ends a task without its agent. If no agent has accepted it, the row is deleted: the caller may assign it again.
 func (w *watch) fail(ctx context.Context, why string) (ended bool, err error) {
 	if w.task.TaskID == "" {
 		err = w.desk.store.DropTask(ctx, w.task.Ref)
@@ -299,13 +301,13 @@ func (w *watch) end(ctx context.Context, now remoteagent.Task) error {
 	return w.put(ctx, t)
 }
 
-// put writes where the task stands, and tells whoever follows it.
+// put stores the state of the task, and notifies its followers.
 func (w *watch) put(ctx context.Context, t store.Task) error {
 	t.UpdatedAt = w.desk.registry.Now().UTC()
 	if _, err := w.desk.store.PutTask(ctx, t); err != nil {
 		return err
 	}
 	w.task = t
-	w.stands(told(t, !w.lost))
+	w.update(told(t, !w.lost))
 	return nil
 }

@@ -77,7 +77,7 @@ func addContentFixtures(s *sdk.Server) {
 		return failed, nil
 	})
 	fixture(s, "test_tool_with_logging", "Logs while it runs.", noArguments, logs)
-	fixture(s, "test_tool_with_progress", "Tells its progress.", noArguments, progresses)
+	fixture(s, "test_tool_with_progress", "Reports progress.", noArguments, progresses)
 	fixture(s, "test_reconnection", "Ends its stream before it answers.", noArguments, reconnects)
 	fixture(s, "json_schema_2020_12_tool", "Has a schema with every keyword that must arrive as it is.", fullSchema, echoes)
 }
