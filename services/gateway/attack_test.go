@@ -116,10 +116,14 @@ func (b *bench) works() {
 	}
 }
 
-// lookups are the subjects by which the gateway asks the bus for something or tells it something, among all those heard.
+// lookups returns the subjects on which the gateway asked or wrote to the bus for a request. Its watch of the remote agents, which
+// may begin at any time, is not one of them.
 func lookups(heard []string) []string {
 	var found []string
 	for _, subject := range heard {
+		if subject == "$JS.API.DIRECT.GET.KV_AGENTBUS_AGENTS" {
+			continue
+		}
 		for _, prefix := range []string{"agentbus.", "$JS.API.DIRECT.GET.", "$JS.API.STREAM.MSG.GET."} {
 			if strings.HasPrefix(subject, prefix) {
 				found = append(found, subject)
