@@ -62,7 +62,7 @@ func (a *API) admit(c *gin.Context) {
 }
 
 // limitStreams takes one of the principal's slots for streams. It is released after the handler, or at the end of the stream
-// that the handler has started.
+// that the handler has started. A stream of events that exist waits for its tenant's pace.
 func (a *API) limitStreams(c *gin.Context) {
 	p, _ := principal(c)
 	leave, ok := a.streams.Enter(p.Tenant + "/" + p.Subject)
@@ -75,6 +75,12 @@ func (a *API) limitStreams(c *gin.Context) {
 	slot := protocol.NewSlot(leave)
 	c.Set(keySlot, slot)
 	defer slot.Release()
+	if c.Request.Method == http.MethodGet {
+		if err := a.Host.AwaitOpening(c.Request.Context(), p.Tenant); err != nil {
+			a.fail(c, err)
+			return
+		}
+	}
 	c.Next()
 }
 

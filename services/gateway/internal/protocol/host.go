@@ -44,14 +44,15 @@ type Services struct {
 // Host applies the limits of the gateway to what the protocols do. It is safe for concurrent use.
 type Host struct {
 	Services
-	limits  limits
-	quotas  *quota.Quotas // of tenants and keys
-	replays *budget.Turns // see Pace
+	limits   limits
+	quotas   *quota.Quotas // of tenants and keys
+	replays  *budget.Turns // see pacedFrames
+	openings *budget.Turns // see AwaitOpening
 }
 
 // NewHost returns a host with the limits of the configuration.
 func NewHost(s Services) *Host {
-	h := &Host{Services: s, limits: newLimits(s.Config.Gateway, s.Keys != nil)}
+	h := &Host{Services: s, limits: newLimits(s.Config.Gateway, s.Keys != nil), openings: newOpenings()}
 	h.replays = budget.NewTurns(h.limits.replays, budget.Pace{})
 	h.quotas = quota.New(h.limits.quotas, s.Bus, s.State, s.History)
 	return h

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -108,6 +109,30 @@ func (s *Slot) Release() {
 	if !s.kept {
 		s.release()
 	}
+}
+
+// The pace at which a tenant opens streams that read what is stored: after the burst, so many a second for each processor.
+const (
+	openBurst = 64
+	openRate  = 150
+)
+
+// newOpenings returns the turns of clients that open streams. A turn has no duration: only its pace limits.
+func newOpenings() *budget.Turns {
+	processors := runtime.GOMAXPROCS(0)
+	return budget.NewTurns(processors, budget.Pace{Rate: float64(openRate * processors), Burst: openBurst})
+}
+
+// AwaitOpening waits until a client of a tenant may open another stream of events that exist, or until ctx ends. Each of them
+// costs several reads of storage, and a tenant whose clients all come at once, as after a restart of a gateway, would delay
+// the requests of the others.
+func (h *Host) AwaitOpening(ctx context.Context, tenant string) error {
+	turn := h.openings.Turn(tenant)
+	if err := turn.Take(ctx); err != nil {
+		return err
+	}
+	turn.Leave(1)
+	return nil
 }
 
 // pacedFrames bounds how many streams read storage at one time, so that many clients that reconnect at once do not delay the

@@ -154,3 +154,34 @@ func TestAWaitForATurnIsBounded(t *testing.T) {
 		<-ended
 	})
 }
+
+func TestATenantOpensStreamsAtAPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		await := protocol.Openings()
+		begun := time.Now()
+		open := func(tenant string, streams int) time.Duration {
+			for range streams {
+				if err := await(t.Context(), tenant); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return time.Since(begun)
+		}
+		if took := open("a", protocol.OpeningsAtOnce()); took != 0 {
+			t.Errorf("the burst took %v, want no wait", took)
+		}
+		if took := open("a", 2*protocol.OpeningsPerSecond()); took < 1900*time.Millisecond || took > 2100*time.Millisecond {
+			t.Errorf("the streams of two seconds took %v", took)
+		}
+		before := time.Since(begun)
+		if took := open("b", protocol.OpeningsAtOnce()) - before; took != 0 {
+			t.Errorf("another tenant waited %v, want no wait", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := await(ctx, "a"); !errors.Is(err, context.Canceled) {
+			t.Errorf("without a client: got %v, want %v", err, context.Canceled)
+		}
+	})
+}
