@@ -130,7 +130,7 @@ func TestSourcesThatCannotBeMade(t *testing.T) {
 		{"a secret that there is not", config.MCPServer{URL: "http://h/", Headers: map[string]string{"A": "${NOPE}"}}, "mcp.site.headers.A: there is no secret NOPE"},
 		{"one of the environment", config.MCPServer{Command: "x", Env: map[string]string{"TOKEN": "${NOPE}"}}, "mcp.site.env.TOKEN: there is no secret NOPE"},
 		{"an address that is none", config.MCPServer{URL: "http://h/", Allow: []string{"a b"}}, "mcp.site.allow"},
-		{"a URL that is none", config.MCPServer{URL: "ftp://h/"}, "is no URL"},
+		{"a URL that is none", config.MCPServer{URL: "ftp://h/"}, "is not the URL"},
 	}
 	for _, tt := range tests {
 		_, err := toolexecutor.New(toolexecutor.Deps{Bus: bustest.New(t), Config: connected(tt.server), Secret: sesame})
