@@ -32,12 +32,12 @@ type agentTool struct {
 	name    string
 	blockID string // of the result
 	deltas  int
-	repeats int // deltas to skip: a runner that crashed has written them
+	skip    int // deltas to skip: a runner that crashed has written them
 	started time.Time
 }
 
 // agent handles a chunk of an agent that runs its own tools.
-func (s *speech) agent(c backend.Chunk) error {
+func (s *turnWriter) agent(c backend.Chunk) error {
 	switch c := c.(type) {
 	case backend.State:
 		return s.keep(c)
@@ -59,24 +59,24 @@ func (s *speech) agent(c backend.Chunk) error {
 }
 
 // keep writes the state that resumes the agent's session.
-func (s *speech) keep(state backend.State) error {
+func (s *turnWriter) keep(state backend.State) error {
 	if state == s.run.State.Session() {
 		return nil
 	}
-	return s.run.journal.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used})
+	return s.run.events.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used})
 }
 
 // settled writes chunks and the state that covers them atomically. A log with only one of the two would repeat the
 // chunks after a takeover, or lose the ones that follow. Text before them need not be included: replayed text is not
 // written twice.
-func (s *speech) settled(c backend.Settled) error {
+func (s *turnWriter) settled(c backend.Settled) error {
 	if err := s.endProse(); err != nil {
 		return err
 	}
 	if err := s.discard(); err != nil {
 		return err
 	}
-	j := &s.run.journal
+	j := &s.run.events
 	return j.whole(func() error {
 		var err error
 		for _, chunk := range c.Chunks {
@@ -96,17 +96,17 @@ func (s *speech) settled(c backend.Settled) error {
 }
 
 // adopt continues the tools that the agent kept running after the previous runner crashed.
-func (s *speech) adopt() {
+func (s *turnWriter) adopt() {
 	for _, b := range s.run.State.Running() {
 		s.tools = append(s.tools, &agentTool{
-			id: b.AgentID, callID: b.CallID, name: b.Tool, blockID: b.ID, deltas: b.Deltas, repeats: b.Unsettled, started: time.Now(),
+			id: b.AgentID, callID: b.CallID, name: b.Tool, blockID: b.ID, deltas: b.Deltas, skip: b.Unsettled, started: time.Now(),
 		})
 	}
 }
 
 // toolStarted writes a call and the start of its result. It first discards the blocks of a crashed runner that the turn
 // has not replayed.
-func (s *speech) toolStarted(c backend.ToolStarted) error {
+func (s *turnWriter) toolStarted(c backend.ToolStarted) error {
 	if err := s.endProse(); err != nil {
 		return err
 	}
@@ -129,11 +129,11 @@ func (s *speech) toolStarted(c backend.ToolStarted) error {
 		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(s.number), strconv.FormatUint(r.Epoch, 10), c.ID),
 	}
 	// Atomically: after a crash, a call without a result block would never get a result.
-	err := r.journal.whole(func() (err error) {
+	err := r.events.whole(func() (err error) {
 		if err := s.callOf(t, shown(c.Args)); err != nil {
 			return err
 		}
-		t.blockID, err = r.journal.open(func(b event.Block) event.Body {
+		t.blockID, err = r.events.open(func(b event.Block) event.Body {
 			return event.ToolResult{Block: b, ToolCallID: t.callID, Tool: t.name}
 		})
 		return err
@@ -143,8 +143,8 @@ func (s *speech) toolStarted(c backend.ToolStarted) error {
 }
 
 // callOf writes the whole call of an agent's tool.
-func (s *speech) callOf(t *agentTool, args jsontext.Value) error {
-	j := &s.run.journal
+func (s *turnWriter) callOf(t *agentTool, args jsontext.Value) error {
+	j := &s.run.events
 	blockID, err := j.open(func(b event.Block) event.Body {
 		return event.ToolCall{Block: b, ToolCallID: t.callID, Tool: t.name}
 	})
@@ -171,7 +171,7 @@ func shown(args jsontext.Value) jsontext.Value {
 	}
 }
 
-func (s *speech) tool(agentID string) (*agentTool, error) {
+func (s *turnWriter) tool(agentID string) (*agentTool, error) {
 	for _, t := range s.tools {
 		if t.id == agentID {
 			return t, nil
@@ -180,21 +180,21 @@ func (s *speech) tool(agentID string) (*agentTool, error) {
 	return nil, fmt.Errorf("the backend reported tool %q of the turn, which is not running", agentID)
 }
 
-func (s *speech) toolProgress(c backend.ToolProgress) error {
+func (s *turnWriter) toolProgress(c backend.ToolProgress) error {
 	t, err := s.tool(c.ID)
 	if err != nil || c.Delta == "" {
 		return err
 	}
-	if t.repeats > 0 {
-		t.repeats--
+	if t.skip > 0 {
+		t.skip--
 		return nil
 	}
-	at := s.run.journal.delta(t.blockID, t.deltas)
+	at := s.run.events.delta(t.blockID, t.deltas)
 	t.deltas++
-	return s.run.journal.emit(event.ToolResult{Block: at, ToolCallID: t.callID, Delta: head(clean(c.Delta), maxDeltaBytes)})
+	return s.run.events.emit(event.ToolResult{Block: at, ToolCallID: t.callID, Delta: head(clean(c.Delta), maxDeltaBytes)})
 }
 
-func (s *speech) toolEnded(c backend.ToolEnded) error {
+func (s *turnWriter) toolEnded(c backend.ToolEnded) error {
 	t, err := s.tool(c.ID)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (s *speech) toolEnded(c backend.ToolEnded) error {
 	if short := head(content, maxOutputBytes); len(short) < len(content) {
 		content = fmt.Sprintf("%s\n[%d more bytes]", short, len(content)-len(short))
 	}
-	return s.run.journal.result(t.callID, t.name, t.blockID, Output{
+	return s.run.events.result(t.callID, t.name, t.blockID, Output{
 		Status: cmp.Or(c.Status, event.ToolSuccess), Content: content,
 		Summary: cmp.Or(clean(c.Summary), firstLine(content)), Elapsed: cmp.Or(c.Elapsed, time.Since(t.started)),
 	}, nil)
@@ -220,7 +220,7 @@ func firstLine(content string) string {
 }
 
 // endTools ends the tools that the agent has started and not ended.
-func (s *speech) endTools(spent bool) error {
+func (s *turnWriter) endTools(spent bool) error {
 	ended := backend.ToolEnded{Status: event.ToolUnknown, Content: "the agent ended without saying how the tool did"}
 	if spent {
 		ended = backend.ToolEnded{Status: event.ToolAborted, Content: "the request reached its limit before the tool ended"}
@@ -235,7 +235,7 @@ func (s *speech) endTools(spent bool) error {
 }
 
 // step writes the end of a turn after which the agent continues by itself, unless the request has reached a limit.
-func (s *speech) step(c backend.Step) error {
+func (s *turnWriter) step(c backend.Step) error {
 	if err := s.endProse(); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (s *speech) step(c backend.Step) error {
 	r := s.run
 	end := s.ended(backend.Outcome{Finish: event.FinishToolCalls, Model: c.Model, Usage: c.Usage},
 		r.State.Usage().Add(r.priced(backend.Outcome{Model: c.Model, Usage: c.Usage})))
-	if err := r.journal.emit(end); err != nil {
+	if err := r.events.emit(end); err != nil {
 		return err
 	}
 	s.started, s.first = time.Now(), time.Time{}
@@ -256,7 +256,7 @@ func (s *speech) step(c backend.Step) error {
 }
 
 // plan writes the agent's plan if it has changed.
-func (s *speech) plan(c backend.Plan) error {
+func (s *turnWriter) plan(c backend.Plan) error {
 	if len(c.Steps) == 0 {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (s *speech) plan(c backend.Plan) error {
 	if stage == event.Delta && slices.Equal(last.Steps, c.Steps) {
 		return nil
 	}
-	return s.run.journal.emit(event.Plan{Stage: stage, Steps: c.Steps})
+	return s.run.events.emit(event.Plan{Stage: stage, Steps: c.Steps})
 }
 
 // left returns the limits of the next turn, at least one turn and one token.

@@ -27,12 +27,12 @@ func (r *run) calls(ctx context.Context) (waits bool, err error) {
 	var jobs []*job
 	var actions, fresh []event.Continuation
 	for _, c := range r.State.Waiting() {
-		ruling, err := r.rule(c)
+		ruling, err := r.decide(c)
 		if err != nil {
 			return false, err
 		}
 		if ruling.wait == nil {
-			jobs = append(jobs, &job{run: r, call: c, ruling: ruling})
+			jobs = append(jobs, &job{run: r, call: c, decision: ruling})
 			continue
 		}
 		actions = append(actions, *ruling.wait)
@@ -49,7 +49,7 @@ func (r *run) calls(ctx context.Context) (waits bool, err error) {
 		}
 	}
 	for _, action := range fresh {
-		if err := r.journal.emit(action); err != nil {
+		if err := r.events.emit(action); err != nil {
 			return false, err
 		}
 	}
@@ -61,10 +61,10 @@ func (r *run) calls(ctx context.Context) (waits bool, err error) {
 
 // job is a call that is being processed.
 type job struct {
-	run    *run
-	call   transcript.Call
-	ruling ruling
-	action *event.Continuation // the action that the result needs from a client; nil = none
+	run      *run
+	call     transcript.Call
+	decision decision
+	action   *event.Continuation // the action that the result needs from a client; nil = none
 
 	mu      sync.Mutex // a tool may emit progress after its call was given up
 	over    bool
@@ -127,8 +127,8 @@ func (r *run) begin(ctx context.Context, jobs []*job) (rest []*job, err error) {
 		if err := j.start(); err != nil {
 			return nil, err
 		}
-		output := j.ruling.output
-		if t, own := r.own(j.call.Name); own && output == nil {
+		output := j.decision.output
+		if t, own := r.builtinTool(j.call.Name); own && output == nil {
 			if output, err = settle(ctx, t, j.call.Call); err != nil {
 				return nil, err
 			}
@@ -175,7 +175,7 @@ func (r *run) collect(ctx context.Context, cancel context.CancelCauseFunc, ends 
 }
 
 func (j *job) start() (err error) {
-	j.blockID, err = j.run.journal.open(func(b event.Block) event.Body {
+	j.blockID, err = j.run.events.open(func(b event.Block) event.Body {
 		return event.ToolResult{Block: b, ToolCallID: j.call.ID, Tool: j.call.Name}
 	})
 	return err
@@ -186,9 +186,9 @@ func (j *job) do(ctx context.Context) (Output, error) {
 		return Output{}, context.Cause(ctx)
 	}
 	if agents := j.run.Agents; agents != nil && agents.Has(j.call.Name) {
-		return agents.Call(ctx, j.call.Call, j.ruling.approval, relay{j})
+		return agents.Call(ctx, j.call.Call, j.decision.approval, relay{j})
 	}
-	return j.run.Tools.Call(ctx, j.call.Call, j.ruling.approval, j.progress)
+	return j.run.Tools.Call(ctx, j.call.Call, j.decision.approval, j.progress)
 }
 
 func (j *job) progress(delta string) {
@@ -197,10 +197,10 @@ func (j *job) progress(delta string) {
 	if j.over || delta == "" {
 		return
 	}
-	at := j.run.journal.delta(j.blockID, j.deltas)
+	at := j.run.events.delta(j.blockID, j.deltas)
 	j.deltas++
 	// If the log is lost, writing the result will return the error.
-	_ = j.run.journal.emit(event.ToolResult{Block: at, ToolCallID: j.call.ID, Delta: clean(delta)})
+	_ = j.run.events.emit(event.ToolResult{Block: at, ToolCallID: j.call.ID, Delta: clean(delta)})
 }
 
 func (j *job) cut() {
@@ -226,13 +226,13 @@ func (j *job) finish(ctx context.Context, output Output) error {
 		}
 		ref = &stored
 	}
-	return j.run.journal.result(j.call.ID, j.call.Name, j.blockID, output, ref)
+	return j.run.events.result(j.call.ID, j.call.Name, j.blockID, output, ref)
 }
 
 // asks reports whether the user must decide about a call whose outcome is unknown.
 func (j *job) asks(output Output) bool {
 	spec, known := j.run.spec(j.call.Name)
-	return output.Status == event.ToolUnknown && j.ruling.output == nil && j.run.Agent.AskUnknown &&
+	return output.Status == event.ToolUnknown && j.decision.output == nil && j.run.Agent.AskUnknown &&
 		known && spec.Effect == tool.EffectUnsafe
 }
 
@@ -247,13 +247,13 @@ func (j *job) ask() error {
 }
 
 func (j *job) giveUp(reason string) error {
-	return j.run.journal.discard(transcript.Block{
+	return j.run.events.discard(transcript.Block{
 		ID: j.blockID, Kind: event.NameToolResult, CallID: j.call.ID, Tool: j.call.Name,
 	}, reason)
 }
 
 // result writes the custom events of a call, its output for the model, and the stop of its block for clients.
-func (j *journal) result(callID, name, blockID string, output Output, ref *event.ObjectRef) error {
+func (j *eventWriter) result(callID, name, blockID string, output Output, ref *event.ObjectRef) error {
 	if err := j.customs(callID, output.Events); err != nil {
 		return err
 	}

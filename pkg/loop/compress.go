@@ -60,10 +60,10 @@ func (r *run) compress(ctx context.Context) error {
 		r.unfinished = usage
 		r.log(ctx, err)
 		r.whole = true
-		return r.journal.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
+		return r.events.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
 			"the conversation is too long for the model and could not be summarised: %s", apierr.From(err).Message))})
 	}
-	if err := r.journal.emit(event.Summary{
+	if err := r.events.emit(event.Summary{
 		Text: text, Kept: older.Kept, Strategy: strategy, Usage: usage,
 		OriginalLength: r.State.Size(), CompressedLength: transcript.Tokens(len(text)) + older.KeptSize,
 	}); err != nil {
@@ -87,7 +87,7 @@ func (r *run) announce() error {
 	if !fresh {
 		return nil
 	}
-	return r.journal.emit(compressed)
+	return r.events.emit(compressed)
 }
 
 // summarise asks the model for a summary.
@@ -97,7 +97,7 @@ func (r *run) summarise(ctx context.Context, older []backend.Message) (string, e
 	turn.Messages = []backend.Message{{Role: backend.User, Parts: []backend.Part{
 		backend.Text{Text: minutes(older, int(r.Agent.CompressAt)*3) + "\n\nSummarise this conversation."},
 	}}}
-	var said words
+	var said summaryText
 	outcome, err := r.ask(ctx, turn, said.chunk)
 	usage := r.priced(outcome)
 	text := strings.TrimSpace(clean(said.cut()))
@@ -108,13 +108,13 @@ func (r *run) summarise(ctx context.Context, older []backend.Message) (string, e
 }
 
 // summaryText collects the text of a turn that is not part of the answer.
-type words struct {
+type summaryText struct {
 	mu   sync.Mutex // the backend may emit after the turn was cut
 	over bool
 	text strings.Builder
 }
 
-func (w *words) chunk(c backend.Chunk) error {
+func (w *summaryText) chunk(c backend.Chunk) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
@@ -127,7 +127,7 @@ func (w *words) chunk(c backend.Chunk) error {
 }
 
 // cut returns the text so far; later chunks are dropped.
-func (w *words) cut() string {
+func (w *summaryText) cut() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true

@@ -10,12 +10,12 @@ import (
 )
 
 // custom writes a custom event of a backend, unless a crashed runner has written it.
-func (s *speech) custom(c backend.Custom) error {
+func (s *turnWriter) custom(c backend.Custom) error {
 	body, err := event.NewCustom(c.Type, c.Data)
 	if err != nil {
 		return err
 	}
-	if len(s.customs) > 0 && !s.run.journal.fits(body) {
+	if len(s.customs) > 0 && !s.run.events.fits(body) {
 		return nil // it was rejected before the crashed runner wrote the next one
 	}
 	if len(s.customs) > 0 && s.customs[0].Type == body.Type && bytes.Equal(s.customs[0].Data, body.Data) {
@@ -23,14 +23,14 @@ func (s *speech) custom(c backend.Custom) error {
 		return nil
 	}
 	s.customs = nil
-	return s.run.journal.tell(body)
+	return s.run.events.custom(body)
 }
 
 // fits reports whether a custom event may be written.
-func (j *journal) fits(body event.Custom) bool { return j.unfit(body) == nil }
+func (j *eventWriter) fits(body event.Custom) bool { return j.unfit(body) == nil }
 
 // unfit returns why a custom event may not be written, or nil.
-func (j *journal) unfit(body event.Custom) error {
+func (j *eventWriter) unfit(body event.Custom) error {
 	if j.suits == nil {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (j *journal) unfit(body event.Custom) error {
 }
 
 // custom writes a custom event. An invalid one becomes a warning and does not fail the request.
-func (j *journal) tell(body event.Custom) error {
+func (j *eventWriter) custom(body event.Custom) error {
 	if wrong := j.unfit(body); wrong != nil {
 		return j.emit(event.Notice{
 			Level: "warning", Message: fmt.Sprintf("An event of type %s was left out: %s", body.Type, brief(wrong)),
@@ -54,7 +54,7 @@ func brief(err error) string {
 
 // customs writes the custom events of a tool after those that a crashed runner has written. The executor has logged the
 // invalid ones.
-func (j *journal) customs(callID string, events []event.Custom) error {
+func (j *eventWriter) customs(callID string, events []event.Custom) error {
 	written := j.written(callID)
 	for _, e := range events {
 		body, err := event.NewCustom(e.Type, e.Data)
@@ -68,7 +68,7 @@ func (j *journal) customs(callID string, events []event.Custom) error {
 			}
 			continue
 		}
-		if err := j.tell(body); err != nil {
+		if err := j.custom(body); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (j *journal) customs(callID string, events []event.Custom) error {
 }
 
 // written counts the custom events of a call that the log has.
-func (j *journal) written(callID string) int {
+func (j *eventWriter) written(callID string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.Customs(callID)

@@ -32,7 +32,7 @@ func (r *run) recover(ctx context.Context, what string) {
 // end writes and stores the terminal event. err is the reason for a missing answer, nil if there is an answer.
 func (r *run) end(ctx context.Context, finish event.FinishReason, err error) error {
 	err = r.cause(ctx, err)
-	if lost := r.journal.failed(); lost != nil {
+	if lost := r.events.failed(); lost != nil {
 		return lost
 	}
 	abort, aborted := errors.AsType[*Abort](err)
@@ -53,10 +53,10 @@ func (r *run) end(ctx context.Context, finish event.FinishReason, err error) err
 		r.log(ctx, err)
 		terminal = func() event.Body { return r.failed(apierr.From(err)) }
 	}
-	if err := r.journal.closeOpen(reason); err != nil {
+	if err := r.events.closeOpen(reason); err != nil {
 		return err
 	}
-	if err := r.journal.endTurn(r.kept, terminal()); err != nil {
+	if err := r.events.endTurn(r.kept, terminal()); err != nil {
 		return err
 	}
 	return r.Log.Flush(context.WithoutCancel(ctx))
@@ -133,7 +133,7 @@ func (r *run) content() (content []event.Content, extra jsontext.Value) {
 
 // closeOpen stops the blocks that are open at the end of the request: text keeps its deltas, a call with partial
 // arguments is discarded, and the result of a running tool is aborted.
-func (j *journal) closeOpen(reason string) error {
+func (j *eventWriter) closeOpen(reason string) error {
 	for _, b := range j.state.Open() {
 		if err := j.closeBlock(b, reason); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (j *journal) closeOpen(reason string) error {
 	return nil
 }
 
-func (j *journal) closeBlock(b transcript.Block, reason string) error {
+func (j *eventWriter) closeBlock(b transcript.Block, reason string) error {
 	stop := j.stop(b.ID)
 	stop.Reason = reason
 	switch b.Kind {

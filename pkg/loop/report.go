@@ -44,7 +44,7 @@ type reportArgs struct {
 
 // report is a final answer that is being written.
 type report struct {
-	members members // of the arguments
+	scanner jsonStringScanner // of the arguments
 	begun   bool
 	title   string
 	format  string
@@ -66,8 +66,8 @@ func (r *run) reports(c backend.CallStart) bool {
 }
 
 // reportDelta writes the content that args add to a report.
-func (s *speech) reportDelta(d *draft, args string) error {
-	text := clean(d.report.members.read([]byte(args)))
+func (s *turnWriter) reportDelta(d *draft, args string) error {
+	text := clean(d.report.scanner.read([]byte(args)))
 	if text == "" {
 		return nil
 	}
@@ -84,18 +84,18 @@ func (s *speech) reportDelta(d *draft, args string) error {
 	return nil
 }
 
-func (s *speech) beginReport(d *draft) error {
+func (s *turnWriter) beginReport(d *draft) error {
 	r := d.report
 	if r.begun {
 		return nil
 	}
-	r.begun, r.title, r.format = true, clean(r.members.value("title")), clean(r.members.value("format"))
-	r.kind = kindOf(r.members.value("kind"))
+	r.begun, r.title, r.format = true, clean(r.scanner.value("title")), clean(r.scanner.value("format"))
+	r.kind = kindOf(r.scanner.value("kind"))
 	return s.begin(d)
 }
 
 // endReport stops a report, or rejects it with an error for the model.
-func (s *speech) endReport(d *draft) error {
+func (s *turnWriter) endReport(d *draft) error {
 	var in reportArgs
 	if err := json.Unmarshal(d.args, &in); err != nil || in.Content == "" {
 		return s.retract(d)
@@ -104,8 +104,8 @@ func (s *speech) endReport(d *draft) error {
 		return err
 	}
 	d.report.title, d.report.format, d.report.kind = in.Title, in.Format, kindOf(in.Kind)
-	if d.repeats != nil {
-		old := d.repeats
+	if d.matched != nil {
+		old := d.matched
 		if old.Text == in.Content && old.Title == in.Title && old.Format == in.Format && old.Report == d.report.kind {
 			return nil
 		}
@@ -113,21 +113,21 @@ func (s *speech) endReport(d *draft) error {
 			return err
 		}
 	}
-	stop := s.run.journal.stop(d.blockID)
-	return s.run.journal.emit(event.FinalAnswer{
+	stop := s.run.events.stop(d.blockID)
+	return s.run.events.emit(event.FinalAnswer{
 		Block: stop, Content: in.Content, Title: in.Title, Format: in.Format, Kind: d.report.kind,
 	})
 }
 
 // retract discards a report and writes it as an ordinary tool call, whose result has the error.
-func (s *speech) retract(d *draft) error {
-	if d.repeats != nil {
-		if err := s.run.journal.discard(*d.repeats, transcript.ReasonInvalid); err != nil {
+func (s *turnWriter) retract(d *draft) error {
+	if d.matched != nil {
+		if err := s.run.events.discard(*d.matched, transcript.ReasonInvalid); err != nil {
 			return err
 		}
 	} else if d.report.begun {
 		given := transcript.Block{ID: d.blockID, Kind: d.kind}
-		if err := s.run.journal.discard(given, transcript.ReasonInvalid); err != nil {
+		if err := s.run.events.discard(given, transcript.ReasonInvalid); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ var errTime = errors.New("the request's time is over")
 // run is a request that is being run.
 type run struct {
 	Request
-	journal    journal
+	events     eventWriter
 	messageID  string
 	unfinished event.Usage     // of a failed turn or summary, which no event has counted yet
 	kept       backend.State   // state of the session after a failed turn
@@ -73,7 +73,7 @@ func newRun(request Request) *run {
 		request.Now = time.Now
 	}
 	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
-	r.journal = journal{
+	r.events = eventWriter{
 		now: r.Now, log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, suits: r.Suits, state: r.State,
 	}
 	return r
@@ -84,7 +84,7 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 	if err := r.interrupted(); err != nil {
 		return "", err
 	}
-	if err := r.journal.discardOpen(); err != nil {
+	if err := r.events.discardOpen(); err != nil {
 		return "", err
 	}
 	for {
@@ -99,7 +99,7 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 		if finished && r.spent() {
 			return finish, nil
 		}
-		heard, err := r.hear(ctx)
+		heard, err := r.readSteers(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -177,7 +177,7 @@ func (r *run) overBudget() bool {
 
 // readSteers returns why the request must end, and writes new steers to the log. Blocks that a crashed runner left of a
 // turn are replayed first: a steer belongs between two turns.
-func (r *run) hear(ctx context.Context) (heard bool, err error) {
+func (r *run) readSteers(ctx context.Context) (heard bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -194,7 +194,7 @@ func (r *run) hear(ctx context.Context) (heard bool, err error) {
 			continue
 		}
 		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}
-		err := r.journal.emit(input)
+		err := r.events.emit(input)
 		if apierr.CodeOf(err) == apierr.MessageTooLarge { // an older version accepted it without measuring it
 			r.Logger.WarnContext(ctx, "a steer is too large for the log and is not read", "request", r.RequestID, "steer", s.ID, "error", err)
 			continue
@@ -222,7 +222,7 @@ func (r *run) check(ctx context.Context) error {
 func (r *run) turn(ctx context.Context) error {
 	r.looked = false
 	before := r.State.Usage().Add(r.unfinished)
-	s := newSpeech(r)
+	s := newTurnWriter(r)
 	turn := r.newTurn()
 	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
 	outcome, err := r.ask(ctx, turn, s.chunk)
@@ -243,7 +243,7 @@ func (r *run) turn(ctx context.Context) error {
 	if end.FinishReason == event.FinishToolCalls && s.answers() {
 		end.FinishReason = event.FinishStop
 	}
-	if err := r.journal.endTurn(outcome.State, end); err != nil {
+	if err := r.events.endTurn(outcome.State, end); err != nil {
 		return err
 	}
 	r.unfinished = event.Usage{}
@@ -255,7 +255,7 @@ func (r *run) turn(ctx context.Context) error {
 }
 
 // ended returns the event of a successful turn with the usage of the request so far.
-func (s *speech) ended(outcome backend.Outcome, usage event.Usage) event.UsageSoFar {
+func (s *turnWriter) ended(outcome backend.Outcome, usage event.Usage) event.UsageSoFar {
 	if outcome.Usage == (event.Usage{}) {
 		usage = s.run.State.Usage().Add(s.run.unfinished) // as counted by the steps
 	}

@@ -35,7 +35,7 @@ type request struct {
 	inside    int      // likewise, those that the agent ran by itself
 	finish    event.FinishReason
 	usage     event.Usage // with that of all agents below
-	below     map[string]*below
+	below     map[string]*childRequest
 	tried     []Try
 	terminal  event.Name
 	failure   apierr.Code

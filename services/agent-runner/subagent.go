@@ -113,7 +113,7 @@ func (a agents) follow(ctx context.Context, call backend.Call, requestID string,
 func (v *visit) take(frame event.Frame) (end event.Body, err error) {
 	for line := range frame.Each() {
 		if line.N >= v.known && shown(line.Name) {
-			if err := v.relay.Tell(v.name, line.JSON); err != nil {
+			if err := v.relay.Emit(v.name, line.JSON); err != nil {
 				return nil, err
 			}
 		}
@@ -209,7 +209,7 @@ func (c *claim) abandonAll(ctx context.Context, s *transcript.State) error {
 			continue
 		}
 		child := record.ChildRequest(c.log.RequestID, try.CallID)
-		if _, ended := s.Below(child); ended {
+		if _, ended := s.ChildProgress(child); ended {
 			continue
 		}
 		if err := c.abandon(ctx, child, "the request that called it has ended"); err != nil {

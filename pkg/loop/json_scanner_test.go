@@ -21,7 +21,7 @@ func FuzzMembers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, at uint) {
 		cut := int(at % uint(len(text)+1))
-		var m members
+		var m jsonStringScanner
 		got := m.read([]byte(text[:cut])) + m.read([]byte(text[cut:]))
 		var whole struct {
 			Title   string `json:"title"`

@@ -15,7 +15,7 @@ import (
 
 // eventWriter writes events to the log and folds them into the state, so that the state always equals the fold of the
 // log. It is safe for concurrent use, except that direct reads of the state need exclusive access.
-type journal struct {
+type eventWriter struct {
 	now       func() time.Time
 	log       Log
 	requestID string
@@ -30,14 +30,14 @@ type journal struct {
 	group    []event.Body
 }
 
-func (j *journal) emit(body event.Body) error {
+func (j *eventWriter) emit(body event.Body) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.write(body)
 }
 
 // write must be called with mu held.
-func (j *journal) write(body event.Body) error {
+func (j *eventWriter) write(body event.Body) error {
 	if j.lost != nil {
 		return j.lost
 	}
@@ -55,7 +55,7 @@ func (j *journal) write(body event.Body) error {
 }
 
 // whole writes the events that do emits atomically. If do fails they are written too, because they are folded already.
-func (j *journal) whole(do func() error) error {
+func (j *eventWriter) whole(do func() error) error {
 	j.mu.Lock()
 	inside := j.together
 	j.together = true
@@ -79,7 +79,7 @@ func (j *journal) whole(do func() error) error {
 }
 
 // endTurn writes the end of a turn or of the request, together with the state of the agent's session.
-func (j *journal) endTurn(state backend.State, end event.Body) error {
+func (j *eventWriter) endTurn(state backend.State, end event.Body) error {
 	if state == (backend.State{}) || state == j.state.Session() {
 		return j.emit(end)
 	}
@@ -92,7 +92,7 @@ func (j *journal) endTurn(state backend.State, end event.Body) error {
 }
 
 // open writes the start event of the next block, made by body, and returns the block's id.
-func (j *journal) open(body func(event.Block) event.Body) (blockID string, err error) {
+func (j *eventWriter) open(body func(event.Block) event.Body) (blockID string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	index := j.state.NextBlock()
@@ -105,30 +105,30 @@ func (j *journal) open(body func(event.Block) event.Body) (blockID string, err e
 	}))
 }
 
-func (j *journal) delta(blockID string, index int) event.Block {
+func (j *eventWriter) delta(blockID string, index int) event.Block {
 	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Delta, DeltaIndex: &index}
 }
 
-func (j *journal) stop(blockID string) event.Block {
+func (j *eventWriter) stop(blockID string) event.Block {
 	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Stop}
 }
 
 // text returns the text of an open block so far.
-func (j *journal) text(blockID string) string {
+func (j *eventWriter) text(blockID string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.OpenText(blockID)
 }
 
 // failed returns why the log cannot be written any more, or nil.
-func (j *journal) failed() error {
+func (j *eventWriter) failed() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lost
 }
 
 // keep stores the content of an output that the log only refers to.
-func (j *journal) keep(callID, content string) {
+func (j *eventWriter) keep(callID, content string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.state.Keep(callID, content)

@@ -19,7 +19,7 @@ import (
 )
 
 // decision is what to do about a call: wait for a client, use an output without a run, or run it.
-type ruling struct {
+type decision struct {
 	wait     *event.Continuation
 	announce bool // this request's log does not have wait yet
 	output   *Output
@@ -27,36 +27,36 @@ type ruling struct {
 }
 
 // decide decides about a call that has no result.
-func (r *run) rule(c transcript.Call) (ruling, error) {
+func (r *run) decide(c transcript.Call) (decision, error) {
 	switch {
 	case c.Invalid:
 		return fixed(event.ToolFailed, "the arguments were not a JSON object; call %s again with valid ones", c.Name), nil
 	case c.Action == nil:
-		return r.ruleNew(c)
+		return r.decideNew(c)
 	case c.Action.Answer != nil:
-		return r.ruleAnswered(c), nil
+		return r.decideAnswered(c), nil
 	case !c.Action.ExpiresAt.IsZero() && !r.Now().Before(c.Action.ExpiresAt):
 		return lapsed(c, "expired: no client acted in time"), nil
 	case !c.Own && r.State.Spoken():
 		return lapsed(c, "superseded by a new message"), nil
 	default:
-		return ruling{wait: &c.Action.Continuation, announce: c.Action.RequestID != r.RequestID}, nil
+		return decision{wait: &c.Action.Continuation, announce: c.Action.RequestID != r.RequestID}, nil
 	}
 }
 
 // decideNew decides about a call that the model has just made.
-func (r *run) ruleNew(c transcript.Call) (ruling, error) {
+func (r *run) decideNew(c transcript.Call) (decision, error) {
 	if c.Gate == "" || c.Gate == event.ContinueApproval {
 		if _, ok := r.spec(c.Name); !ok {
 			return r.unknown(c.Name), nil
 		}
 	}
 	if c.Gate == "" {
-		return ruling{}, nil
+		return decision{}, nil
 	}
 	action, err := r.action(c, c.Gate, id.Derive(id.Action, c.ID))
 	action.Payload.Question = question(c)
-	return ruling{announce: true, wait: &action}, err
+	return decision{announce: true, wait: &action}, err
 }
 
 // askAgain asks whether to repeat a call. Each request that runs it may ask again.
@@ -78,11 +78,11 @@ func (r *run) action(c transcript.Call, kind event.ContinuationKind, actionID st
 }
 
 // decideAnswered decides about a call that a client has acted on.
-func (r *run) ruleAnswered(c transcript.Call) ruling {
+func (r *run) decideAnswered(c transcript.Call) decision {
 	action, answer := c.Action, c.Action.Answer
 	switch {
 	case action.Payload.Agent != nil:
-		return ruling{} // the agent that asked handles the answer
+		return decision{} // the agent that asked handles the answer
 	case action.Payload.Again && answer.Status != event.ActionSuccess:
 		return lapsed(c, "the user did not let it run again"+because(answer.Error))
 	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:
@@ -100,11 +100,11 @@ func (r *run) ruleAnswered(c transcript.Call) ruling {
 	if _, ok := r.spec(c.Name); !ok {
 		return r.unknown(c.Name)
 	}
-	return ruling{approval: action.ActionID}
+	return decision{approval: action.ActionID}
 }
 
 // lapsed returns the end of a call whose action was not completed. A call that has run keeps its unknown outcome.
-func lapsed(c transcript.Call, why string) ruling {
+func lapsed(c transcript.Call, why string) decision {
 	if c.Action.Payload.Again {
 		return fixed(event.ToolUnknown, "it was interrupted and may or may not have taken effect; %s", why)
 	}
@@ -135,7 +135,7 @@ func (r *run) spec(name string) (tool.Spec, bool) {
 	return r.Agent.Tools[i], true
 }
 
-func (r *run) unknown(name string) ruling {
+func (r *run) unknown(name string) decision {
 	names := make([]string, 0, len(r.Agent.Tools))
 	for _, s := range r.Agent.Tools {
 		names = append(names, s.Name)
@@ -147,9 +147,9 @@ func (r *run) unknown(name string) ruling {
 }
 
 // fixed is an output whose content is also the summary for clients.
-func fixed(status event.ToolStatus, format string, args ...any) ruling {
+func fixed(status event.ToolStatus, format string, args ...any) decision {
 	text := fmt.Sprintf(format, args...)
-	return ruling{output: &Output{Status: status, Content: text, Summary: summary(text)}}
+	return decision{output: &Output{Status: status, Content: text, Summary: summary(text)}}
 }
 
 func because(reason string) string {

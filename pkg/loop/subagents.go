@@ -25,7 +25,7 @@ type Relay interface {
 	Next(requestID string) uint64
 	// Emit appends the next event of the child request, encoded. It returns ErrBudget if the request has used up its
 	// budget, or the error of the log.
-	Tell(agentID string, line []byte) error
+	Emit(agentID string, line []byte) error
 }
 
 // ErrBudget reports that a request and its child requests have used up the budget.
@@ -35,14 +35,14 @@ var ErrBudget = errors.New("the budget of the request is used up")
 type relay struct{ job *job }
 
 func (l relay) Next(requestID string) uint64 {
-	j := &l.job.run.journal
+	j := &l.job.run.events
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	next, _ := j.state.Below(requestID)
+	next, _ := j.state.ChildProgress(requestID)
 	return next
 }
 
-func (l relay) Tell(agentID string, line []byte) error {
+func (l relay) Emit(agentID string, line []byte) error {
 	l.job.mu.Lock()
 	defer l.job.mu.Unlock()
 	if l.job.over {
@@ -53,17 +53,17 @@ func (l relay) Tell(agentID string, line []byte) error {
 	}
 	r := l.job.run
 	told := event.Subagent{ToolCallID: l.job.call.ID, AgentID: agentID, Inner: jsontext.Value(line).Clone()}
-	if err := r.journal.emit(told); err != nil {
+	if err := r.events.emit(told); err != nil {
 		return err
 	}
-	if r.journal.over(r.overBudget) {
+	if r.events.over(r.overBudget) {
 		return ErrBudget
 	}
 	return nil
 }
 
 // over evaluates budget while no event is written.
-func (j *journal) over(budget func() bool) bool {
+func (j *eventWriter) over(budget func() bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return budget()

@@ -34,14 +34,14 @@ var errCut = errors.New("the turn is over")
 //
 // If a crashed runner left finished blocks of this turn, the turn is repeated: blocks that come out equal are not
 // written again, and from the first difference on the old blocks are discarded.
-type speech struct {
+type turnWriter struct {
 	run *run
 
-	mu     sync.Mutex // the backend may emit after the turn was cut
-	over   bool
-	prose  *draft   // the open text or thinking block
-	calls  []*draft // open until the end of the turn, because their deltas may interleave
-	repeat []transcript.Block
+	mu       sync.Mutex // the backend may emit after the turn was cut
+	over     bool
+	prose    *draft   // the open text or thinking block
+	calls    []*draft // open until the end of the turn, because their deltas may interleave
+	finished []transcript.Block
 
 	customs []event.Custom // written by a crashed runner for this turn
 	number  int            // number of the turn
@@ -58,7 +58,7 @@ type draft struct {
 	deltas    int
 	size      int
 	signature string
-	repeats   *transcript.Block // the finished block that equals this one so far
+	matched   *transcript.Block // the finished block that equals this one so far
 	held      []byte            // text that matched it
 
 	index  int // of a call
@@ -69,20 +69,20 @@ type draft struct {
 	report *report // set for a final answer
 }
 
-func newSpeech(r *run) *speech {
+func newTurnWriter(r *run) *turnWriter {
 	repeat := r.State.Unfinished()
 	if weaken.Without(weaken.RepeatBlocks) {
 		repeat = nil
 	}
-	s := &speech{
-		run: r, repeat: repeat, customs: r.State.Emitted(), number: r.State.Turns() + 1, started: time.Now(),
+	s := &turnWriter{
+		run: r, finished: repeat, customs: r.State.Emitted(), number: r.State.Turns() + 1, started: time.Now(),
 	}
 	s.adopt()
 	return s
 }
 
 // chunk is the backend.Emit of the turn.
-func (s *speech) chunk(c backend.Chunk) error {
+func (s *turnWriter) chunk(c backend.Chunk) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -93,17 +93,17 @@ func (s *speech) chunk(c backend.Chunk) error {
 	}
 	switch c := c.(type) {
 	case backend.TextDelta:
-		return s.say(event.NameText, string(c))
+		return s.text(event.NameText, string(c))
 	case backend.ThinkingDelta:
-		return s.say(event.NameThinking, string(c))
+		return s.text(event.NameThinking, string(c))
 	case backend.Signature:
 		return s.sign(string(c))
 	case backend.CallStart:
 		return s.call(c)
 	case backend.CallDelta:
-		return s.argue(c)
+		return s.callDelta(c)
 	case backend.Warning:
-		return s.run.journal.emit(event.Notice{Level: "warning", Message: clean(string(c))})
+		return s.run.events.emit(event.Notice{Level: "warning", Message: clean(string(c))})
 	case backend.Custom:
 		return s.custom(c)
 	default:
@@ -112,14 +112,14 @@ func (s *speech) chunk(c backend.Chunk) error {
 }
 
 // cut ends the turn: later chunks have no effect.
-func (s *speech) cut() {
+func (s *turnWriter) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 }
 
 // finish stops all blocks at the end of a turn that succeeded or reached a limit.
-func (s *speech) finish(spent bool) error {
+func (s *turnWriter) finish(spent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.endProse(); err != nil {
@@ -140,7 +140,7 @@ func (s *speech) finish(spent bool) error {
 	return s.discard()
 }
 
-func (s *speech) say(kind event.Name, text string) error {
+func (s *turnWriter) text(kind event.Name, text string) error {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for text != "" {
 		if s.prose != nil && (s.prose.kind != kind || s.prose.signature != "" || s.prose.size >= maxBlockBytes) {
@@ -181,7 +181,7 @@ func head(text string, n int) string {
 
 // sign adds a signature to the current thinking block. Without one, it starts a block whose thinking the provider
 // hides.
-func (s *speech) sign(signature string) error {
+func (s *turnWriter) sign(signature string) error {
 	if s.prose == nil || s.prose.kind != event.NameThinking {
 		if err := s.endProse(); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (s *speech) sign(signature string) error {
 	return nil
 }
 
-func (s *speech) call(c backend.CallStart) error {
+func (s *turnWriter) call(c backend.CallStart) error {
 	if err := s.endProse(); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (s *speech) call(c backend.CallStart) error {
 	return s.begin(d)
 }
 
-func (s *speech) newCall(c backend.CallStart) *draft {
+func (s *turnWriter) newCall(c backend.CallStart) *draft {
 	r := s.run
 	return &draft{
 		kind: event.NameToolCall, index: c.Index, tool: clean(c.Name), gate: r.gate(c.Name, c.Gate),
@@ -223,7 +223,7 @@ func (s *speech) newCall(c backend.CallStart) *draft {
 	}
 }
 
-func (s *speech) find(index int) *draft {
+func (s *turnWriter) find(index int) *draft {
 	for _, d := range s.calls {
 		if d.index == index {
 			return d
@@ -232,7 +232,7 @@ func (s *speech) find(index int) *draft {
 	return nil
 }
 
-func (s *speech) argue(c backend.CallDelta) error {
+func (s *turnWriter) callDelta(c backend.CallDelta) error {
 	d := s.find(c.Index)
 	if d == nil {
 		return fmt.Errorf("the backend gave arguments for call %d of the turn before it started it", c.Index)
@@ -247,28 +247,28 @@ func (s *speech) argue(c backend.CallDelta) error {
 	return s.add(d, clean(c.Args))
 }
 
-func (s *speech) endProse() error {
+func (s *turnWriter) endProse() error {
 	d := s.prose
 	s.prose = nil
 	if d == nil {
 		return nil
 	}
-	if d.repeats != nil {
-		if d.repeats.Text == string(d.held) {
+	if d.matched != nil {
+		if d.matched.Text == string(d.held) {
 			return nil
 		}
 		if err := s.differ(d); err != nil {
 			return err
 		}
 	}
-	j := &s.run.journal
+	j := &s.run.events
 	if d.kind == event.NameThinking {
 		return j.emit(event.Thinking{Block: j.stop(d.blockID), Thinking: j.text(d.blockID), Signature: d.signature})
 	}
 	return j.emit(event.Text{Block: j.stop(d.blockID), Text: j.text(d.blockID)})
 }
 
-func (s *speech) endCall(d *draft) error {
+func (s *turnWriter) endCall(d *draft) error {
 	if len(strings.TrimSpace(string(d.args))) == 0 {
 		// Some models omit the arguments of tools without parameters. The deltas must still be JSON.
 		d.args = []byte("{}")
@@ -280,30 +280,30 @@ func (s *speech) endCall(d *draft) error {
 	if !args.IsValid() || args.Kind() != '{' {
 		args, gate, reason = jsontext.Value("{}"), "", transcript.ReasonInvalid
 	}
-	if d.repeats != nil {
-		if reason == d.repeats.Reason && same(args, d.repeats.Args) {
+	if d.matched != nil {
+		if reason == d.matched.Reason && same(args, d.matched.Args) {
 			return nil
 		}
 		if err := s.differ(d); err != nil {
 			return err
 		}
 	}
-	stop := s.run.journal.stop(d.blockID)
+	stop := s.run.events.stop(d.blockID)
 	stop.Reason = reason
 	body := event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate}
 	if spec, known := s.run.spec(d.tool); known && !s.run.State.Described(d.tool) {
 		body.Description, body.Schema = spec.Description, spec.Schema
 	}
-	return s.run.journal.emit(body)
+	return s.run.events.emit(body)
 }
 
 // answers reports whether the turn has no tool call that must run.
-func (s *speech) answers() bool {
+func (s *turnWriter) answers() bool {
 	return !slices.ContainsFunc(s.calls, func(d *draft) bool { return d.kind == event.NameToolCall })
 }
 
 // ttft returns the time to the first chunk in milliseconds; 0 without chunks.
-func (s *speech) ttft() int64 {
+func (s *turnWriter) ttft() int64 {
 	if s.first.IsZero() {
 		return 0
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // begin starts d, unless it may repeat a block that a crashed runner finished.
-func (s *speech) begin(d *draft) error {
-	if len(s.repeat) > 0 && s.repeat[0].Kind == d.kind && s.repeat[0].Tool == d.tool && s.repeat[0].CallID == d.callID {
-		d.repeats = &s.repeat[0]
-		s.repeat = s.repeat[1:]
+func (s *turnWriter) begin(d *draft) error {
+	if len(s.finished) > 0 && s.finished[0].Kind == d.kind && s.finished[0].Tool == d.tool && s.finished[0].CallID == d.callID {
+		d.matched = &s.finished[0]
+		s.finished = s.finished[1:]
 		return nil
 	}
 	if err := s.discard(); err != nil {
@@ -24,8 +24,8 @@ func (s *speech) begin(d *draft) error {
 	return s.start(d)
 }
 
-func (s *speech) start(d *draft) (err error) {
-	d.blockID, err = s.run.journal.open(func(b event.Block) event.Body {
+func (s *turnWriter) start(d *draft) (err error) {
+	d.blockID, err = s.run.events.open(func(b event.Block) event.Body {
 		switch d.kind {
 		case event.NameThinking:
 			return event.Thinking{Block: b}
@@ -42,20 +42,20 @@ func (s *speech) start(d *draft) (err error) {
 
 // add appends text to d, and writes it unless d still matches a finished block. Arguments may have different white
 // space, so those of a call are compared at its end.
-func (s *speech) add(d *draft, text string) error {
+func (s *turnWriter) add(d *draft, text string) error {
 	d.size += len(text)
-	if d.repeats == nil {
+	if d.matched == nil {
 		return s.write(d, text)
 	}
 	d.held = append(d.held, text...)
-	if d.kind == event.NameToolCall || strings.HasPrefix(d.repeats.Text, string(d.held)) {
+	if d.kind == event.NameToolCall || strings.HasPrefix(d.matched.Text, string(d.held)) {
 		return nil
 	}
 	return s.differ(d)
 }
 
-func (s *speech) write(d *draft, text string) error {
-	j := &s.run.journal
+func (s *turnWriter) write(d *draft, text string) error {
+	j := &s.run.events
 	at := j.delta(d.blockID, d.deltas)
 	d.deltas++
 	switch d.kind {
@@ -71,10 +71,10 @@ func (s *speech) write(d *draft, text string) error {
 }
 
 // differ discards the block that d matched so far and all later ones, and writes d instead.
-func (s *speech) differ(d *draft) error {
-	old := d.repeats
-	d.repeats = nil
-	if err := s.run.journal.discard(*old, reasonSuperseded); err != nil {
+func (s *turnWriter) differ(d *draft) error {
+	old := d.matched
+	d.matched = nil
+	if err := s.run.events.discard(*old, reasonSuperseded); err != nil {
 		return err
 	}
 	if err := s.discard(); err != nil {
@@ -90,13 +90,13 @@ func (s *speech) differ(d *draft) error {
 }
 
 // discard discards the finished blocks that the turn has not repeated.
-func (s *speech) discard() error {
-	for _, b := range s.repeat {
-		if err := s.run.journal.discard(b, reasonSuperseded); err != nil {
+func (s *turnWriter) discard() error {
+	for _, b := range s.finished {
+		if err := s.run.events.discard(b, reasonSuperseded); err != nil {
 			return err
 		}
 	}
-	s.repeat = nil
+	s.finished = nil
 	return nil
 }
 
@@ -116,7 +116,7 @@ const (
 
 // discardOpen ends the blocks that a crashed runner left open, except the results of tools that the agent keeps
 // running.
-func (j *journal) discardOpen() error {
+func (j *eventWriter) discardOpen() error {
 	if weaken.Without(weaken.DiscardOpen) {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (j *journal) discardOpen() error {
 
 // endLeft ends one of them: a call result that is stored counts, a tool that the agent ran by itself ended with the
 // runner, and all other blocks are discarded.
-func (j *journal) endLeft(b transcript.Block) error {
+func (j *eventWriter) endLeft(b transcript.Block) error {
 	output, ok := j.state.Output(b.CallID)
 	switch {
 	case b.Kind != event.NameToolResult:
@@ -155,7 +155,7 @@ func interruptedTool() Output {
 }
 
 // discard writes the stop of a block that does not count.
-func (j *journal) discard(b transcript.Block, reason string) error {
+func (j *eventWriter) discard(b transcript.Block, reason string) error {
 	stop := j.stop(b.ID)
 	stop.Discarded, stop.Reason = true, reason
 	switch b.Kind {

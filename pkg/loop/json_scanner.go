@@ -10,7 +10,7 @@ import (
 
 // jsonStringScanner scans the JSON text of an object as it arrives, and extracts the member "content". It does not
 // validate: the complete text is decoded later.
-type members struct {
+type jsonStringScanner struct {
 	depth   int
 	named   bool   // the next token at depth 1 is a value
 	name    string // of the member
@@ -25,7 +25,7 @@ type members struct {
 }
 
 // read returns the content that piece adds.
-func (m *members) read(piece []byte) string {
+func (m *jsonStringScanner) read(piece []byte) string {
 	var content []byte
 	for _, b := range piece {
 		if m.broken {
@@ -45,9 +45,9 @@ func (m *members) read(piece []byte) string {
 }
 
 // value returns a complete string member, or "".
-func (m *members) value(name string) string { return m.values[name] }
+func (m *jsonStringScanner) value(name string) string { return m.values[name] }
 
-func (m *members) outside(b byte) {
+func (m *jsonStringScanner) outside(b byte) {
 	switch b {
 	case '"':
 		m.quoted, m.text = true, append(m.text[:0], b)
@@ -64,7 +64,7 @@ func (m *members) outside(b byte) {
 }
 
 // closes reports whether b ends the string, and updates the length of complete characters.
-func (m *members) closes(b byte) bool {
+func (m *jsonStringScanner) closes(b byte) bool {
 	switch {
 	case m.hex > 0:
 		m.hex--
@@ -86,7 +86,7 @@ func (m *members) closes(b byte) bool {
 }
 
 // half reports whether the text ends with the escape of a high surrogate.
-func (m *members) half() bool {
+func (m *jsonStringScanner) half() bool {
 	code, err := strconv.ParseUint(string(m.text[len(m.text)-4:]), 16, 16)
 	return err == nil && utf16.IsSurrogate(rune(code)) && code < 0xDC00
 }
@@ -101,7 +101,7 @@ func lastRune(text []byte) []byte {
 }
 
 // give appends the complete characters of the content that were not returned yet.
-func (m *members) give(content []byte) []byte {
+func (m *jsonStringScanner) give(content []byte) []byte {
 	if !m.quoted || m.broken || m.depth != 1 || !m.named || m.name != "content" || m.given == m.whole {
 		return content
 	}
@@ -110,7 +110,7 @@ func (m *members) give(content []byte) []byte {
 	return content
 }
 
-func (m *members) close() {
+func (m *jsonStringScanner) close() {
 	m.quoted = false
 	if m.depth != 1 {
 		return
@@ -126,7 +126,7 @@ func (m *members) close() {
 	m.values[m.name] = text
 }
 
-func (m *members) unquote(text []byte) string {
+func (m *jsonStringScanner) unquote(text []byte) string {
 	quoted := append(append([]byte{'"'}, text...), '"')
 	plain, err := jsontext.AppendUnquote(nil, quoted)
 	if err != nil {

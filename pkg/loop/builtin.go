@@ -12,7 +12,7 @@ import (
 )
 
 // builtinTool returns a tool that the loop runs itself, without an executor.
-func (r *run) own(name string) (t tool.Tool, own bool) {
+func (r *run) builtinTool(name string) (t tool.Tool, own bool) {
 	switch name {
 	case Planning().Name:
 		return tool.Func(Planning(), r.plan), true
@@ -71,12 +71,12 @@ func (r *run) plan(_ context.Context, in planArgs, call tool.Call) (tool.Result,
 		if open {
 			stage = event.Delta
 		}
-		if err := r.journal.emit(event.Plan{Stage: stage, Steps: in.Steps, ToolCallID: call.ID}); err != nil {
+		if err := r.events.emit(event.Plan{Stage: stage, Steps: in.Steps, ToolCallID: call.ID}); err != nil {
 			return tool.Result{}, err
 		}
 	}
 	if in.Summary != "" && (open || !written) {
-		if err := r.journal.emit(event.Plan{Stage: event.Stop, Summary: in.Summary, ToolCallID: call.ID}); err != nil {
+		if err := r.events.emit(event.Plan{Stage: event.Stop, Summary: in.Summary, ToolCallID: call.ID}); err != nil {
 			return tool.Result{}, err
 		}
 	}

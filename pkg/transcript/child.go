@@ -7,25 +7,25 @@ import (
 )
 
 // below is what is known of the request of an agent that was called.
-type below struct {
+type childRequest struct {
 	next  uint64 // place in its log of the first event that is not known
 	ended bool
 	usage event.Usage // its own, and that of all below it
-	below map[string]*below
+	below map[string]*childRequest
 }
 
 // nest folds an event of a child request into the state of all of them, and returns the usage that it adds.
-func nest(all *map[string]*below, b event.Subagent) event.Usage {
+func nest(all *map[string]*childRequest, b event.Subagent) event.Usage {
 	inner, err := event.Decode(b.Inner)
 	if err != nil {
 		return event.Usage{} // no reader could decode it
 	}
 	if *all == nil {
-		*all = make(map[string]*below)
+		*all = make(map[string]*childRequest)
 	}
 	one := (*all)[inner.RequestID]
 	if one == nil {
-		one = new(below)
+		one = new(childRequest)
 		(*all)[inner.RequestID] = one
 	}
 	before := one.usage
@@ -33,7 +33,7 @@ func nest(all *map[string]*below, b event.Subagent) event.Usage {
 	return one.usage.Sub(before)
 }
 
-func (u *below) fold(e event.Event) {
+func (u *childRequest) fold(e event.Event) {
 	if _, n, err := event.ParseCursor(string(e.ID)); err == nil {
 		u.next = max(u.next, n+1)
 	}
@@ -53,14 +53,14 @@ func (u *below) fold(e event.Event) {
 	}
 }
 
-func (u *below) count(usage *event.Usage) {
+func (u *childRequest) count(usage *event.Usage) {
 	if usage != nil {
 		u.usage = *usage
 	}
 }
 
-// Subthread returns the number of the next event of a child request, and whether the child has ended.
-func (s *State) Below(requestID string) (next uint64, ended bool) {
+// ChildProgress returns the number of the next event of a child request, and whether the child has ended.
+func (s *State) ChildProgress(requestID string) (next uint64, ended bool) {
 	if one := s.request.below[requestID]; one != nil {
 		return one.next, one.ended
 	}
