@@ -82,3 +82,8 @@ func (b *Bus) UseUpPace(tenant string, wait time.Duration) {
 	}
 	turn.Leave(replayBurst + int64(wait.Seconds()*float64(runtime.GOMAXPROCS(0)*replayRate)))
 }
+
+// SetBurst lets the followers of a tenant read so many bytes, and then next to nothing.
+func (b *Bus) SetBurst(bytes int) {
+	b.turns = budget.NewTurns(1, budget.Pace{Rate: 1, Burst: float64(bytes)})
+}

@@ -32,8 +32,9 @@ const (
 	replayBurst = 64 << 20
 	// replayRate is how many they read a second after that, for each processor of the process.
 	replayRate = 8 << 20
-	// turnCost is what a turn costs besides its bytes.
-	turnCost = 4 << 10
+	// fetchCost is charged for each read of storage, besides the bytes that are decoded. Decoding alone costs its bytes: a log of
+	// many short frames is as cheap to resume as one of the same size with few long frames.
+	fetchCost = 4 << 10
 	// unpaced is the start of the group of readers that are no followers. What they read is no client's choice, and costs
 	// nothing. No tenant's name has a space.
 	unpaced = "read "
@@ -126,12 +127,11 @@ func (r *storedLog) admit(ctx context.Context, until time.Time) (size pageSize, 
 
 // step reads a page, unless there is one, and decodes its first message.
 func (r *storedLog) step(ctx context.Context, size pageSize) (frame event.Frame, found bool, cost int64, err error) {
-	cost = turnCost
 	if len(r.page) == 0 {
+		cost = fetchCost
 		if err := r.fetch(ctx, size); err != nil || len(r.page) == 0 {
 			return frame, false, cost, err
 		}
-		cost += r.bytes
 	}
 	cost += event.UnpackedSize(r.page[0].Data)
 	frame, found, err = r.decode()

@@ -206,6 +206,40 @@ func TestATenantThatHasUsedUpItsPaceDelaysNoOtherAndNoReader(t *testing.T) {
 	}
 }
 
+// Only what is read counts, in however many frames it is stored.
+func TestManyShortFramesCostTheirBytes(t *testing.T) {
+	t.Parallel()
+	b, log := bustest.New(t), newLog()
+	w := claim(t, b, log)
+	const frames = 300
+	for range frames {
+		emit(t, w, delta("x"))
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	emit(t, w, event.Done{MessageID: "m", ThreadID: "t", FinishReason: event.FinishStop})
+	end, size, stored := uint64(0), 0, 0
+	for f, err := range b.Read(t.Context(), log, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, size, stored = f.Next(), size+len(f.Lines), stored+1
+	}
+	if stored < frames {
+		t.Fatalf("got %d frames, want at least %d", stored, frames)
+	}
+	b.SetBurst(size + 128<<10)
+	f, err := b.Follow(t.Context(), log, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n := drain(t, f); n != end {
+		t.Errorf("read to event %d of %d, want that the burst suffices", n, end)
+	}
+}
+
 // readToEnd reads a log and returns the n behind its last event.
 func readToEnd(t *testing.T, b *bus.Bus, log bus.LogID) (next uint64) {
 	t.Helper()
