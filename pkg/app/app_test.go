@@ -86,7 +86,7 @@ func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		"an environment that is wrong":    {[]string{"LOG_FORMAT=xml"}, `"xml" is none of`},
+		"an environment that is wrong":    {[]string{"LOG_FORMAT=xml"}, `"xml" is not one of`},
 		"a secret given twice":            {[]string{"REDIS_URL=x", "REDIS_URL_FILE=/x"}, "both set"},
 		"an admin address that is wrong":  {[]string{"ADMIN_ADDR=nowhere"}, "open the admin server"},
 		"streams that can never be made":  {[]string{"NATS_URL=" + empty.URL(), "NATS_PROVISION=create", "NATS_MAX_AGE=1ms"}, "maximum age"},

@@ -101,7 +101,7 @@ func TestCheckRefusesAndSaysWhy(t *testing.T) {
 		{"a JPEG that says it is a PNG", image("image/png", jpeg), "data is image/jpeg"},
 		{"a page as an image", image("text/html", "<html>"), "send PNG, JPEG"},
 		{"a text that says it is a PDF", event.InputPart{Type: media.File, MediaType: "application/pdf", Data: []byte("hi")}, "data is text/plain"},
-		{"bytes that say they are text", event.InputPart{Type: media.File, MediaType: "text/csv", Data: []byte("a\x00b")}, "no text in UTF-8"},
+		{"bytes that say they are text", event.InputPart{Type: media.File, MediaType: "text/csv", Data: []byte("a\x00b")}, "not text in UTF-8"},
 		{"a path", named("../../etc/passwd"), "is the path"},
 		{"a path of Windows", named(`C:\boot.ini`), "is the path"},
 		{"the folder above", named(".."), "is the path"},

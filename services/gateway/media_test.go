@@ -199,7 +199,7 @@ func TestAttackMedia(t *testing.T) {
 		status     int
 		says       string
 	}{
-		{"a page as a PNG", parts(part("image", "image/png", []byte("<script>alert(1)</script>"))), 400, "say what it is"},
+		{"a page as a PNG", parts(part("image", "image/png", []byte("<script>alert(1)</script>"))), 400, "correct the type"},
 		{"a drawing with a script", parts(part("image", "image/svg+xml", []byte("<svg/>"))), 400, "send PNG, JPEG, GIF or WebP"},
 		{"base64 that is none", image(`"mediaType":"image/png","data":"@@@@"`), 400, "data"},
 		{"base64 that is cut", image(`"mediaType":"image/png","data":"iVBORw0KGg"`), 400, "data"},
