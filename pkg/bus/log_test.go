@@ -71,7 +71,7 @@ func TestLogOnCluster(t *testing.T) {
 func newLog() bus.LogID { return bus.LogID{Tenant: "t", RequestID: id.New(id.Request)} }
 
 func delta(text string) event.Text {
-	return event.Text{Block: event.Block{BlockID: "b0", Stage: event.Delta}, Delta: text}
+	return event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageDelta}, Delta: text}
 }
 
 func claim(t *testing.T, b *bus.Bus, log bus.LogID) *bus.Writer {

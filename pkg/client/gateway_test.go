@@ -43,10 +43,10 @@ func transcript(size int) []event.Event {
 	}
 	bodies := []event.Body{
 		event.Metadata{ThreadID: threadID, AgentID: "demo"},
-		event.Text{Block: block(event.Start)},
-		event.Text{Block: block(event.Delta), Delta: strings.Repeat("é", size/2)},
-		event.Text{Block: block(event.Delta), Delta: "world"},
-		event.Text{Block: block(event.Stop), Text: strings.Repeat("é", size/2) + "world"},
+		event.Text{Block: block(event.StageStart)},
+		event.Text{Block: block(event.StageDelta), Delta: strings.Repeat("é", size/2)},
+		event.Text{Block: block(event.StageDelta), Delta: "world"},
+		event.Text{Block: block(event.StageStop), Text: strings.Repeat("é", size/2) + "world"},
 		event.Done{MessageID: "msg_1", ThreadID: threadID, Content: []event.Content{}, FinishReason: event.FinishStop},
 	}
 	var log []event.Event

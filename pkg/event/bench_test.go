@@ -13,7 +13,7 @@ func delta() event.Event {
 	return event.Event{
 		ID: event.NewCursor("k3v9x2ma", 42), RequestID: "req_0cq6h8f2v1e7r9t3k5m7p9s1u2", Time: at,
 		Body: event.Text{
-			Block: event.Block{MessageID: "msg_0cq6h8f2v1e7r9t3k5m7p9s1u3", BlockID: "b1", Stage: event.Delta, DeltaIndex: &index},
+			Block: event.Block{MessageID: "msg_0cq6h8f2v1e7r9t3k5m7p9s1u3", BlockID: "b1", Stage: event.StageDelta, DeltaIndex: &index},
 			Delta: " It is 42 <b>, as \"everybody\" knows.\n",
 		},
 	}

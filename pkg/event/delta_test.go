@@ -14,7 +14,7 @@ func TestADeltaIsWrittenAsTheEncoderWouldWriteIt(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Just("\u2028 \u2029 \u201c"), rapid.Just("\x00\n\"\\")).Draw(t, "text")
 		block := Block{
 			MessageID: rapid.SampledFrom([]string{"", "msg_1"}).Draw(t, "message"), BlockID: "b0",
-			Stage: rapid.SampledFrom([]Stage{Start, Delta, Stop}).Draw(t, "stage"), DeltaIndex: &index,
+			Stage: rapid.SampledFrom([]Stage{StageStart, StageDelta, StageStop}).Draw(t, "stage"), DeltaIndex: &index,
 		}
 		body := rapid.SampledFrom([]Body{
 			Text{Block: block, Delta: text}, Thinking{Block: block, Delta: text},

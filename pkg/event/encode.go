@@ -107,7 +107,7 @@ func appendDelta(dst []byte, body Body) ([]byte, bool) {
 	default:
 		return dst, false
 	}
-	if b.Stage != Delta || b.DeltaIndex == nil || b.BlockIndex != nil || b.Discarded || b.Reason != "" || delta == "" {
+	if b.Stage != StageDelta || b.DeltaIndex == nil || b.BlockIndex != nil || b.Discarded || b.Reason != "" || delta == "" {
 		return dst, false
 	}
 	dst = appendMember(dst, `,"messageId":`, b.MessageID)

@@ -12,9 +12,9 @@ type Stage string
 
 // The stages. A start and a stop enclose zero or more deltas.
 const (
-	Start Stage = "start"
-	Delta Stage = "delta"
-	Stop  Stage = "stop"
+	StageStart Stage = "start"
+	StageDelta Stage = "delta"
+	StageStop  Stage = "stop"
 )
 
 // Block says which block of the answer a content event belongs to.

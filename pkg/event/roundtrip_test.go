@@ -122,7 +122,7 @@ func TestLinesAreSafeInOneLineAnywhere(t *testing.T) {
 	t.Parallel()
 	hostile := "a\nb\r\n\r\nevent: done\ndata: {}\x00\u2028\u2029\u0085</script>\x1b[31m"
 	bodies := []event.Body{
-		event.Text{Block: event.Block{BlockID: hostile, Stage: event.Delta}, Delta: hostile},
+		event.Text{Block: event.Block{BlockID: hostile, Stage: event.StageDelta}, Delta: hostile},
 		event.ToolCall{Args: jsontext.Value("{\n\t\"a\": \"x\u2028y\"\r\n}")},
 		event.Custom{Type: hostile, Data: jsontext.Value("[1,\n2]"), Extra: jsontext.Value("{\"k\":\n\"\u2029\"}")},
 		event.Unknown{Event: event.Name("a\nb\u2028"), Rest: jsontext.Value("{\n\"x\":\"\u2028\"}")},
@@ -162,7 +162,7 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 		{
 			"the first block has an index though it is 0",
 			event.Event{RequestID: "req-1", Time: at, Body: event.Text{Block: event.Block{
-				MessageID: "msg-1", BlockID: "b0", Stage: event.Start, BlockIndex: &zero,
+				MessageID: "msg-1", BlockID: "b0", Stage: event.StageStart, BlockIndex: &zero,
 			}}},
 			`{"event":"text","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z",` +
 				`"messageId":"msg-1","blockId":"b0","stage":"start","blockIndex":0}`,
@@ -170,7 +170,7 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 		{
 			"the first delta has an index though it is 0",
 			event.Event{RequestID: "req-1", Time: at, Body: event.Text{
-				Block: event.Block{MessageID: "msg-1", BlockID: "b0", Stage: event.Delta, DeltaIndex: &zero}, Delta: "Hello",
+				Block: event.Block{MessageID: "msg-1", BlockID: "b0", Stage: event.StageDelta, DeltaIndex: &zero}, Delta: "Hello",
 			}},
 			`{"event":"text","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z",` +
 				`"messageId":"msg-1","blockId":"b0","stage":"delta","deltaIndex":0,"delta":"Hello"}`,

@@ -14,14 +14,14 @@ import (
 
 // The prefixes of our identifiers.
 const (
-	Request = "req"
-	Thread  = "thr"
-	Below   = "sub" // a thread on which an agent works for another: no list of threads has it
-	Action  = "act"
-	Message = "msg"
-	Call    = "call"
-	Steer   = "steer"
-	Key     = "ak"
+	Request   = "req"
+	Thread    = "thr"
+	Subthread = "sub" // a thread on which an agent works for another: no list of threads has it
+	Action    = "act"
+	Message   = "msg"
+	Call      = "call"
+	Steer     = "steer"
+	Key       = "ak"
 )
 
 // MaxLength is the longest identifier that is accepted from outside.

@@ -264,11 +264,11 @@ func (s *turnWriter) plan(c backend.Plan) error {
 		c.Steps[i].Content = clean(c.Steps[i].Content)
 	}
 	last := s.run.State.Plan()
-	stage := event.Start
-	if last.Stage == event.Start || last.Stage == event.Delta {
-		stage = event.Delta
+	stage := event.StageStart
+	if last.Stage == event.StageStart || last.Stage == event.StageDelta {
+		stage = event.StageDelta
 	}
-	if stage == event.Delta && slices.Equal(last.Steps, c.Steps) {
+	if stage == event.StageDelta && slices.Equal(last.Steps, c.Steps) {
 		return nil
 	}
 	return s.run.events.emit(event.Plan{Stage: stage, Steps: c.Steps})

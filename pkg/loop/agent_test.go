@@ -108,7 +108,7 @@ func TestAnAgentsOwnToolsAreInTheLogAndNobodyRunsThem(t *testing.T) {
 			t.Errorf("the turns are %+v", usage)
 		}
 		for _, c := range find[event.ToolCall](th.log.events) {
-			if c.Stage == event.Stop && !c.ByAgent {
+			if c.Stage == event.StageStop && !c.ByAgent {
 				t.Errorf("call %s is not said to be the agent's", c.Tool)
 			}
 		}

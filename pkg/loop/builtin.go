@@ -61,22 +61,22 @@ type planArgs struct {
 // plan writes the change that a call of [Planning] makes. A crashed runner may have written a part of it.
 func (r *run) plan(_ context.Context, in planArgs, call tool.Call) (tool.Result, error) {
 	last := r.State.Plan()
-	open := last.Stage == event.Start || last.Stage == event.Delta
+	open := last.Stage == event.StageStart || last.Stage == event.StageDelta
 	written := last.ToolCallID == call.ID
 	if len(in.Steps) == 0 && !open && !written {
 		return tool.Result{}, apierr.New(apierr.ToolError, "there is no plan that could be finished; call plan with its steps first")
 	}
 	if len(in.Steps) > 0 && !written {
-		stage := event.Start
+		stage := event.StageStart
 		if open {
-			stage = event.Delta
+			stage = event.StageDelta
 		}
 		if err := r.events.emit(event.Plan{Stage: stage, Steps: in.Steps, ToolCallID: call.ID}); err != nil {
 			return tool.Result{}, err
 		}
 	}
 	if in.Summary != "" && (open || !written) {
-		if err := r.events.emit(event.Plan{Stage: event.Stop, Summary: in.Summary, ToolCallID: call.ID}); err != nil {
+		if err := r.events.emit(event.Plan{Stage: event.StageStop, Summary: in.Summary, ToolCallID: call.ID}); err != nil {
 			return tool.Result{}, err
 		}
 	}

@@ -101,16 +101,16 @@ func (j *eventWriter) open(body func(event.Block) event.Body) (blockID string, e
 		blockID = "e" + strconv.FormatUint(j.epoch, 10) + blockID
 	}
 	return blockID, j.write(body(event.Block{
-		MessageID: j.messageID, BlockID: blockID, Stage: event.Start, BlockIndex: &index,
+		MessageID: j.messageID, BlockID: blockID, Stage: event.StageStart, BlockIndex: &index,
 	}))
 }
 
 func (j *eventWriter) delta(blockID string, index int) event.Block {
-	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Delta, DeltaIndex: &index}
+	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.StageDelta, DeltaIndex: &index}
 }
 
 func (j *eventWriter) stop(blockID string) event.Block {
-	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.Stop}
+	return event.Block{MessageID: j.messageID, BlockID: blockID, Stage: event.StageStop}
 }
 
 // text returns the text of an open block so far.

@@ -167,7 +167,7 @@ func stops(t *testing.T, n int, events []event.Event) {
 	t.Helper()
 	var texts []string
 	for _, b := range find[event.Text](events) {
-		if b.Stage == event.Stop && !b.Discarded {
+		if b.Stage == event.StageStop && !b.Discarded {
 			texts = append(texts, strings.TrimSpace(b.Text))
 		}
 	}

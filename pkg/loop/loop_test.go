@@ -58,7 +58,7 @@ func TestAbort(t *testing.T) {
 					t.Errorf("blocks %v have no stop", open)
 				}
 				for _, r := range find[event.ToolResult](th.log.events) {
-					if r.Stage == event.Stop && r.Status != event.ToolAborted {
+					if r.Stage == event.StageStop && r.Status != event.ToolAborted {
 						t.Errorf("the tool ended with %q", r.Status)
 					}
 				}

@@ -143,7 +143,7 @@ func calls(content []event.Content) (parts []string) {
 func printed(events []event.Event) string {
 	var all strings.Builder
 	for _, r := range find[event.ToolResult](events) {
-		if r.Stage == event.Delta {
+		if r.Stage == event.StageDelta {
 			fmt.Fprintf(&all, "%d%s", *r.DeltaIndex, r.Delta)
 		}
 	}

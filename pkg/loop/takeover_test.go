@@ -125,7 +125,7 @@ func beside(events []event.Event) (lines []string) {
 		case event.ContextCompressed:
 			lines = append(lines, "compressed")
 		case event.FinalAnswer:
-			if b.Stage == event.Stop && !b.Discarded {
+			if b.Stage == event.StageStop && !b.Discarded {
 				lines = append(lines, fmt.Sprintf("final answer %s %s %s", b.Title, b.Format, b.Content))
 			}
 		}
@@ -148,9 +148,9 @@ func unstopped(events []event.Event) (ids []string) {
 	for _, e := range events {
 		b := block(e.Body)
 		switch b.Stage {
-		case event.Start:
+		case event.StageStart:
 			ids = append(ids, b.BlockID)
-		case event.Stop:
+		case event.StageStop:
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == b.BlockID })
 		default: // a delta, or no block
 		}
@@ -180,7 +180,7 @@ func TestFinishedBlocksAreNotWrittenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)
 		whole := th.say("/think hm\n/say hello world")
-		cut := slices.IndexFunc(whole, func(e event.Event) bool { b, ok := e.Body.(event.Text); return ok && b.Stage == event.Delta })
+		cut := slices.IndexFunc(whole, func(e event.Event) bool { b, ok := e.Body.(event.Text); return ok && b.Stage == event.StageDelta })
 		th.takeover(nil, cut+1)
 		if err := th.resume(t.Context()); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ func ChildRequest(requestID, toolCallID string) string {
 
 // ChildThread returns the id of a child request's thread. Each call has its own.
 func ChildThread(threadID, toolCallID string) string {
-	return id.Derive(id.Below, "agent", threadID, toolCallID)
+	return id.Derive(id.Subthread, "agent", threadID, toolCallID)
 }
 
 // ChildAction is the action, on the thread of the agent that calls, which stands for one of the agent that is called.

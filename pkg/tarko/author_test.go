@@ -90,7 +90,7 @@ func (a *author) block(d *draft, stage event.Stage) event.Block {
 
 // say writes a stage of a block.
 func (a *author) say(d *draft, at event.Block, delta string) {
-	whole := at.Stage == event.Stop && !at.Discarded
+	whole := at.Stage == event.StageStop && !at.Discarded
 	text := ""
 	if whole {
 		text = d.text
@@ -122,7 +122,7 @@ func (a *author) start() {
 	d := &draft{kind: rapid.SampledFrom(kinds).Draw(a.rt, "kind"), id: fmt.Sprintf("e%db%d", a.epoch, a.blocks)}
 	a.blocks++
 	a.open = append(a.open, d)
-	a.say(d, a.block(d, event.Start), "")
+	a.say(d, a.block(d, event.StageStart), "")
 }
 
 func (a *author) delta() {
@@ -132,7 +132,7 @@ func (a *author) delta() {
 	d := rapid.SampledFrom(a.open).Draw(a.rt, "block")
 	text := rapid.SampledFrom([]string{"a", "bc", "\n"}).Draw(a.rt, "text")
 	d.text += text
-	a.say(d, a.block(d, event.Delta), text)
+	a.say(d, a.block(d, event.StageDelta), text)
 }
 
 func (a *author) stop() {
@@ -142,7 +142,7 @@ func (a *author) stop() {
 }
 
 func (a *author) finish(d *draft) {
-	a.say(d, a.block(d, event.Stop), "")
+	a.say(d, a.block(d, event.StageStop), "")
 	a.finished = append(a.finished, d)
 	a.drop(d)
 }
@@ -158,7 +158,7 @@ func (a *author) drop(d *draft) {
 }
 
 func (a *author) discard(d *draft) {
-	at := a.block(d, event.Stop)
+	at := a.block(d, event.StageStop)
 	at.Discarded = true
 	a.say(d, at, "")
 }
@@ -189,7 +189,7 @@ func (a *author) turn() {
 		if d.kind != event.NameToolCall {
 			continue
 		}
-		at := event.Block{MessageID: "msg_1", BlockID: "r" + d.id, Stage: event.Stop}
+		at := event.Block{MessageID: "msg_1", BlockID: "r" + d.id, Stage: event.StageStop}
 		a.put(event.ToolOutput{ToolCallID: "call_" + d.id, Status: event.ToolSuccess, Content: "hi"})
 		a.put(event.ToolResult{Block: at, ToolCallID: "call_" + d.id, Tool: "echo", Status: event.ToolSuccess, Summary: "hi"})
 	}

@@ -12,17 +12,17 @@ import (
 func (p *Projector) call(b event.ToolCall) {
 	m := &p.run.message
 	switch {
-	case b.Stage == event.Start:
+	case b.Stage == event.StageStart:
 		c := block{kind: event.NameToolCall, callID: b.ToolCallID, tool: b.Tool}
 		p.start(b.BlockID, c)
 		p.argue(c, "", false)
-	case b.Stage == event.Delta && m.open:
+	case b.Stage == event.StageDelta && m.open:
 		if open := m.find(b.BlockID); open != nil {
 			p.argue(*open, b.Delta, false)
 		}
-	case b.Stage == event.Stop && b.Discarded:
+	case b.Stage == event.StageStop && b.Discarded:
 		p.discard(b.BlockID)
-	case b.Stage == event.Stop:
+	case b.Stage == event.StageStop:
 		p.called(b)
 	}
 }
@@ -65,11 +65,11 @@ func (r *run) toolInfo(name string) ToolInfo {
 // result follows a call while it runs. A result that was given up is followed by another, or by a question.
 func (p *Projector) result(b event.ToolResult) {
 	switch {
-	case b.Stage == event.Start:
+	case b.Stage == event.StageStart:
 		p.tell(ToolExecutionStart{ToolCallID: b.ToolCallID, Name: b.Tool})
-	case b.Stage == event.Delta:
+	case b.Stage == event.StageDelta:
 		p.tell(ToolExecutionDelta{ToolCallID: b.ToolCallID, Delta: b.Delta})
-	case b.Stage == event.Stop && !b.Discarded:
+	case b.Stage == event.StageStop && !b.Discarded:
 		p.tell(p.run.toolResult(b))
 		p.run.waited = p.at.Time
 	}
@@ -124,10 +124,10 @@ func (p *Projector) report(b event.FinalAnswer) {
 		whole.IsDeepResearch = whole.IsDeepResearch || open.report.IsDeepResearch
 	}
 	part := FinalAnswerStreaming{Content: b.Delta, IsDeepResearch: whole.IsDeepResearch, MessageID: id}
-	if b.Stage == event.Delta && b.Delta != "" {
+	if b.Stage == event.StageDelta && b.Delta != "" {
 		p.tell(part)
 	}
-	if b.Stage == event.Stop && b.Discarded {
+	if b.Stage == event.StageStop && b.Discarded {
 		part.IsComplete = true
 		p.tell(part)
 	}

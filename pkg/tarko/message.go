@@ -57,13 +57,13 @@ func (m *message) text(kind event.Name) string {
 func (p *Projector) prose(at event.Block, b block, delta string) {
 	m := &p.run.message
 	switch {
-	case at.Stage == event.Start:
+	case at.Stage == event.StageStart:
 		p.start(at.BlockID, b)
-	case at.Stage == event.Delta && m.open:
+	case at.Stage == event.StageDelta && m.open:
 		p.increment(b.kind, delta)
-	case at.Stage == event.Stop && at.Discarded:
+	case at.Stage == event.StageStop && at.Discarded:
 		p.discard(at.BlockID)
-	case at.Stage == event.Stop:
+	case at.Stage == event.StageStop:
 		if open := m.find(at.BlockID); open != nil {
 			open.text, open.ended = b.text, p.at.Time
 			open.entitle(b.report)

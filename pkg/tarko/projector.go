@@ -171,17 +171,17 @@ func level(of string) string {
 
 func (p *Projector) plan(b event.Plan) {
 	session := p.run.session
-	if b.Stage == event.Start {
+	if b.Stage == event.StageStart {
 		p.tell(PlanStart{SessionID: session})
 	}
-	if b.Stage == event.Delta || len(b.Steps) > 0 {
+	if b.Stage == event.StageDelta || len(b.Steps) > 0 {
 		steps := make([]PlanStep, 0, len(b.Steps))
 		for _, s := range b.Steps {
 			steps = append(steps, PlanStep(s))
 		}
 		p.tell(PlanUpdate{SessionID: session, Steps: steps})
 	}
-	if b.Stage == event.Stop {
+	if b.Stage == event.StageStop {
 		p.tell(PlanFinish{SessionID: session, Summary: b.Summary})
 	}
 }

@@ -47,14 +47,14 @@ func (s *State) block(at event.Block, b Block, delta string) {
 	b.ID, b.Reason = at.BlockID, at.Reason
 	i := slices.IndexFunc(r.open, func(o Block) bool { return o.ID == b.ID })
 	switch at.Stage {
-	case event.Start:
+	case event.StageStart:
 		b.Index = r.nextBlock
 		if at.BlockIndex != nil {
 			b.Index = *at.BlockIndex
 		}
 		r.nextBlock = max(r.nextBlock, b.Index+1)
 		r.open = append(r.open, b)
-	case event.Delta:
+	case event.StageDelta:
 		if i >= 0 {
 			r.open[i].partial = append(r.open[i].partial, delta...)
 			if b.Kind == event.NameToolResult {
@@ -62,7 +62,7 @@ func (s *State) block(at event.Block, b Block, delta string) {
 				r.open[i].unsettled++
 			}
 		}
-	case event.Stop:
+	case event.StageStop:
 		b.Index = r.nextBlock
 		if i >= 0 {
 			b.Index = r.open[i].Index

@@ -75,7 +75,7 @@ func (s *State) Tried() []Try { return slices.Clone(s.request.tried) }
 
 func (s *State) try(b event.ToolResult) {
 	t := Try{b.ToolCallID, b.Tool}
-	if b.Stage == event.Start && !slices.Contains(s.request.tried, t) {
+	if b.Stage == event.StageStart && !slices.Contains(s.request.tried, t) {
 		s.request.tried = append(s.request.tried, t)
 	}
 }

@@ -33,13 +33,13 @@ func body(t *rapid.T) event.Body {
 	index := rapid.IntRange(0, 5).Draw(t, "index")
 	call := fmt.Sprintf("call_%d", rapid.IntRange(0, 3).Draw(t, "call"))
 	block := event.Block{
-		BlockID: fmt.Sprintf("b%d", index), Stage: rapid.SampledFrom([]event.Stage{event.Start, event.Delta, event.Stop}).Draw(t, "stage"),
+		BlockID: fmt.Sprintf("b%d", index), Stage: rapid.SampledFrom([]event.Stage{event.StageStart, event.StageDelta, event.StageStop}).Draw(t, "stage"),
 	}
 	text, delta := "", ""
 	switch block.Stage {
-	case event.Start:
+	case event.StageStart:
 		block.BlockIndex = &index
-	case event.Delta:
+	case event.StageDelta:
 		block.DeltaIndex, delta = &index, "delta"
 	default:
 		text = rapid.SampledFrom([]string{"", "text"}).Draw(t, "text")
@@ -136,7 +136,7 @@ func isDelta(line []byte) bool {
 	var stage struct {
 		Stage event.Stage `json:"stage"`
 	}
-	return unmarshal(line, &stage) == nil && stage.Stage == event.Delta
+	return unmarshal(line, &stage) == nil && stage.Stage == event.StageDelta
 }
 
 func TestEveryCallHasItsResult(t *testing.T) {

@@ -70,7 +70,7 @@ func (s *State) fold(e event.Event) {
 		}, b.Delta)
 		s.describe(b)
 	case event.ToolResult:
-		if b.Stage != event.Delta {
+		if b.Stage != event.StageDelta {
 			s.endTurn()
 		}
 		s.try(b)

@@ -122,7 +122,7 @@ func TestTheSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Emit(event.Text{Block: event.Block{BlockID: "b0", Stage: event.Start}}); err != nil {
+		if err := w.Emit(event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageStart}}); err != nil {
 			t.Fatal(err)
 		}
 		w.Close()

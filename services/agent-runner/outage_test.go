@@ -89,7 +89,7 @@ func (s *stack) large(after bus.LogID) {
 		s.t.Fatal(err)
 	}
 	defer w.Close()
-	block := event.Block{MessageID: "msg_1", BlockID: "b0", Stage: event.Stop}
+	block := event.Block{MessageID: "msg_1", BlockID: "b0", Stage: event.StageStop}
 	for _, body := range []event.Body{
 		event.Input{ThreadID: "thr_1", AgentID: "demo", Messages: accepted.Request.Messages},
 		event.ToolCall{Block: block, ToolCallID: "call_" + after.RequestID, Tool: "calculator", Args: []byte(`{}`)},

@@ -393,7 +393,7 @@ func (f backendFunc) Run(ctx context.Context, turn backend.Turn, emit backend.Em
 
 func isText(b event.Body) bool {
 	text, ok := b.(event.Text)
-	return ok && text.Stage == event.Delta
+	return ok && text.Stage == event.StageDelta
 }
 
 func isResult(b event.Body) bool { return b.Name() == event.NameToolResult }
@@ -425,7 +425,7 @@ func unstopped(events []event.Event) []string {
 		default:
 			continue
 		}
-		open[b.BlockID] = b.Stage != event.Stop
+		open[b.BlockID] = b.Stage != event.StageStop
 	}
 	var left []string
 	for id, isOpen := range open {

@@ -23,13 +23,13 @@ func TestAnAgentThatNobodyCanWaitForIsStopped(t *testing.T) {
 	log := s.say("/tools " + strings.Repeat(`agent__helper {"task":"x"}; `, calls-1) + `agent__helper {"task":"x"}`)
 	refused := map[string]bool{} // by call
 	events := s.until(log, func(b event.Body) bool {
-		if r, ok := b.(event.ToolResult); ok && r.Stage == event.Stop {
+		if r, ok := b.(event.ToolResult); ok && r.Stage == event.StageStop {
 			refused[r.ToolCallID] = true
 		}
 		return len(refused) == calls-4
 	})
 	for _, call := range find[event.ToolCall](events) {
-		if call.Stage != event.Stop {
+		if call.Stage != event.StageStop {
 			continue
 		}
 		child := bus.LogID{Tenant: tenant, RequestID: record.ChildRequest(log.RequestID, call.ToolCallID)}

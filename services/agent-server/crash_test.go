@@ -33,7 +33,7 @@ func TestTextOfATurnThatIsRunAgainIsSentOnce(t *testing.T) {
 	s := reopened(t, script, []remoteagent.Body{remoteagent.Progress{Status: remoteagent.Running}, remoteagent.TextDelta{Text: "hello "}, remoteagent.TextDelta{Text: "to "}},
 		event.Claim{Epoch: 1, Runner: "agent-server"},
 		event.Input{ThreadID: "session_1", AgentID: "worker", Messages: []event.InputMessage{event.UserText(script)}},
-		event.Text{Block: event.Block{MessageID: "msg_1", BlockID: "b0", Stage: event.Start, BlockIndex: &index}},
+		event.Text{Block: event.Block{MessageID: "msg_1", BlockID: "b0", Stage: event.StageStart, BlockIndex: &index}},
 	)
 	var text strings.Builder
 	for _, e := range s.follow("task_1", 0) {

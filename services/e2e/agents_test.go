@@ -124,7 +124,7 @@ func TestWhatAnAgentAsksForIsAskedWhereItWasCalled(t *testing.T) {
 func statusOfEcho(t *testing.T, events []event.Event) (status event.ToolStatus) {
 	t.Helper()
 	for _, e := range events {
-		if r, ok := e.Body.(event.ToolResult); ok && r.Tool == "echo" && r.Stage == event.Stop && !r.Discarded {
+		if r, ok := e.Body.(event.ToolResult); ok && r.Tool == "echo" && r.Stage == event.StageStop && !r.Discarded {
 			status = r.Status
 		}
 	}

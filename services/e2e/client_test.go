@@ -270,7 +270,7 @@ func (tr transcript) done(t *testing.T) event.Done { t.Helper(); return only[eve
 func (tr transcript) results() map[string]event.ToolResult {
 	ends := map[string]event.ToolResult{}
 	for _, r := range find[event.ToolResult](tr) {
-		if r.Stage == event.Stop {
+		if r.Stage == event.StageStop {
 			ends[r.Tool] = r
 		}
 	}

@@ -122,7 +122,7 @@ func toolRuns(t *testing.T, w *watch) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		for _, r := range find[event.ToolResult](w.seen()) {
-			if r.Stage == event.Delta {
+			if r.Stage == event.StageDelta {
 				return nil
 			}
 		}

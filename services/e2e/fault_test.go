@@ -333,15 +333,15 @@ func checkStream(t *testing.T, tr transcript) {
 			continue
 		}
 		switch text.Stage {
-		case event.Start:
+		case event.StageStart:
 			blocks[text.BlockID] = new(strings.Builder)
-		case event.Delta:
+		case event.StageDelta:
 			if text.DeltaIndex == nil || *text.DeltaIndex != deltas[text.BlockID] {
 				t.Fatalf("delta of block %s has index %v, want %d", text.BlockID, text.DeltaIndex, deltas[text.BlockID])
 			}
 			deltas[text.BlockID]++
 			blocks[text.BlockID].WriteString(text.Delta)
-		case event.Stop:
+		case event.StageStop:
 			if text.Discarded {
 				continue
 			}

@@ -149,7 +149,7 @@ func sees(t *testing.T, w *watch, what string, want func(event.Body) bool) {
 
 func isCalled(b event.Body) bool {
 	call, ok := b.(event.ToolCall)
-	return ok && call.Stage == event.Stop
+	return ok && call.Stage == event.StageStop
 }
 
 func says(text string) func(event.Body) bool {
@@ -464,7 +464,7 @@ func TestAnAgentDelegates(t *testing.T) {
 	tr := o.run(t, "chief", `/tool get_result {"agent_id":"vm-1","task_id":"`+taskID+`"}`).end(t, time.Minute)
 	var shown strings.Builder
 	for _, e := range tr.Events {
-		if r, ok := e.Body.(event.ToolResult); ok && r.Stage == event.Delta {
+		if r, ok := e.Body.(event.ToolResult); ok && r.Stage == event.StageDelta {
 			shown.WriteString(r.Delta)
 		}
 	}

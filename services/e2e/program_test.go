@@ -39,7 +39,7 @@ func checkOwnTool(t *testing.T, tr transcript) {
 	called := false
 	for _, e := range tr.Events {
 		c, ok := e.Body.(event.ToolCall)
-		if !ok || c.Stage != event.Stop {
+		if !ok || c.Stage != event.StageStop {
 			continue
 		}
 		called = true

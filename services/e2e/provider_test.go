@@ -38,7 +38,7 @@ func TestAProvidersAnswerStreamsWithThinkingToolAndResult(t *testing.T) {
 		}
 		arguments := 0
 		for _, c := range find[event.ToolCall](tr) {
-			if c.Stage == event.Delta {
+			if c.Stage == event.StageDelta {
 				arguments++
 			}
 		}

@@ -49,18 +49,18 @@ func checkBlocks(t *testing.T, tr transcript) {
 	said := map[string]string{}
 	check := func(b event.Block, delta, whole string) {
 		switch b.Stage {
-		case event.Start:
+		case event.StageStart:
 			if b.BlockIndex == nil || *b.BlockIndex != next {
 				t.Errorf("block %s has index %v, want %d", b.BlockID, b.BlockIndex, next)
 			}
 			next++
-		case event.Delta:
+		case event.StageDelta:
 			if b.DeltaIndex == nil || *b.DeltaIndex != deltas[b.BlockID] {
 				t.Errorf("delta of block %s has index %v, want %d", b.BlockID, b.DeltaIndex, deltas[b.BlockID])
 			}
 			deltas[b.BlockID]++
 			said[b.BlockID] += delta
-		case event.Stop:
+		case event.StageStop:
 			if whole != said[b.BlockID] {
 				t.Errorf("block %s stops with %q, and its deltas said %q", b.BlockID, whole, said[b.BlockID])
 			}

@@ -32,11 +32,11 @@ func hostile(text string) []event.Body {
 	block := func(id string, stage event.Stage) event.Block { return event.Block{BlockID: id, Stage: stage} }
 	return []event.Body{
 		metadata(),
-		event.Text{Block: block("b0", event.Delta), Delta: text},
-		event.Thinking{Block: block("b1", event.Delta), Delta: text},
-		event.ToolCall{Block: block("b2", event.Stop), ToolCallID: "call_1", Tool: "calculator", Args: []byte(`{"expression":` + quote(text) + `}`)},
-		event.ToolResult{Block: block("b3", event.Delta), ToolCallID: "call_1", Delta: text},
-		event.ToolResult{Block: block("b3", event.Stop), ToolCallID: "call_1", Status: event.ToolSuccess, Summary: text},
+		event.Text{Block: block("b0", event.StageDelta), Delta: text},
+		event.Thinking{Block: block("b1", event.StageDelta), Delta: text},
+		event.ToolCall{Block: block("b2", event.StageStop), ToolCallID: "call_1", Tool: "calculator", Args: []byte(`{"expression":` + quote(text) + `}`)},
+		event.ToolResult{Block: block("b3", event.StageDelta), ToolCallID: "call_1", Delta: text},
+		event.ToolResult{Block: block("b3", event.StageStop), ToolCallID: "call_1", Status: event.ToolSuccess, Summary: text},
 		event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: text},
 		event.Notice{Level: "info", Message: text},
 		event.Custom{Type: "x", Data: []byte(quote(text))},

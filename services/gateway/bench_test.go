@@ -224,7 +224,7 @@ func metadata() event.Body {
 }
 
 func delta(text string) event.Body {
-	return event.Text{Block: event.Block{BlockID: "b0", Stage: event.Delta}, Delta: text}
+	return event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageDelta}, Delta: text}
 }
 
 func done() event.Body {

@@ -214,11 +214,11 @@ func TestSocketWhoReadsLaterReadsAll(t *testing.T) {
 	quick.join(id, "")
 	w := b.asked(id, "hi")
 	block := func(stage event.Stage) event.Block { return event.Block{BlockID: "b0", Stage: stage} }
-	b.emit(w, event.Text{Block: block(event.Start)})
+	b.emit(w, event.Text{Block: block(event.StageStart)})
 	const parts = 200
 	chunk := strings.Repeat("x", 10<<10)
 	for range parts {
-		b.emit(w, event.Text{Block: block(event.Delta), Delta: chunk})
+		b.emit(w, event.Text{Block: block(event.StageDelta), Delta: chunk})
 	}
 	b.emit(w, event.Done{MessageID: "m", ThreadID: id, Content: []event.Content{}, FinishReason: event.FinishStop})
 	want, got := quick.ends(1), slow.ends(1)
@@ -237,10 +237,10 @@ func TestSocketWhoTakesNothingIsLetGo(t *testing.T) {
 	deaf := b.dial("")
 	deaf.join(id, "")
 	w := b.asked(id, "hi")
-	b.emit(w, event.Text{Block: event.Block{BlockID: "b0", Stage: event.Start}})
+	b.emit(w, event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageStart}})
 	chunk := strings.Repeat("x", 200<<10)
 	for range 100 {
-		b.emit(w, event.Text{Block: event.Block{BlockID: "b0", Stage: event.Delta}, Delta: chunk})
+		b.emit(w, event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageDelta}, Delta: chunk})
 	}
 	b.emit(w, done())
 	b.eventually("the place is free", func() bool {

@@ -166,9 +166,9 @@ func opening(sessionID, question string) []event.Body {
 func reply(sessionID, text string) []event.Body {
 	block := func(stage event.Stage) event.Block { return event.Block{BlockID: "b0", Stage: stage} }
 	return []event.Body{
-		event.Text{Block: block(event.Start)},
-		event.Text{Block: block(event.Delta), Delta: text},
-		event.Text{Block: block(event.Stop), Text: text},
+		event.Text{Block: block(event.StageStart)},
+		event.Text{Block: block(event.StageDelta), Delta: text},
+		event.Text{Block: block(event.StageStop), Text: text},
 		event.Done{MessageID: "m", ThreadID: sessionID, Content: []event.Content{{Type: "text", Text: text}}, FinishReason: event.FinishStop},
 	}
 }

@@ -128,10 +128,10 @@ func (c *conversation) talk(text string) []event.Body {
 	return []event.Body{
 		event.Input{ThreadID: c.thread, AgentID: "demo", Messages: []event.InputMessage{event.UserText(text)}},
 		event.Metadata{ThreadID: c.thread, AgentID: "demo"},
-		event.Text{Block: block(event.Start)},
-		event.Text{Block: block(event.Delta), Delta: "you said "},
-		event.Text{Block: block(event.Delta), Delta: text},
-		event.Text{Block: block(event.Stop), Text: "you said " + text},
+		event.Text{Block: block(event.StageStart)},
+		event.Text{Block: block(event.StageDelta), Delta: "you said "},
+		event.Text{Block: block(event.StageDelta), Delta: text},
+		event.Text{Block: block(event.StageStop), Text: "you said " + text},
 		event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "internal"},
 	}
 }

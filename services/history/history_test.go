@@ -156,7 +156,7 @@ func TestMessagesTellWhatWasSaid(t *testing.T) {
 	c.say("one")
 	failed := c.begin("two")
 	c.run(failed, append(c.talk("two"),
-		event.Text{Block: event.Block{BlockID: "b1", Stage: event.Stop, Discarded: true}, Text: "gone"},
+		event.Text{Block: event.Block{BlockID: "b1", Stage: event.StageStop, Discarded: true}, Text: "gone"},
 		event.Error{Code: apierr.AgentError, Message: "broken"})...)
 	aborted := c.begin("three")
 	c.run(aborted, append(c.talk("three"), event.Aborted{Content: []event.Content{{Type: event.ContentText, Text: "half"}}})...)

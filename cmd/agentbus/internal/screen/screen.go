@@ -67,12 +67,12 @@ func (s *Screen) Show(e event.Event) error {
 // stage shows a part of a block. A block whose deltas were missed is shown whole at its stop.
 func (s *Screen) stage(to io.Writer, style string, b event.Block, delta, whole string) error {
 	switch b.Stage {
-	case event.Start:
+	case event.StageStart:
 		return s.endLine()
-	case event.Delta:
+	case event.StageDelta:
 		s.block = b.BlockID
 		return s.text(to, style, delta)
-	case event.Stop:
+	case event.StageStop:
 		return s.stop(to, style, b, whole)
 	default:
 		return nil
@@ -97,7 +97,7 @@ func (s *Screen) stop(to io.Writer, style string, b event.Block, whole string) e
 func aside(body event.Body) string {
 	switch b := body.(type) {
 	case event.ToolCall:
-		if b.Stage == event.Stop && !b.Discarded {
+		if b.Stage == event.StageStop && !b.Discarded {
 			return "→ " + b.Tool + " " + Short(string(b.Args))
 		}
 	case event.ToolResult:
@@ -120,18 +120,18 @@ func aside(body event.Body) string {
 
 func result(b event.ToolResult) string {
 	switch {
-	case b.Stage == event.Delta:
+	case b.Stage == event.StageDelta:
 		return "  " + strings.TrimRight(b.Delta, "\n")
-	case b.Stage == event.Stop && b.Status == event.ToolSuccess:
+	case b.Stage == event.StageStop && b.Status == event.ToolSuccess:
 		return "← " + b.Summary
-	case b.Stage == event.Stop:
+	case b.Stage == event.StageStop:
 		return "← " + string(b.Status) + ": " + b.Summary
 	}
 	return ""
 }
 
 func plan(b event.Plan) string {
-	if b.Stage == event.Stop {
+	if b.Stage == event.StageStop {
 		return b.Summary
 	}
 	lines := []string{"plan:"}

@@ -16,11 +16,11 @@ import (
 func block(id string, stage event.Stage) event.Block { return event.Block{BlockID: id, Stage: stage} }
 
 func text(id string, parts ...string) []event.Body {
-	bodies := []event.Body{event.Text{Block: block(id, event.Start)}}
+	bodies := []event.Body{event.Text{Block: block(id, event.StageStart)}}
 	for _, p := range parts {
-		bodies = append(bodies, event.Text{Block: block(id, event.Delta), Delta: p})
+		bodies = append(bodies, event.Text{Block: block(id, event.StageDelta), Delta: p})
 	}
-	return append(bodies, event.Text{Block: block(id, event.Stop), Text: strings.Join(parts, "")})
+	return append(bodies, event.Text{Block: block(id, event.StageStop), Text: strings.Join(parts, "")})
 }
 
 func TestShow(t *testing.T) {
@@ -32,38 +32,38 @@ func TestShow(t *testing.T) {
 		"text, as it comes": {text("b0", "hel", "lo"), "hello\n", ""},
 		"two blocks":        {append(text("b0", "one\n"), text("b1", "two")...), "one\ntwo\n", ""},
 		"a block that was joined late is shown at its end": {
-			[]event.Body{event.Text{Block: block("b0", event.Stop), Text: "whole"}}, "whole\n", "",
+			[]event.Body{event.Text{Block: block("b0", event.StageStop), Text: "whole"}}, "whole\n", "",
 		},
 		"a discarded block": {
 			[]event.Body{
-				event.Text{Block: block("b0", event.Delta), Delta: "wro"},
-				event.Text{Block: event.Block{BlockID: "b0", Stage: event.Stop, Discarded: true}},
+				event.Text{Block: block("b0", event.StageDelta), Delta: "wro"},
+				event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageStop, Discarded: true}},
 			},
 			"wro\n", "(that does not count: it is being said again)\n",
 		},
 		"thinking stands aside": {
 			[]event.Body{
-				event.Thinking{Block: block("b0", event.Start)}, event.Thinking{Block: block("b0", event.Delta), Delta: "hm"},
-				event.Thinking{Block: block("b0", event.Stop), Thinking: "hm"},
+				event.Thinking{Block: block("b0", event.StageStart)}, event.Thinking{Block: block("b0", event.StageDelta), Delta: "hm"},
+				event.Thinking{Block: block("b0", event.StageStop), Thinking: "hm"},
 			},
 			"", "hm\n",
 		},
 		"a tool": {
 			[]event.Body{
-				event.ToolCall{Block: block("b0", event.Start), Tool: "clock"},
-				event.ToolCall{Block: block("b0", event.Stop), Tool: "clock", Args: jsontext.Value(`{"zone": "UTC"}`)},
-				event.ToolResult{Block: block("b1", event.Start), Tool: "clock"},
-				event.ToolResult{Block: block("b1", event.Delta), Delta: "tick\n"},
-				event.ToolResult{Block: block("b1", event.Stop), Tool: "clock", Status: event.ToolSuccess, Summary: "noon"},
+				event.ToolCall{Block: block("b0", event.StageStart), Tool: "clock"},
+				event.ToolCall{Block: block("b0", event.StageStop), Tool: "clock", Args: jsontext.Value(`{"zone": "UTC"}`)},
+				event.ToolResult{Block: block("b1", event.StageStart), Tool: "clock"},
+				event.ToolResult{Block: block("b1", event.StageDelta), Delta: "tick\n"},
+				event.ToolResult{Block: block("b1", event.StageStop), Tool: "clock", Status: event.ToolSuccess, Summary: "noon"},
 			},
 			"", "→ clock {\"zone\": \"UTC\"}\n  tick\n← noon\n",
 		},
 		"a tool that failed": {
-			[]event.Body{event.ToolResult{Block: block("b1", event.Stop), Status: event.ToolDenied, Summary: "not now"}},
+			[]event.Body{event.ToolResult{Block: block("b1", event.StageStop), Status: event.ToolDenied, Summary: "not now"}},
 			"", "← denied: not now\n",
 		},
 		"a plan": {
-			[]event.Body{event.Plan{Stage: event.Start, Steps: []event.PlanStep{{Content: "look", Done: true}, {Content: "leap"}}}},
+			[]event.Body{event.Plan{Stage: event.StageStart, Steps: []event.PlanStep{{Content: "look", Done: true}, {Content: "leap"}}}},
 			"", "plan:\n  [x] look\n  [ ] leap\n",
 		},
 		"what was said":           {[]event.Body{event.Input{Messages: []event.InputMessage{event.UserText("hi")}}}, "", "> hi\n"},
@@ -99,8 +99,8 @@ func TestATerminalHasOneOrder(t *testing.T) {
 	t.Parallel()
 	var tty bytes.Buffer
 	s := screen.New(&tty, &tty, screen.Options{Colour: true, Echo: true})
-	events := append(text("b0", "look"), event.ToolCall{Block: block("b1", event.Stop), Tool: "clock", Args: jsontext.Value(`{}`)})
-	events = append(events, event.Text{Block: block("b2", event.Delta), Delta: "and"})
+	events := append(text("b0", "look"), event.ToolCall{Block: block("b1", event.StageStop), Tool: "clock", Args: jsontext.Value(`{}`)})
+	events = append(events, event.Text{Block: block("b2", event.StageDelta), Delta: "and"})
 	for _, body := range events {
 		if err := s.Show(event.Event{Body: body}); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestJSONIsOneEventALine(t *testing.T) {
 	t.Parallel()
 	var out, side bytes.Buffer
 	s := screen.New(&out, &side, screen.Options{JSON: true})
-	e := event.Event{ID: "one-3", RequestID: "req_1", Time: time.Unix(0, 0), Body: event.Text{Block: block("b0", event.Delta), Delta: "\x1b"}}
+	e := event.Event{ID: "one-3", RequestID: "req_1", Time: time.Unix(0, 0), Body: event.Text{Block: block("b0", event.StageDelta), Delta: "\x1b"}}
 	if err := errors.Join(s.Show(e), s.Aside("nothing")); err != nil {
 		t.Fatal(err)
 	}

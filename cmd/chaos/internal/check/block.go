@@ -117,13 +117,13 @@ func (f *fold) report(format string, args ...any) {
 func (f *fold) add(at line, p piece) {
 	b := f.blocks[p.BlockID]
 	switch {
-	case p.Stage == event.Start:
+	case p.Stage == event.StageStart:
 		f.start(at, p)
 	case b == nil:
 		f.report("event %d is the %s of block %s, which has not started", at.n, p.Stage, p.BlockID)
-	case p.Stage == event.Delta:
+	case p.Stage == event.StageDelta:
 		f.delta(at, b, p)
-	case p.Stage == event.Stop:
+	case p.Stage == event.StageStop:
 		f.stop(at, b, p)
 	default:
 		f.report("event %d of block %s has the stage %q", at.n, p.BlockID, p.Stage)

@@ -108,17 +108,17 @@ func script(text string) event.Input {
 
 // The stages of a block; given is the stop of one that is discarded.
 func opened(id string, index int) event.Block {
-	return event.Block{BlockID: id, Stage: event.Start, BlockIndex: &index}
+	return event.Block{BlockID: id, Stage: event.StageStart, BlockIndex: &index}
 }
 
 func added(id string, index int) event.Block {
-	return event.Block{BlockID: id, Stage: event.Delta, DeltaIndex: &index}
+	return event.Block{BlockID: id, Stage: event.StageDelta, DeltaIndex: &index}
 }
 
-func closed(id string) event.Block { return event.Block{BlockID: id, Stage: event.Stop} }
+func closed(id string) event.Block { return event.Block{BlockID: id, Stage: event.StageStop} }
 
 func given(id string) event.Block {
-	return event.Block{BlockID: id, Stage: event.Stop, Discarded: true, Reason: "superseded"}
+	return event.Block{BlockID: id, Stage: event.StageStop, Discarded: true, Reason: "superseded"}
 }
 
 // said is the content of the end of a log as it is now.

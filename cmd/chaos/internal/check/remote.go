@@ -69,11 +69,11 @@ func once(id ID, l *Log) []Violation {
 					blocks[b.BlockID] = ""
 				}
 			case event.ToolCall:
-				if b.Stage == event.Stop && !b.Discarded {
+				if b.Stage == event.StageStop && !b.Discarded {
 					calls = append(calls, b.ToolCallID)
 				}
 			case event.ToolResult:
-				if b.Stage == event.Stop && !b.Discarded {
+				if b.Stage == event.StageStop && !b.Discarded {
 					results[b.ToolCallID]++
 				}
 			}

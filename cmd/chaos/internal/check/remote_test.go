@@ -12,15 +12,15 @@ import (
 func TestARemoteAgentShowsOnce(t *testing.T) {
 	t.Parallel()
 	text := func(block, delta string) event.Body {
-		return event.Text{Block: event.Block{BlockID: block, Stage: event.Delta}, Delta: delta}
+		return event.Text{Block: event.Block{BlockID: block, Stage: event.StageDelta}, Delta: delta}
 	}
 	call := func(id string) event.Body {
-		return event.ToolCall{Block: event.Block{BlockID: "b-" + id, Stage: event.Stop}, ToolCallID: id, Tool: "echo", Args: jsontext.Value(`{}`)}
+		return event.ToolCall{Block: event.Block{BlockID: "b-" + id, Stage: event.StageStop}, ToolCallID: id, Tool: "echo", Args: jsontext.Value(`{}`)}
 	}
 	result := func(id string) event.Body {
-		return event.ToolResult{Block: event.Block{BlockID: "r-" + id, Stage: event.Stop}, ToolCallID: id, Tool: "echo", Status: event.ToolSuccess}
+		return event.ToolResult{Block: event.Block{BlockID: "r-" + id, Stage: event.StageStop}, ToolCallID: id, Tool: "echo", Status: event.ToolSuccess}
 	}
-	discarded := event.Text{Block: event.Block{BlockID: "b0", Stage: event.Stop, Discarded: true}}
+	discarded := event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageStop, Discarded: true}}
 	tests := []struct {
 		what   string
 		bodies []event.Body
@@ -56,10 +56,10 @@ func TestOutputsOfWhatAnAgentRanByItselfHaveCalls(t *testing.T) {
 	block := func(stage event.Stage) event.Block {
 		return event.Block{BlockID: "b0", BlockIndex: &index, Stage: stage}
 	}
-	args := event.ToolCall{Block: block(event.Delta), Delta: "{}"}
+	args := event.ToolCall{Block: block(event.StageDelta), Delta: "{}"}
 	args.DeltaIndex = &delta
-	write(t, l, "req_far", 1, 201, 1, event.Claim{Epoch: 1}, event.ToolCall{Block: block(event.Start)}, args,
-		event.ToolCall{Block: block(event.Stop), ToolCallID: "call_far", Tool: "echo", Args: jsontext.Value(`{}`), ByAgent: true},
+	write(t, l, "req_far", 1, 201, 1, event.Claim{Epoch: 1}, event.ToolCall{Block: block(event.StageStart)}, args,
+		event.ToolCall{Block: block(event.StageStop), ToolCallID: "call_far", Tool: "echo", Args: jsontext.Value(`{}`), ByAgent: true},
 		event.ToolOutput{ToolCallID: "call_far"}, event.Done{ThreadID: "thr_far"})
 	if found := r.results(); len(found) > 0 {
 		t.Errorf("got %v, want none", found)

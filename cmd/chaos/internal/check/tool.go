@@ -31,7 +31,7 @@ func (r *Run) asked() map[string]call {
 					continue // I2 tells of it
 				}
 				c, ok := e.Body.(event.ToolCall)
-				if !ok || c.Stage != event.Stop || c.Discarded {
+				if !ok || c.Stage != event.StageStop || c.Discarded {
 					continue
 				}
 				hash, _ := record.HashArgs(c.Args) // what is no JSON has the hash of nothing

@@ -134,7 +134,7 @@ func resultOf(l *Log, callID string) event.ToolStatus {
 			}
 			e, err := event.Decode(line.JSON)
 			if result, ok := e.Body.(event.ToolResult); err == nil && ok &&
-				result.ToolCallID == callID && result.Stage == event.Stop && !result.Discarded {
+				result.ToolCallID == callID && result.Stage == event.StageStop && !result.Discarded {
 				return result.Status
 			}
 		}

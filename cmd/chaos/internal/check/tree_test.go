@@ -25,11 +25,11 @@ func family(t *testing.T) *Run {
 	write(t, below, lower, 1, 103, 3, event.Done{ThreadID: "thr_lower", FinishReason: event.FinishStop})
 	above := accepted(r, upper, "thr_upper", 0, nil)
 	write(t, above, upper, 1, 101, 1, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_upper"},
-		event.ToolCall{Block: event.Block{BlockID: "b0", Stage: event.Stop}, ToolCallID: "call_u", Tool: "agent__helper", Args: jsontext.Value(`{}`)})
+		event.ToolCall{Block: event.Block{BlockID: "b0", Stage: event.StageStop}, ToolCallID: "call_u", Tool: "agent__helper", Args: jsontext.Value(`{}`)})
 	copyOf(t, above, 104, below.Frames[0], 1)
 	copyOf(t, above, 105, below.Frames[1], 0)
 	write(t, above, upper, 1, 106, 5, event.ToolResult{
-		Block: event.Block{BlockID: "b1", Stage: event.Stop}, ToolCallID: "call_u", Tool: "agent__helper", Status: event.ToolSuccess,
+		Block: event.Block{BlockID: "b1", Stage: event.StageStop}, ToolCallID: "call_u", Tool: "agent__helper", Status: event.ToolSuccess,
 	}, event.Done{ThreadID: "thr_upper", FinishReason: event.FinishStop})
 	for _, request := range []string{lower, upper} {
 		project(r, request)

@@ -39,7 +39,7 @@ func TestTheWitnessReadsWhatTheBusWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 200 { // enough for a frame that is compressed
-		if err := w.Emit(event.Text{Block: event.Block{BlockID: "b0", Stage: event.Delta}, Delta: "again and again"}); err != nil {
+		if err := w.Emit(event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageDelta}, Delta: "again and again"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -98,7 +98,7 @@ func (t *Converter) status() remoteagent.Progress {
 
 // call returns the event of a tool call when its arguments are complete.
 func (t *Converter) call(b event.ToolCall) []remoteagent.Body {
-	if b.Stage != event.Stop || b.Discarded {
+	if b.Stage != event.StageStop || b.Discarded {
 		return nil
 	}
 	verb := verbOf(b.Tool)
@@ -119,9 +119,9 @@ func (t *Converter) call(b event.ToolCall) []remoteagent.Body {
 func (t *Converter) result(b event.ToolResult) []remoteagent.Body {
 	u := t.calls[b.ToolCallID]
 	switch {
-	case b.Stage == event.Delta:
+	case b.Stage == event.StageDelta:
 		return []remoteagent.Body{remoteagent.ToolOutput{Tool: u.tool, ToolCallID: b.ToolCallID, Text: b.Delta}}
-	case b.Stage != event.Stop || b.Discarded:
+	case b.Stage != event.StageStop || b.Discarded:
 		return nil
 	}
 	delete(t.calls, b.ToolCallID)

@@ -14,7 +14,7 @@ import (
 
 // tell tells of one call and its success.
 func tell(t *taskevents.Converter, tool, args string) (start remoteagent.ToolStart, end remoteagent.ToolEnd) {
-	at := event.Block{BlockID: "b1", Stage: event.Stop}
+	at := event.Block{BlockID: "b1", Stage: event.StageStop}
 	call := event.ToolCall{Block: at, ToolCallID: "call_1", Tool: tool, Args: jsontext.Value(args)}
 	result := event.ToolResult{Block: at, ToolCallID: "call_1", Tool: tool, Status: event.ToolSuccess}
 	for _, body := range []event.Body{call, result} {

@@ -27,9 +27,9 @@ func (t *Converter) Resume(shown string) {
 // take takes an event of a block of text. Whole is all of the block, at its end.
 func (t *text) take(b event.Block, delta, whole string) []remoteagent.Body {
 	switch {
-	case b.Stage == event.Delta && delta != "":
+	case b.Stage == event.StageDelta && delta != "":
 		return t.delta(delta)
-	case b.Stage == event.Stop && !b.Discarded:
+	case b.Stage == event.StageStop && !b.Discarded:
 		t.finished += whole
 		if t.held != "" { // it is shorter this time
 			return t.differs("")

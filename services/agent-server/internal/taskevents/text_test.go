@@ -10,20 +10,20 @@ import (
 )
 
 func delta(text string) event.Body {
-	return event.Text{Block: event.Block{Stage: event.Delta}, Delta: text}
+	return event.Text{Block: event.Block{Stage: event.StageDelta}, Delta: text}
 }
 
 func whole(text string) event.Body {
-	return event.Text{Block: event.Block{Stage: event.Stop}, Text: text}
+	return event.Text{Block: event.Block{Stage: event.StageStop}, Text: text}
 }
 
 func discarded() event.Body {
-	return event.Text{Block: event.Block{Stage: event.Stop, Discarded: true}}
+	return event.Text{Block: event.Block{Stage: event.StageStop, Discarded: true}}
 }
 
 func TestTextThatComesAgainIsSentOnce(t *testing.T) {
 	t.Parallel()
-	call := event.ToolCall{Block: event.Block{Stage: event.Stop}, ToolCallID: "call_1", Tool: "echo", Args: jsontext.Value("{}")}
+	call := event.ToolCall{Block: event.Block{Stage: event.StageStop}, ToolCallID: "call_1", Tool: "echo", Args: jsontext.Value("{}")}
 	tests := []struct {
 		name  string
 		log   []event.Body // of the process that was killed: it has no deltas

@@ -239,15 +239,15 @@ func (r *recorder) earlierCost() float64 {
 func isDelta(body event.Body) bool {
 	switch b := body.(type) {
 	case event.Text:
-		return b.Stage == event.Delta
+		return b.Stage == event.StageDelta
 	case event.Thinking:
-		return b.Stage == event.Delta
+		return b.Stage == event.StageDelta
 	case event.FinalAnswer:
-		return b.Stage == event.Delta
+		return b.Stage == event.StageDelta
 	case event.ToolCall:
-		return b.Stage == event.Delta
+		return b.Stage == event.StageDelta
 	case event.ToolResult:
-		return b.Stage == event.Delta
+		return b.Stage == event.StageDelta
 	default:
 		return false
 	}

@@ -225,7 +225,7 @@ func (d *Acceptor) thread(ctx context.Context, c Call, a record.Accepted) (bus.T
 
 // creatable reports whether a client may choose the id for a new thread. Ids of subagents' threads are reserved.
 func creatable(threadID string) bool {
-	return id.Valid(threadID) && !strings.HasPrefix(threadID, id.Below+"_")
+	return id.Valid(threadID) && !strings.HasPrefix(threadID, id.Subthread+"_")
 }
 
 // create returns a zero record for a to start its thread, unless the thread is deleted (notFound) or another request has

@@ -18,7 +18,7 @@ func lengthy(l storetest.Log, blocks int) []store.Entry {
 	text := strings.Repeat("x", 256<<10)
 	entries := []store.Entry{l.Accepted(), l.Thread(), l.Frame(0, event.Claim{Epoch: 1, Runner: "r"})}
 	for i := range blocks {
-		block := event.Block{MessageID: "m", BlockID: fmt.Sprint("b", i), Stage: event.Stop}
+		block := event.Block{MessageID: "m", BlockID: fmt.Sprint("b", i), Stage: event.StageStop}
 		entries = append(entries, l.Frame(uint64(i+1), event.Text{Block: block, Text: text}))
 	}
 	return append(entries, l.Frame(uint64(blocks+1), event.Error{Code: apierr.AgentError, Message: "broken"}))

@@ -133,7 +133,7 @@ func said(r store.Request, input []event.InputMessage, at time.Time) []historyap
 // finish adds a block that was finished before an error.
 func finish(m *historyapi.Message, body event.Body) {
 	add := func(b event.Block, c event.Content) {
-		if b.Stage != event.Stop || b.Discarded {
+		if b.Stage != event.StageStop || b.Discarded {
 			return
 		}
 		m.MessageID = b.MessageID

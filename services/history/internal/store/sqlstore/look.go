@@ -35,7 +35,7 @@ func look(line []byte) glance {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return glance{}
 	}
-	return glance{at: e.Timestamp, delta: e.Stage == event.Delta}
+	return glance{at: e.Timestamp, delta: e.Stage == event.StageDelta}
 }
 
 // skim goes from member to member until it has seen both of those that it looks for. It declines what is not plain: the
@@ -63,7 +63,7 @@ func skim(line []byte) (g glance, ok bool) {
 			if bytes.IndexByte(value, '\\') >= 0 || value[0] != '"' {
 				return g, false
 			}
-			g.delta = string(value[1:len(value)-1]) == string(event.Delta)
+			g.delta = string(value[1:len(value)-1]) == string(event.StageDelta)
 			return g, !g.at.IsZero()
 		}
 		if len(rest) == 0 || rest[0] != ',' {

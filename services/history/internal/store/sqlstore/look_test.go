@@ -16,7 +16,7 @@ func delta() []byte {
 	line, err := event.Encode(event.Event{
 		ID: event.NewCursor("k3v9x2ma", 42), RequestID: "req_0cq6h8f2v1e7r9t3k5m7p9s1u2", Time: at(),
 		Body: event.Text{
-			Block: event.Block{MessageID: "msg_0cq6h8f2v1e7r9t3k5m7p9s1u3", BlockID: "b1", Stage: event.Delta, DeltaIndex: &index},
+			Block: event.Block{MessageID: "msg_0cq6h8f2v1e7r9t3k5m7p9s1u3", BlockID: "b1", Stage: event.StageDelta, DeltaIndex: &index},
 			Delta: ` It is 42, as "everybody" knows.`,
 		},
 	})
@@ -91,7 +91,7 @@ func FuzzLook(f *testing.F) {
 		if err := json.Unmarshal(line, &want); err != nil {
 			return // it may take what the decoder refuses, but never read something else
 		}
-		if !got.at.Equal(want.Timestamp) || got.delta != (want.Stage == event.Delta) {
+		if !got.at.Equal(want.Timestamp) || got.delta != (want.Stage == event.StageDelta) {
 			t.Errorf("%q: got %+v, want %+v", line, got, want)
 		}
 	})

@@ -36,7 +36,7 @@ func (s *Store) Thread(ctx context.Context, tenant, threadID string) (historyapi
 func (s *Store) Threads(
 	ctx context.Context, tenant, owner string, after store.ThreadPosition, limit int,
 ) ([]historyapi.Session, error) {
-	text, args := threadColumns+` AND NOT deleted AND tenant = $1 AND owner = $2 AND substr(thread_id, 1, 4) <> '`+id.Below+`_'`,
+	text, args := threadColumns+` AND NOT deleted AND tenant = $1 AND owner = $2 AND substr(thread_id, 1, 4) <> '`+id.Subthread+`_'`,
 		[]any{tenant, owner, limit}
 	if after != (store.ThreadPosition{}) {
 		text, args = text+` AND (updated_at, thread_id) < ($4, $5)`, append(args, micros(after.UpdatedAt), after.ThreadID)

@@ -15,10 +15,10 @@ import (
 func drawn(letters string) event.Frame {
 	f := event.Frame{Incarnation: "i1", First: 100, Time: at().Add(-time.Hour)}
 	for i, letter := range letters {
-		name, stage := event.NameText, event.Start
+		name, stage := event.NameText, event.StageStart
 		switch letter {
 		case 'd':
-			stage = event.Delta
+			stage = event.StageDelta
 		case 't':
 			name = event.NameDone
 		case 'x':

@@ -142,5 +142,5 @@ func names(events []store.Event) string {
 func place(e store.Event) string { return fmt.Sprintf("%s/%d", e.RequestID, e.N) }
 
 func textStop(text string) event.Body {
-	return event.Text{Block: event.Block{BlockID: "b0", Stage: event.Stop}, Text: text}
+	return event.Text{Block: event.Block{BlockID: "b0", Stage: event.StageStop}, Text: text}
 }

@@ -156,13 +156,13 @@ func anyQuery(t *testing.T, s store.Store) {
 func anyBodies(rt *rapid.T, l Log) []event.Body {
 	bodies := l.Bodies(rapid.IntRange(0, 40).Draw(rt, "deltas"))
 	for i := range rapid.IntRange(0, 4).Draw(rt, "blocks") {
-		block := event.Block{BlockID: fmt.Sprintf("b%d", i+1), Stage: event.Start}
+		block := event.Block{BlockID: fmt.Sprintf("b%d", i+1), Stage: event.StageStart}
 		more := []event.Body{event.ToolCall{Block: block, ToolCallID: "call", Tool: "t"}}
-		block.Stage = event.Delta
+		block.Stage = event.StageDelta
 		for range rapid.IntRange(0, 40).Draw(rt, "deltas of a block") {
 			more = append(more, event.ToolCall{Block: block, ToolCallID: "call", Delta: `"stage":"stop"`})
 		}
-		more = append(more, event.Plan{Stage: event.Delta}, event.Plan{Stage: event.Stop, Summary: `"stage":"delta"`})
+		more = append(more, event.Plan{Stage: event.StageDelta}, event.Plan{Stage: event.StageStop, Summary: `"stage":"delta"`})
 		bodies = slices.Insert(bodies, 4, more...)
 	}
 	return bodies

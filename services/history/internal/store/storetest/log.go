@@ -109,16 +109,16 @@ func (l Log) Bodies(n int) []event.Body {
 		event.Claim{Epoch: 1, Runner: "runner-1"},
 		event.Input{ThreadID: l.ThreadID, AgentID: "demo", Messages: []event.InputMessage{event.UserText(l.Text)}},
 		event.Metadata{ThreadID: l.ThreadID, AgentID: "demo"},
-		event.Text{Block: stage(event.Start)},
+		event.Text{Block: stage(event.StageStart)},
 	}
 	var answer strings.Builder
 	for i := range n {
 		word := fmt.Sprintf("word%d ", i)
 		answer.WriteString(word)
-		bodies = append(bodies, event.Text{Block: stage(event.Delta), Delta: word})
+		bodies = append(bodies, event.Text{Block: stage(event.StageDelta), Delta: word})
 	}
 	return append(bodies,
-		event.Text{Block: stage(event.Stop), Text: answer.String()},
+		event.Text{Block: stage(event.StageStop), Text: answer.String()},
 		event.ToolOutput{ToolCallID: "call_1", Status: event.ToolSuccess, Content: "secret"},
 		event.Done{
 			MessageID: block.MessageID, ThreadID: l.ThreadID, FinishReason: event.FinishStop,

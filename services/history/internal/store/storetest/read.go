@@ -94,7 +94,7 @@ func listsThreads(t *testing.T, s store.Store) {
 	other.Owner = "bob"
 	apply(t, s, other.Accepted(), other.Thread())
 	below := NewLog("below", 0)
-	below.ThreadID = id.New(id.Below)
+	below.ThreadID = id.New(id.Subthread)
 	apply(t, s, below.Accepted(), below.Thread())
 	slices.Reverse(want)
 
