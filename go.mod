@@ -10,6 +10,7 @@ require (
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/chromedp/chromedp v0.23.0
 	github.com/coder/websocket v1.8.15
+	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
@@ -44,6 +45,8 @@ require (
 )
 
 require github.com/elastic/go-seccomp-bpf v1.6.0
+
+require github.com/bits-and-blooms/bitset v1.24.4 // indirect
 
 require (
 	github.com/google/jsonschema-go v0.4.3 // indirect

@@ -34,6 +34,7 @@ func layers() []layer {
 		{"pkg/budget", nil, nil, "bytes are counted the same whatever they are of"},
 		{"pkg/egress", nil, nil, "a guard that anyone may stand behind"},
 		{"pkg/limit", nil, nil, "limits for any server"},
+		{"pkg/retry", nil, nil, "it repeats operations of every package"},
 		{"pkg/datadir", nil, nil, "a folder for any process"},
 		{"pkg/procgroup", nil, nil, "a group of processes for any program"},
 		{"pkg/sandbox", nil, nil, "a box that anything may run in"},
@@ -57,7 +58,7 @@ func layers() []layer {
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/apierr", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
-		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hubapi", "pkg/remoteagent"), nil,
+		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hubapi", "pkg/remoteagent", "pkg/retry"), nil,
 			"it speaks with the hub and its agents, and knows no other implementation"},
 		{"pkg/backend/catalog", and("pkg/backend/...", "pkg/config"), nil, "it is the one list of the backends"},
 		{"pkg/backend/cli", and("pkg/backend/cli/wire", "pkg/backend/internal/...", "pkg/procgroup"), nil, "who runs programs knows what they print"},
@@ -88,7 +89,7 @@ func layers() []layer {
 		{"pkg/client", and("pkg/sse", "pkg/tarko", "pkg/eventstream"), nil, "a client is what anyone could write against the documents"},
 		{"pkg/remoteagent", []string{"pkg/event", "pkg/apierr", "pkg/sse"}, nil, "what a hub and a spoke say to each other knows neither of them"},
 		{"pkg/telemetry/...", []string{"pkg/apierr", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
-		{"pkg/service/...", []string{"pkg/apierr", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
+		{"pkg/service/...", []string{"pkg/apierr", "pkg/retry", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
 
 		// Services, and those who put them together.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/retry"
 )
 
 // The pauses between attempts to reach a dependency, and the time between two lines in the log about it.
@@ -26,29 +28,18 @@ func Await(ctx context.Context, log *slog.Logger, what string, try func(context.
 		state = &readiness{} // not under Run
 	}
 	defer state.waiting.Store(nil)
-	var said time.Time
-	for pause := firstPause; ; pause = min(2*pause, longestWait) {
-		err := try(ctx)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		case final(err):
-			return err
-		}
-		line := what + ": " + err.Error()
-		state.waiting.Store(&line)
-		if time.Since(said) >= sayEvery {
+	var logged time.Time
+	policy := retry.Policy{First: firstPause, Longest: longestWait, Final: final, Failed: func(err error, _ time.Duration) {
+		reason := what + ": " + err.Error()
+		state.waiting.Store(&reason)
+		if time.Since(logged) >= sayEvery {
 			log.WarnContext(ctx, "waiting for a dependency", "dependency", what, "error", err)
-			said = time.Now()
+			logged = time.Now()
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		}
+	}}
+	err := policy.Do(ctx, try)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("wait for %s: %w", what, ctx.Err())
 	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -70,20 +71,21 @@ func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) 
 // providerRemote is the name of the backend of remote agents in telemetry.
 const providerRemote = "remote"
 
-// connect asks the hub, and waits a while for one that does not answer.
-func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (hubapi.Connection, error) {
-	late := time.Now().Add(hubWait)
-	for {
-		conn, err := r.remotes.hub.Connect(ctx, ref)
-		if !errors.Is(err, hubapi.ErrSilent) || time.Now().After(late) {
-			return conn, err
-		}
-		select {
-		case <-ctx.Done():
-			return conn, fmt.Errorf("ask the hub for agent %s: %w", ref.AgentID, context.Cause(ctx))
-		case <-time.After(hubPause):
-		}
+// connect asks the hub for the connection to an agent. It waits up to hubWait for a hub that does not answer.
+func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (conn hubapi.Connection, err error) {
+	waiting, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	err = retry.Policy{
+		First: hubPause,
+		Final: func(err error) bool { return !errors.Is(err, hubapi.ErrSilent) },
+	}.Do(waiting, func(context.Context) error { // ctx, so that the last call is not cut short
+		conn, err = r.remotes.hub.Connect(ctx, ref)
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
+		return conn, fmt.Errorf("ask the hub for agent %s: %w", ref.AgentID, context.Cause(ctx))
 	}
+	return conn, err
 }
 
 // leaveTask has the hub cancel the task of a remote agent that a request left running: after an abort, at a limit, or

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/metrics"
@@ -278,15 +279,13 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 // look returns users' aborts and steers. A running request retries until the broker answers: it must not end as if
 // there were no abort.
 func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
-	more, err := c.lookOnce(ctx)
-	for err != nil && ctx.Err() == nil {
+	var more bus.Commands
+	err := retry.Policy{First: lookPause, Failed: func(err error, _ time.Duration) {
 		c.runner.deps.Log.WarnContext(ctx, "could not look for commands", "request", c.log.RequestID, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookPause):
-			more, err = c.lookOnce(ctx)
-		}
-	}
+	}}.Do(ctx, func(ctx context.Context) (err error) {
+		more, err = c.lookOnce(ctx)
+		return err
+	})
 	if err == nil {
 		c.asked.Sequence = more.Sequence
 		c.asked.Steers = append(c.asked.Steers, more.Steers...)

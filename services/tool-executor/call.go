@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/agentbus/agentbus/pkg/weaken"
@@ -168,22 +169,17 @@ const lookWait = 2 * time.Second
 func (e *Executor) aborted(ctx context.Context, j job) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()
-	for {
-		look, done := context.WithTimeout(ctx, lookWait)
-		_, err := e.deps.Bus.Aborted(look, j.log)
-		done()
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, bus.ErrNotFound):
-			return false, nil
-		}
-		select {
-		case <-ctx.Done():
-			return false, err
-		case <-time.After(firstRetry):
-		}
+	notFound := func(err error) bool { return errors.Is(err, bus.ErrNotFound) }
+	err := retry.Policy{First: firstRetry, Final: notFound}.Do(ctx, func(ctx context.Context) error {
+		ctx, done := context.WithTimeout(ctx, lookWait)
+		defer done()
+		_, err := e.deps.Bus.Aborted(ctx, j.log)
+		return err
+	})
+	if notFound(err) {
+		return false, nil
 	}
+	return err == nil, err
 }
 
 // limit is how long a call of the tool may take.

@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -32,7 +33,7 @@ const (
 // putStarted records that the call is about to take effect, and reports whether it is for us to run it.
 func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error) {
 	started := record.ToolStarted{ToolCallID: j.ToolCallID, Executor: e.deps.Name, At: e.deps.Bus.Now().UTC()}
-	err = retry(ctx, func(ctx context.Context) error {
+	err = write(ctx, func(ctx context.Context) error {
 		stored, won, err := e.deps.Bus.PutToolStarted(ctx, j.log, started)
 		// A try before whose answer was lost may have won: the record then has our name and our time.
 		first = won || stored.Executor == started.Executor && stored.At.Equal(started.At)
@@ -113,8 +114,8 @@ func (j job) maxOutput() int64 {
 	return defaultMaxOutput
 }
 
-// retry calls do until it succeeds or writePatience is over, whether ctx is done or not.
-func retry(ctx context.Context, do func(context.Context) error) error {
+// write calls do until it succeeds or writePatience is over, whether ctx is done or not.
+func write(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writePatience)
 	defer cancel()
 	return repeat(ctx, do)
@@ -124,7 +125,7 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 // stays in progress. It gives up when the process is about to end and ctx is done, when the result can never be stored,
 // and after writePatience when too much is kept already.
 func (e *Executor) keep(ctx context.Context, r record.ToolResult, do func(context.Context) error) error {
-	err := retry(ctx, do)
+	err := write(ctx, do)
 	size := resultSize(r)
 	if err == nil || hopeless(err) || ctx.Err() != nil {
 		return err
@@ -150,19 +151,7 @@ func resultSize(r record.ToolResult) int64 {
 
 // repeat calls do until it succeeds, cannot succeed, or ctx is done.
 func repeat(ctx context.Context, do func(context.Context) error) error {
-	for wait := firstRetry; ; wait = min(2*wait, time.Second) {
-		err := do(ctx)
-		if err == nil || hopeless(err) {
-			return err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		case <-timer.C:
-		}
-	}
+	return retry.Policy{First: firstRetry, Longest: time.Second, Final: hopeless}.Do(ctx, do)
 }
 
 func hopeless(err error) bool { return errors.Is(err, bus.ErrTooLarge) }

@@ -22,6 +22,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/retry"
 )
 
 // Hub manages the remote agents. It is implemented by hubapi.Client.
@@ -179,13 +180,12 @@ func title(messages []backend.Message) string {
 	return "its task"
 }
 
-// patiently asks again while the hub cannot answer, as long as the request may take: another runner would meet the same hub.
+// patiently repeats ask until the hub answers or ctx is done: another runner would meet the same hub.
 func (*session) patiently(ctx context.Context, ask func() error) error {
-	for {
-		if err := ask(); !errors.Is(err, hubapi.ErrSilent) || !sleep(ctx, retryPause) {
-			return err
-		}
-	}
+	return retry.Policy{
+		First: retryPause,
+		Final: func(err error) bool { return !errors.Is(err, hubapi.ErrSilent) },
+	}.Do(ctx, func(context.Context) error { return ask() })
 }
 
 // follow emits what the task does until it has ended. While the agent is away it waits, and says so.

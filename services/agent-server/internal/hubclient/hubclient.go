@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/go-json-experiment/json"
 )
@@ -223,24 +224,23 @@ func (u *Uplink) patient(ctx context.Context, path string, body any) error {
 
 // until does something until it works; false = it was refused, or ctx is done.
 func (u *Uplink) until(ctx context.Context, what string, do func(context.Context) error) bool {
-	wait := firstWait
-	for {
-		err := do(ctx)
-		if err == nil {
-			return true
-		}
-		if refusal, ok := errors.AsType[*refusedError](err); ok && !refusal.passing() {
-			u.deps.Log.ErrorContext(ctx, what+": the hub refused", "hub", u.deps.Hub, "error", err)
-			return false
-		}
-		u.deps.Log.WarnContext(ctx, what+": trying again", "hub", u.deps.Hub, "error", err, "in", wait)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(wait):
-		}
-		wait = min(2*wait, maxWait)
+	err := retry.Policy{
+		First: firstWait, Longest: maxWait,
+		Final: refused,
+		Failed: func(err error, delay time.Duration) {
+			u.deps.Log.WarnContext(ctx, what+": trying again", "hub", u.deps.Hub, "error", err, "in", delay)
+		},
+	}.Do(ctx, do)
+	if refused(err) {
+		u.deps.Log.ErrorContext(ctx, what+": the hub refused", "hub", u.deps.Hub, "error", err)
 	}
+	return err == nil
+}
+
+// refused reports whether an error is a refusal that no repetition changes.
+func refused(err error) bool {
+	refusal, ok := errors.AsType[*refusedError](err)
+	return ok && !refusal.passing()
 }
 
 // refusedError is a response of the hub with a status other than 2xx.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/agentbus/agentbus/services/agent-server/internal/worker"
 	"github.com/go-json-experiment/json"
@@ -78,18 +79,15 @@ func (d *Desk) work(ctx context.Context, j *job) {
 		case <-task.Done():
 		}
 	})
-	for {
-		err := d.deps.Run(task, j.Entry, d.leave)
-		if err == nil || errors.Is(err, worker.ErrStopping) || errors.Is(err, loop.ErrHandOver) {
-			return
-		}
-		d.deps.Log.ErrorContext(ctx, "a task could not be run; it is tried again", "task", j.TaskID, "error", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryPause):
-		}
-	}
+	_ = retry.Policy{ // the error that ends it was logged, or is one of those that end a process
+		First: retryPause,
+		Final: func(err error) bool {
+			return errors.Is(err, worker.ErrStopping) || errors.Is(err, loop.ErrHandOver)
+		},
+		Failed: func(err error, _ time.Duration) {
+			d.deps.Log.ErrorContext(ctx, "a task could not be run; it is tried again", "task", j.TaskID, "error", err)
+		},
+	}.Do(ctx, func(context.Context) error { return d.deps.Run(task, j.Entry, d.leave) })
 }
 
 func (d *Desk) leaveDesk(j *job) {

@@ -19,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/services/hub/internal/registry"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 	"golang.org/x/sync/errgroup"
@@ -81,21 +82,21 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // open lists the tasks that have not ended. It waits for a database that is away; when ctx is done it returns none.
-func (d *Desk) open(ctx context.Context) ([]store.Task, error) {
-	for {
-		open, err := d.store.Open(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil, nil
-		case apierr.CodeOf(err) != apierr.Unavailable:
-			return open, err
-		}
-		d.log.WarnContext(ctx, "the open tasks cannot be read; trying again", "error", err)
-		select {
-		case <-time.After(firstPause):
-		case <-ctx.Done():
-		}
+func (d *Desk) open(ctx context.Context) (open []store.Task, err error) {
+	err = retry.Policy{
+		First: firstPause,
+		Final: func(err error) bool { return apierr.CodeOf(err) != apierr.Unavailable },
+		Failed: func(err error, _ time.Duration) {
+			d.log.WarnContext(ctx, "the open tasks cannot be read; trying again", "error", err)
+		},
+	}.Do(ctx, func(ctx context.Context) error {
+		open, err = d.store.Open(ctx)
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil, nil
 	}
+	return open, err
 }
 
 // keptWatches is how many tasks that have ended keep their progress for late readers.
