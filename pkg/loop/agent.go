@@ -22,8 +22,8 @@ const (
 	maxSummaryChars = 200
 )
 
-// errSpent ends the turn of an agent that takes several turns by itself: the next one would exceed a limit.
-var errSpent = errors.New("the request has reached its limit of turns, tokens or cost")
+// errLimit ends the turn of an agent that takes several turns by itself: the next one would exceed a limit.
+var errLimit = errors.New("the request has reached its limit of turns, tokens or cost")
 
 // agentTool is a tool that the agent runs by itself.
 type agentTool struct {
@@ -40,7 +40,7 @@ type agentTool struct {
 func (s *turnWriter) agent(c backend.Chunk) error {
 	switch c := c.(type) {
 	case backend.State:
-		return s.keep(c)
+		return s.storeState(c)
 	case backend.ToolStarted:
 		return s.toolStarted(c)
 	case backend.ToolProgress:
@@ -52,39 +52,39 @@ func (s *turnWriter) agent(c backend.Chunk) error {
 	case backend.Plan:
 		return s.plan(c)
 	case backend.Settled:
-		return s.settled(c)
+		return s.commitState(c)
 	default:
 		return fmt.Errorf("the backend emitted a chunk of unknown type %T", c)
 	}
 }
 
-// keep writes the state that resumes the agent's session.
-func (s *turnWriter) keep(state backend.State) error {
+// storeState writes the state that resumes the agent's session.
+func (s *turnWriter) storeState(state backend.State) error {
 	if state == s.run.State.Session() {
 		return nil
 	}
 	return s.run.events.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used})
 }
 
-// settled writes chunks and the state that covers them atomically. A log with only one of the two would repeat the
+// commitState writes chunks and the state that covers them atomically. A log with only one of the two would repeat the
 // chunks after a takeover, or lose the ones that follow. Text before them need not be included: replayed text is not
 // written twice.
-func (s *turnWriter) settled(c backend.Settled) error {
-	if err := s.endProse(); err != nil {
+func (s *turnWriter) commitState(c backend.Settled) error {
+	if err := s.endText(); err != nil {
 		return err
 	}
 	if err := s.discard(); err != nil {
 		return err
 	}
 	j := &s.run.events
-	return j.whole(func() error {
+	return j.atomically(func() error {
 		var err error
 		for _, chunk := range c.Chunks {
 			if err = s.agent(chunk); err != nil {
 				break
 			}
 		}
-		if err != nil && !errors.Is(err, errSpent) {
+		if err != nil && !errors.Is(err, errLimit) {
 			return err
 		}
 		session := event.AgentSession{SessionID: clean(c.State.ID), Used: c.State.Used, Settled: true}
@@ -107,7 +107,7 @@ func (s *turnWriter) adopt() {
 // toolStarted writes a call and the start of its result. It first discards the blocks of a crashed runner that the turn
 // has not replayed.
 func (s *turnWriter) toolStarted(c backend.ToolStarted) error {
-	if err := s.endProse(); err != nil {
+	if err := s.endText(); err != nil {
 		return err
 	}
 	if err := s.discard(); err != nil {
@@ -129,7 +129,7 @@ func (s *turnWriter) toolStarted(c backend.ToolStarted) error {
 		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(s.number), strconv.FormatUint(r.Epoch, 10), c.ID),
 	}
 	// Atomically: after a crash, a call without a result block would never get a result.
-	err := r.events.whole(func() (err error) {
+	err := r.events.atomically(func() (err error) {
 		if err := s.callOf(t, shown(c.Args)); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (s *turnWriter) toolEnded(c backend.ToolEnded) error {
 	if err != nil {
 		return err
 	}
-	if err := s.endProse(); err != nil {
+	if err := s.endText(); err != nil {
 		return err
 	}
 	s.tools = slices.DeleteFunc(s.tools, func(o *agentTool) bool { return o == t })
@@ -216,7 +216,7 @@ func (s *turnWriter) toolEnded(c backend.ToolEnded) error {
 // firstLine returns the first line of an output, for clients.
 func firstLine(content string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
-	return abridged(strings.TrimSpace(line), maxSummaryChars)
+	return abridge(strings.TrimSpace(line), maxSummaryChars)
 }
 
 // endTools ends the tools that the agent has started and not ended.
@@ -236,7 +236,7 @@ func (s *turnWriter) endTools(spent bool) error {
 
 // step writes the end of a turn after which the agent continues by itself, unless the request has reached a limit.
 func (s *turnWriter) step(c backend.Step) error {
-	if err := s.endProse(); err != nil {
+	if err := s.endText(); err != nil {
 		return err
 	}
 	if err := s.discard(); err != nil {
@@ -244,13 +244,13 @@ func (s *turnWriter) step(c backend.Step) error {
 	}
 	r := s.run
 	end := s.ended(backend.Outcome{Finish: event.FinishToolCalls, Model: c.Model, Usage: c.Usage},
-		r.State.Usage().Add(r.priced(backend.Outcome{Model: c.Model, Usage: c.Usage})))
+		r.State.Usage().Add(r.pricedUsage(backend.Outcome{Model: c.Model, Usage: c.Usage})))
 	if err := r.events.emit(end); err != nil {
 		return err
 	}
 	s.started, s.first = time.Now(), time.Time{}
 	if r.State.Turns() > r.Agent.Turns || r.overBudget() {
-		return errSpent
+		return errLimit
 	}
 	return nil
 }
@@ -274,8 +274,8 @@ func (s *turnWriter) plan(c backend.Plan) error {
 	return s.run.events.emit(event.Plan{Stage: stage, Steps: c.Steps})
 }
 
-// left returns the limits of the next turn, at least one turn and one token.
-func (r *run) left() backend.Limits {
+// remainingLimits returns the limits of the next turn, at least one turn and one token.
+func (r *run) remainingLimits() backend.Limits {
 	used := r.State.Usage()
 	left := backend.Limits{Turns: max(1, r.Agent.Turns-r.State.Turns())}
 	if r.Agent.Tokens > 0 {

@@ -27,12 +27,12 @@ func (r *run) builtinTool(name string) (t tool.Tool, own bool) {
 func settle(ctx context.Context, t tool.Tool, call backend.Call) (*Output, error) {
 	result, err := t.Call(ctx, tool.Call{ID: call.ID, Args: call.Args})
 	if err != nil && apierr.CodeOf(err) == apierr.ToolError {
-		return fixed(event.ToolFailed, "%s", apierr.From(err).Message).output, nil
+		return fixedOutput(event.ToolFailed, "%s", apierr.From(err).Message).output, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return fixed(event.ToolSuccess, "%s", result.Content).output, nil
+	return fixedOutput(event.ToolSuccess, "%s", result.Content).output, nil
 }
 
 // Planning is the tool with which a model maintains its plan: a call with steps replaces the plan, and one with a

@@ -84,10 +84,10 @@ func (r *run) perform(ctx context.Context, jobs []*job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	if err := r.check(ctx); err != nil {
+	if err := r.checkAbort(ctx); err != nil {
 		return err
 	}
-	if err := r.edge(); err != nil {
+	if err := r.checkHandOver(); err != nil {
 		return err
 	}
 	jobs, err := r.begin(ctx, jobs)
@@ -155,7 +155,7 @@ func (r *run) collect(ctx context.Context, cancel context.CancelCauseFunc, ends 
 			case end = <-ends:
 				received = true
 			case <-stopped:
-				stopped, late = nil, time.After(grace)
+				stopped, late = nil, time.After(cancelGrace)
 			case <-late:
 				return context.Cause(ctx)
 			}
@@ -265,7 +265,7 @@ func (j *eventWriter) result(callID, name, blockID string, output Output, ref *e
 		return err
 	}
 	if ref != nil {
-		j.keep(callID, output.Content)
+		j.storeOutput(callID, output.Content)
 	}
 	if weaken.Without(weaken.OneResult) {
 		if err := j.emit(body); err != nil {

@@ -44,7 +44,7 @@ func (r *run) compress(ctx context.Context) error {
 	if backend.TransportOf(r.Backend) != backend.LLM { // an agent with its own sessions compresses them itself
 		return nil
 	}
-	if limit <= 0 || r.whole || len(r.State.Unfinished()) > 0 || r.State.Size() < limit {
+	if limit <= 0 || r.incompressible || len(r.State.Unfinished()) > 0 || r.State.Size() < limit {
 		return nil
 	}
 	older := r.State.Older(limit/keptPart, r.overhead())
@@ -59,7 +59,7 @@ func (r *run) compress(ctx context.Context) error {
 	if err != nil {
 		r.unfinished = usage
 		r.log(ctx, err)
-		r.whole = true
+		r.incompressible = true
 		return r.events.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
 			"the conversation is too long for the model and could not be summarised: %s", apierr.From(err).Message))})
 	}
@@ -95,11 +95,11 @@ func (r *run) summarise(ctx context.Context, older []backend.Message) (string, e
 	turn := r.newTurn()
 	turn.System, turn.Tools, turn.Thinking, turn.Summarise = summarySystem, nil, 0, true
 	turn.Messages = []backend.Message{{Role: backend.User, Parts: []backend.Part{
-		backend.Text{Text: minutes(older, int(r.Agent.CompressAt)*3) + "\n\nSummarise this conversation."},
+		backend.Text{Text: excerpt(older, int(r.Agent.CompressAt)*3) + "\n\nSummarise this conversation."},
 	}}}
 	var said summaryText
-	outcome, err := r.ask(ctx, turn, said.chunk)
-	usage := r.priced(outcome)
+	outcome, err := r.callBackend(ctx, turn, said.chunk)
+	usage := r.pricedUsage(outcome)
 	text := strings.TrimSpace(clean(said.cut()))
 	if err == nil && text == "" {
 		err = apierr.New(apierr.AgentError, "the model gave no summary")
@@ -134,16 +134,16 @@ func (w *summaryText) cut() string {
 	return w.text.String()
 }
 
-// minutes returns a conversation as text of about size bytes: the start of long parts, and the newest parts if there
+// excerpt returns a conversation as text of about size bytes: the start of long parts, and the newest parts if there
 // are too many.
-func minutes(messages []backend.Message, size int) string {
+func excerpt(messages []backend.Message, size int) string {
 	var parts []string
 	for limit := longPart; limit >= shortPart; limit /= 2 {
 		parts = parts[:0]
 		total := 0
 		for _, m := range messages {
 			for _, part := range m.Parts {
-				line := minute(m.Role, part, limit)
+				line := excerptPart(m.Role, part, limit)
 				parts = append(parts, line)
 				total += len(line)
 			}
@@ -160,18 +160,18 @@ func minutes(messages []backend.Message, size int) string {
 	return strings.Join(parts[from:], "")
 }
 
-func minute(role backend.Role, part backend.Part, limit int) string {
+func excerptPart(role backend.Role, part backend.Part, limit int) string {
 	who := "The assistant"
 	if role == backend.User {
 		who = "The user"
 	}
 	switch part := part.(type) {
 	case backend.Text:
-		return fmt.Sprintf("%s said:\n%s\n\n", who, abridged(part.Text, limit))
+		return fmt.Sprintf("%s said:\n%s\n\n", who, abridge(part.Text, limit))
 	case backend.Call:
-		return fmt.Sprintf("%s called %s with %s\n\n", who, part.Name, abridged(string(part.Args), limit))
+		return fmt.Sprintf("%s called %s with %s\n\n", who, part.Name, abridge(string(part.Args), limit))
 	case backend.Result:
-		return fmt.Sprintf("%s gave (%s):\n%s\n\n", part.Name, part.Status, abridged(part.Content, limit))
+		return fmt.Sprintf("%s gave (%s):\n%s\n\n", part.Name, part.Status, abridge(part.Content, limit))
 	case backend.Media:
 		return fmt.Sprintf("%s showed %s %s\n\n", who, part.Input.Type, part.Input.Name)
 	default: // thinking is left out
@@ -179,7 +179,7 @@ func minute(role backend.Role, part backend.Part, limit int) string {
 	}
 }
 
-func abridged(text string, limit int) string {
+func abridge(text string, limit int) string {
 	if short := head(text, limit); len(short) < len(text) {
 		return short + " […]"
 	}

@@ -178,7 +178,7 @@ func TestMinutesKeepToTheirSize(t *testing.T) {
 		{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "last"}}},
 	}
 	for _, size := range []int{100_000, 10_000, 1000, 300} {
-		got := minutes(messages, size)
+		got := excerpt(messages, size)
 		if len(got) > size || !utf8.ValidString(got) || strings.Contains(got, "secret") || !strings.Contains(got, "The user said:\nlast") {
 			t.Errorf("%d bytes of at most %d: %.80q", len(got), size, got)
 		}

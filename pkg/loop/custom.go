@@ -15,7 +15,7 @@ func (s *turnWriter) custom(c backend.Custom) error {
 	if err != nil {
 		return err
 	}
-	if len(s.customs) > 0 && !s.run.events.fits(body) {
+	if len(s.customs) > 0 && !s.run.events.isValid(body) {
 		return nil // it was rejected before the crashed runner wrote the next one
 	}
 	if len(s.customs) > 0 && s.customs[0].Type == body.Type && bytes.Equal(s.customs[0].Data, body.Data) {
@@ -26,20 +26,20 @@ func (s *turnWriter) custom(c backend.Custom) error {
 	return s.run.events.custom(body)
 }
 
-// fits reports whether a custom event may be written.
-func (j *eventWriter) fits(body event.Custom) bool { return j.unfit(body) == nil }
+// isValid reports whether a custom event may be written.
+func (j *eventWriter) isValid(body event.Custom) bool { return j.validate(body) == nil }
 
-// unfit returns why a custom event may not be written, or nil.
-func (j *eventWriter) unfit(body event.Custom) error {
-	if j.suits == nil {
+// validate returns why a custom event may not be written, or nil.
+func (j *eventWriter) validate(body event.Custom) error {
+	if j.validateCustom == nil {
 		return nil
 	}
-	return j.suits(body)
+	return j.validateCustom(body)
 }
 
 // custom writes a custom event. An invalid one becomes a warning and does not fail the request.
 func (j *eventWriter) custom(body event.Custom) error {
-	if wrong := j.unfit(body); wrong != nil {
+	if wrong := j.validate(body); wrong != nil {
 		return j.emit(event.Notice{
 			Level: "warning", Message: fmt.Sprintf("An event of type %s was left out: %s", body.Type, brief(wrong)),
 		})
@@ -55,7 +55,7 @@ func brief(err error) string {
 // customs writes the custom events of a tool after those that a crashed runner has written. The executor has logged the
 // invalid ones.
 func (j *eventWriter) customs(callID string, events []event.Custom) error {
-	written := j.written(callID)
+	written := j.writtenCustoms(callID)
 	for _, e := range events {
 		body, err := event.NewCustom(e.Type, e.Data)
 		if err != nil {
@@ -63,7 +63,7 @@ func (j *eventWriter) customs(callID string, events []event.Custom) error {
 		}
 		body.ToolCallID = callID
 		if written > 0 { // the crashed runner has written the warnings about invalid ones
-			if j.fits(body) {
+			if j.isValid(body) {
 				written--
 			}
 			continue
@@ -75,8 +75,8 @@ func (j *eventWriter) customs(callID string, events []event.Custom) error {
 	return nil
 }
 
-// written counts the custom events of a call that the log has.
-func (j *eventWriter) written(callID string) int {
+// writtenCustoms counts the custom events of a call that the log has.
+func (j *eventWriter) writtenCustoms(callID string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.Customs(callID)

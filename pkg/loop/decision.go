@@ -30,15 +30,15 @@ type decision struct {
 func (r *run) decide(c transcript.Call) (decision, error) {
 	switch {
 	case c.Invalid:
-		return fixed(event.ToolFailed, "the arguments were not a JSON object; call %s again with valid ones", c.Name), nil
+		return fixedOutput(event.ToolFailed, "the arguments were not a JSON object; call %s again with valid ones", c.Name), nil
 	case c.Action == nil:
 		return r.decideNew(c)
 	case c.Action.Answer != nil:
 		return r.decideAnswered(c), nil
 	case !c.Action.ExpiresAt.IsZero() && !r.Now().Before(c.Action.ExpiresAt):
-		return lapsed(c, "expired: no client acted in time"), nil
+		return unansweredAction(c, "expired: no client acted in time"), nil
 	case !c.Own && r.State.Spoken():
-		return lapsed(c, "superseded by a new message"), nil
+		return unansweredAction(c, "superseded by a new message"), nil
 	default:
 		return decision{wait: &c.Action.Continuation, announce: c.Action.RequestID != r.RequestID}, nil
 	}
@@ -84,18 +84,18 @@ func (r *run) decideAnswered(c transcript.Call) decision {
 	case action.Payload.Agent != nil:
 		return decision{} // the agent that asked handles the answer
 	case action.Payload.Again && answer.Status != event.ActionSuccess:
-		return lapsed(c, "the user did not let it run again"+because(answer.Error))
+		return unansweredAction(c, "the user did not let it run again"+reasonSuffix(answer.Error))
 	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:
-		return fixed(event.ToolDenied, "the user declined to answer%s", because(answer.Error))
+		return fixedOutput(event.ToolDenied, "the user declined to answer%s", reasonSuffix(answer.Error))
 	case answer.Status == event.ActionDenied:
-		return fixed(event.ToolDenied, "the user denied this call%s", because(answer.Error))
+		return fixedOutput(event.ToolDenied, "the user denied this call%s", reasonSuffix(answer.Error))
 	case answer.Status == event.ActionError:
-		return fixed(event.ToolFailed, "%s", cmp.Or(answer.Error, "the client reported an error without saying which"))
+		return fixedOutput(event.ToolFailed, "%s", cmp.Or(answer.Error, "the client reported an error without saying which"))
 	case action.Kind != event.ContinueApproval:
-		return fixed(event.ToolSuccess, "%s", content(answer.Result))
+		return fixedOutput(event.ToolSuccess, "%s", content(answer.Result))
 	}
 	if hash, err := record.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash || weaken.Without(weaken.Approvals) {
-		return fixed(event.ToolDenied, "the approval was for other arguments")
+		return fixedOutput(event.ToolDenied, "the approval was for other arguments")
 	}
 	if _, ok := r.spec(c.Name); !ok {
 		return r.unknown(c.Name)
@@ -103,12 +103,12 @@ func (r *run) decideAnswered(c transcript.Call) decision {
 	return decision{approval: action.ActionID}
 }
 
-// lapsed returns the end of a call whose action was not completed. A call that has run keeps its unknown outcome.
-func lapsed(c transcript.Call, why string) decision {
+// unansweredAction returns the end of a call whose action was not completed. A call that has run keeps its unknown outcome.
+func unansweredAction(c transcript.Call, why string) decision {
 	if c.Action.Payload.Again {
-		return fixed(event.ToolUnknown, "it was interrupted and may or may not have taken effect; %s", why)
+		return fixedOutput(event.ToolUnknown, "it was interrupted and may or may not have taken effect; %s", why)
 	}
-	return fixed(event.ToolDenied, "%s", why)
+	return fixedOutput(event.ToolDenied, "%s", why)
 }
 
 // gate returns which action a call needs before it has a result. The backend's gate has priority, except for client
@@ -141,18 +141,18 @@ func (r *run) unknown(name string) decision {
 		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
-		return fixed(event.ToolFailed, "there is no tool %.64q; this agent has no tools", name)
+		return fixedOutput(event.ToolFailed, "there is no tool %.64q; this agent has no tools", name)
 	}
-	return fixed(event.ToolFailed, "there is no tool %.64q; there are %s", name, strings.Join(names, ", "))
+	return fixedOutput(event.ToolFailed, "there is no tool %.64q; there are %s", name, strings.Join(names, ", "))
 }
 
-// fixed is an output whose content is also the summary for clients.
-func fixed(status event.ToolStatus, format string, args ...any) decision {
+// fixedOutput is an output whose content is also the summary for clients.
+func fixedOutput(status event.ToolStatus, format string, args ...any) decision {
 	text := fmt.Sprintf(format, args...)
 	return decision{output: &Output{Status: status, Content: text, Summary: summary(text)}}
 }
 
-func because(reason string) string {
+func reasonSuffix(reason string) string {
 	if reason == "" {
 		return ""
 	}

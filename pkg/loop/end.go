@@ -56,7 +56,7 @@ func (r *run) end(ctx context.Context, finish event.FinishReason, err error) err
 	if err := r.events.closeOpen(reason); err != nil {
 		return err
 	}
-	if err := r.events.endTurn(r.kept, terminal()); err != nil {
+	if err := r.events.endTurn(r.failedState, terminal()); err != nil {
 		return err
 	}
 	return r.Log.Flush(context.WithoutCancel(ctx))
@@ -74,10 +74,10 @@ func (r *run) cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	if err == nil && r.looked {
+	if err == nil && r.commandsRead {
 		return nil
 	}
-	if abort, _ := r.Asked(ctx); abort != nil {
+	if abort, _ := r.ReadCommands(ctx); abort != nil {
 		return abort
 	}
 	return err

@@ -16,17 +16,17 @@ import (
 // eventWriter writes events to the log and folds them into the state, so that the state always equals the fold of the
 // log. It is safe for concurrent use, except that direct reads of the state need exclusive access.
 type eventWriter struct {
-	now       func() time.Time
-	log       Log
-	requestID string
-	messageID string
-	epoch     uint64
-	suits     func(event.Custom) error // see Request
+	now            func() time.Time
+	log            Log
+	requestID      string
+	messageID      string
+	epoch          uint64
+	validateCustom func(event.Custom) error // see Request
 
 	mu       sync.Mutex
 	state    *transcript.State
 	lost     error // why the log cannot be written any more
-	together bool  // events are collected in group until they are written atomically
+	grouping bool  // events are collected in group until they are written atomically
 	group    []event.Body
 }
 
@@ -41,7 +41,7 @@ func (j *eventWriter) write(body event.Body) error {
 	if j.lost != nil {
 		return j.lost
 	}
-	if j.together {
+	if j.grouping {
 		j.group = append(j.group, body)
 	} else if err := j.log.Emit(body); err != nil {
 		err = fmt.Errorf("write %s event: %w", body.Name(), err)
@@ -54,11 +54,11 @@ func (j *eventWriter) write(body event.Body) error {
 	return nil
 }
 
-// whole writes the events that do emits atomically. If do fails they are written too, because they are folded already.
-func (j *eventWriter) whole(do func() error) error {
+// atomically writes the events that do emits atomically. If do fails they are written too, because they are folded already.
+func (j *eventWriter) atomically(do func() error) error {
 	j.mu.Lock()
-	inside := j.together
-	j.together = true
+	inside := j.grouping
+	j.grouping = true
 	j.mu.Unlock()
 	err := do()
 	if inside {
@@ -67,7 +67,7 @@ func (j *eventWriter) whole(do func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	bodies := j.group
-	j.together, j.group = false, nil
+	j.grouping, j.group = false, nil
 	if j.lost != nil || len(bodies) == 0 {
 		return errors.Join(err, j.lost)
 	}
@@ -83,7 +83,7 @@ func (j *eventWriter) endTurn(state backend.State, end event.Body) error {
 	if state == (backend.State{}) || state == j.state.Session() {
 		return j.emit(end)
 	}
-	return j.whole(func() error {
+	return j.atomically(func() error {
 		if err := j.emit(event.AgentSession{SessionID: clean(state.ID), Used: state.Used}); err != nil {
 			return err
 		}
@@ -127,8 +127,8 @@ func (j *eventWriter) failed() error {
 	return j.lost
 }
 
-// keep stores the content of an output that the log only refers to.
-func (j *eventWriter) keep(callID, content string) {
+// storeOutput stores the content of an output that the log only refers to.
+func (j *eventWriter) storeOutput(callID, content string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.state.Keep(callID, content)

@@ -117,11 +117,11 @@ func (th *thread) resume(ctx context.Context) error {
 	return Run(ctx, Request{
 		RequestID: th.log.id(), ThreadID: "thr_1", Epoch: th.epoch, Agent: th.agent, State: th.state,
 		Backend: th.opens(), Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
-		Asked:  func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
-		Leave:  th.leave,
-		Price:  func(string, event.Usage) float64 { return 0 },
-		Suits:  strict,
-		Logger: slog.New(slog.DiscardHandler),
+		ReadCommands:   func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
+		HandOver:       th.leave,
+		Price:          func(string, event.Usage) float64 { return 0 },
+		ValidateCustom: strict,
+		Logger:         slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -121,17 +121,17 @@ type Request struct {
 	Agent     Agent
 	State     *transcript.State // fold of the thread's earlier requests and of this one's log so far; the loop updates it
 
-	Backend backend.Backend
-	Log     Log
-	Tools   Tools
-	Agents  Agents // nil = the agent cannot call other agents
-	Objects Objects
-	Actions Actions
-	Asked   func(ctx context.Context) (*Abort, []Steer)         // returns the abort, if any, and the steers so far
-	Leave   <-chan struct{}                                     // closed = hand the request over at the next step boundary
-	Price   func(model string, usage event.Usage) (usd float64) // 0 = unknown
-	Suits   func(event.Custom) error                            // returns why a custom event must not be written; nil = all are allowed
-	Logger  *slog.Logger
+	Backend        backend.Backend
+	Log            Log
+	Tools          Tools
+	Agents         Agents // nil = the agent cannot call other agents
+	Objects        Objects
+	Actions        Actions
+	ReadCommands   func(ctx context.Context) (*Abort, []Steer)         // returns the abort, if any, and the steers so far
+	HandOver       <-chan struct{}                                     // closed = hand the request over at the next step boundary
+	Price          func(model string, usage event.Usage) (usd float64) // 0 = unknown
+	ValidateCustom func(event.Custom) error                            // returns why a custom event must not be written; nil = all are allowed
+	Logger         *slog.Logger
 
 	// Now is the clock that stamped the events of State; nil = time.Now. It is used for all comparisons with times that
 	// another process may have stamped.

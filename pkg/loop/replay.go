@@ -51,7 +51,7 @@ func (s *turnWriter) add(d *draft, text string) error {
 	if d.kind == event.NameToolCall || strings.HasPrefix(d.matched.Text, string(d.held)) {
 		return nil
 	}
-	return s.differ(d)
+	return s.diverge(d)
 }
 
 func (s *turnWriter) write(d *draft, text string) error {
@@ -70,8 +70,8 @@ func (s *turnWriter) write(d *draft, text string) error {
 	}
 }
 
-// differ discards the block that d matched so far and all later ones, and writes d instead.
-func (s *turnWriter) differ(d *draft) error {
+// diverge discards the block that d matched so far and all later ones, and writes d instead.
+func (s *turnWriter) diverge(d *draft) error {
 	old := d.matched
 	d.matched = nil
 	if err := s.run.events.discard(*old, reasonSuperseded); err != nil {
@@ -125,16 +125,16 @@ func (j *eventWriter) discardOpen() error {
 		if slices.ContainsFunc(running, func(r transcript.Running) bool { return r.ID == b.ID }) {
 			continue
 		}
-		if err := j.endLeft(b); err != nil {
+		if err := j.endAbandoned(b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endLeft ends one of them: a call result that is stored counts, a tool that the agent ran by itself ended with the
+// endAbandoned ends one of them: a call result that is stored counts, a tool that the agent ran by itself ended with the
 // runner, and all other blocks are discarded.
-func (j *eventWriter) endLeft(b transcript.Block) error {
+func (j *eventWriter) endAbandoned(b transcript.Block) error {
 	output, ok := j.state.Output(b.CallID)
 	switch {
 	case b.Kind != event.NameToolResult:

@@ -109,7 +109,7 @@ func (s *turnWriter) endReport(d *draft) error {
 		if old.Text == in.Content && old.Title == in.Title && old.Format == in.Format && old.Report == d.report.kind {
 			return nil
 		}
-		if err := s.differ(d); err != nil {
+		if err := s.diverge(d); err != nil {
 			return err
 		}
 	}

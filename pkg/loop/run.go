@@ -16,10 +16,10 @@ import (
 const (
 	// maxStalls limits the claims without a finished step between them: the first, and two restarts.
 	maxStalls = 3
-	// grace is how long the end of a request waits for a backend or tool after its context is cancelled.
-	grace = 500 * time.Millisecond
-	// leave is how long Run waits for one that ignores the cancellation.
-	leave = 3 * time.Second
+	// cancelGrace is how long the end of a request waits for a backend or tool after its context is cancelled.
+	cancelGrace = 500 * time.Millisecond
+	// stopTimeout is how long Run waits for one that ignores the cancellation.
+	stopTimeout = 3 * time.Second
 )
 
 var errTime = errors.New("the request's time is over")
@@ -27,14 +27,14 @@ var errTime = errors.New("the request's time is over")
 // run is a request that is being run.
 type run struct {
 	Request
-	events     eventWriter
-	messageID  string
-	unfinished event.Usage     // of a failed turn or summary, which no event has counted yet
-	kept       backend.State   // state of the session after a failed turn
-	looked     bool            // users' aborts and steers were read, and no step followed
-	whole      bool            // the conversation could not be compressed
-	session    backend.Session // nil until the first turn
-	stragglers sync.WaitGroup
+	events         eventWriter
+	messageID      string
+	unfinished     event.Usage     // of a failed turn or summary, which no event has counted yet
+	failedState    backend.State   // state of the session after a failed turn
+	commandsRead   bool            // users' aborts and steers were read, and no step followed
+	incompressible bool            // the conversation could not be compressed
+	session        backend.Session // nil until the first turn
+	stragglers     sync.WaitGroup
 }
 
 // Run runs a request until its terminal event is stored, and then returns nil. It returns the log's error if the log is
@@ -43,7 +43,7 @@ type run struct {
 // it started.
 func Run(ctx context.Context, request Request) error {
 	r := newRun(request)
-	ctx, cancel := context.WithTimeoutCause(ctx, r.rest(), errTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.timeLeft(), errTime)
 	defer cancel()
 
 	finish, err := r.turns(ctx)
@@ -53,8 +53,8 @@ func Run(ctx context.Context, request Request) error {
 	return err
 }
 
-// rest returns how much of the request's time is left. Another process may have started it.
-func (r *run) rest() time.Duration {
+// timeLeft returns how much of the request's time is left. Another process may have started it.
+func (r *run) timeLeft() time.Duration {
 	started := r.State.Started()
 	if started.IsZero() {
 		return r.Agent.Time
@@ -63,7 +63,7 @@ func (r *run) rest() time.Duration {
 }
 
 // Refuse ends a request that cannot run, with cause or with an earlier abort. It needs only the log, the state, and
-// Asked of the request. For the errors see [Run].
+// ReadCommands of the request. For the errors see [Run].
 func Refuse(ctx context.Context, request Request, cause error) error {
 	return newRun(request).end(ctx, "", cause)
 }
@@ -74,7 +74,7 @@ func newRun(request Request) *run {
 	}
 	r := &run{Request: request, messageID: id.Derive(id.Message, request.RequestID)}
 	r.events = eventWriter{
-		now: r.Now, log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, suits: r.Suits, state: r.State,
+		now: r.Now, log: r.Log, requestID: r.RequestID, epoch: r.Epoch, messageID: r.messageID, validateCustom: r.ValidateCustom, state: r.State,
 	}
 	return r
 }
@@ -96,17 +96,17 @@ func (r *run) turns(ctx context.Context) (event.FinishReason, error) {
 			return event.FinishActionRequired, nil
 		}
 		finish, finished := r.finished()
-		if finished && r.spent() {
+		if finished && r.limitReached() {
 			return finish, nil
 		}
-		heard, err := r.readSteers(ctx)
+		steered, err := r.readSteers(ctx)
 		if err != nil {
 			return "", err
 		}
-		if finished && !heard {
+		if finished && !steered {
 			return finish, nil
 		}
-		if err := r.edge(); err != nil {
+		if err := r.checkHandOver(); err != nil {
 			return "", err
 		}
 		if err := r.compress(ctx); err != nil {
@@ -134,10 +134,10 @@ func (r *run) interrupted() error {
 	return e
 }
 
-// edge is called between two steps. It returns ErrHandOver if the request must be handed over.
-func (r *run) edge() error {
+// checkHandOver is called between two steps. It returns ErrHandOver if the request must be handed over.
+func (r *run) checkHandOver() error {
 	select {
-	case <-r.Leave:
+	case <-r.HandOver:
 		return ErrHandOver
 	default:
 		return nil
@@ -164,8 +164,8 @@ func (r *run) finished() (event.FinishReason, bool) {
 	}
 }
 
-// spent reports whether no further turn is possible, even after a steer.
-func (r *run) spent() bool {
+// limitReached reports whether no further turn is possible, even after a steer.
+func (r *run) limitReached() bool {
 	return r.State.Filtered() || r.State.Turns() >= r.Agent.Turns || r.overBudget()
 }
 
@@ -177,12 +177,12 @@ func (r *run) overBudget() bool {
 
 // readSteers returns why the request must end, and writes new steers to the log. Blocks that a crashed runner left of a
 // turn are replayed first: a steer belongs between two turns.
-func (r *run) readSteers(ctx context.Context) (heard bool, err error) {
+func (r *run) readSteers(ctx context.Context) (steered bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	abort, steers := r.Asked(ctx)
-	r.looked = true
+	abort, steers := r.ReadCommands(ctx)
+	r.commandsRead = true
 	if abort != nil {
 		return false, abort
 	}
@@ -202,17 +202,17 @@ func (r *run) readSteers(ctx context.Context) (heard bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		heard = true
+		steered = true
 	}
-	return heard, nil
+	return steered, nil
 }
 
-// check returns why the request must end, or nil.
-func (r *run) check(ctx context.Context) error {
+// checkAbort returns why the request must end, or nil.
+func (r *run) checkAbort(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if abort, _ := r.Asked(ctx); abort != nil {
+	if abort, _ := r.ReadCommands(ctx); abort != nil {
 		return abort
 	}
 	return nil
@@ -220,20 +220,20 @@ func (r *run) check(ctx context.Context) error {
 
 // turn runs one turn of the model.
 func (r *run) turn(ctx context.Context) error {
-	r.looked = false
+	r.commandsRead = false
 	before := r.State.Usage().Add(r.unfinished)
 	s := newTurnWriter(r)
 	turn := r.newTurn()
 	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
-	outcome, err := r.ask(ctx, turn, s.chunk)
-	spent := errors.Is(err, errSpent)
+	outcome, err := r.callBackend(ctx, turn, s.chunk)
+	spent := errors.Is(err, errLimit)
 	if err == nil || spent {
 		err = s.finish(spent)
 	}
 	s.cut()
-	usage := before.Add(r.estimated(outcome))
+	usage := before.Add(r.estimatedUsage(outcome))
 	if err != nil {
-		r.unfinished, r.kept = usage.Sub(r.State.Usage()), outcome.State
+		r.unfinished, r.failedState = usage.Sub(r.State.Usage()), outcome.State
 		return err
 	}
 	if spent {
@@ -270,11 +270,11 @@ func (r *run) newTurn() backend.Turn {
 	return backend.Turn{
 		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
 		System: r.Agent.System, Tools: r.Agent.Tools,
-		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options, Limits: r.left(),
+		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options, Limits: r.remainingLimits(),
 	}
 }
 
-func (r *run) priced(outcome backend.Outcome) event.Usage {
+func (r *run) pricedUsage(outcome backend.Outcome) event.Usage {
 	usage := outcome.Usage
 	if usage.CostUSD == 0 {
 		usage.CostUSD = r.Price(outcome.Model, usage)
@@ -282,17 +282,17 @@ func (r *run) priced(outcome backend.Outcome) event.Usage {
 	return usage
 }
 
-// estimated is priced, or the backend's estimate if the price is unknown.
-func (r *run) estimated(outcome backend.Outcome) event.Usage {
-	usage := r.priced(outcome)
+// estimatedUsage is pricedUsage, or the backend's estimate if the price is unknown.
+func (r *run) estimatedUsage(outcome backend.Outcome) event.Usage {
+	usage := r.pricedUsage(outcome)
 	if usage.CostUSD == 0 {
 		usage.CostUSD = backend.EstimateCost(r.Backend, outcome)
 	}
 	return usage
 }
 
-// ask runs the backend and waits for it, for a grace period after ctx is done.
-func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+// callBackend runs the backend and waits for it, for a grace period after ctx is done.
+func (r *run) callBackend(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	type answer struct {
 		outcome backend.Outcome
 		err     error
@@ -312,7 +312,7 @@ func (r *run) ask(ctx context.Context, turn backend.Turn, emit backend.Emit) (ba
 	select {
 	case a := <-answers:
 		return a.outcome, context.Cause(ctx)
-	case <-time.After(grace):
+	case <-time.After(cancelGrace):
 		return backend.Outcome{}, context.Cause(ctx)
 	}
 }
@@ -349,7 +349,7 @@ func (r *run) stop(ctx context.Context) {
 	if r.session == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leave)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := r.session.Stop(ctx); err != nil {
 		r.Logger.WarnContext(ctx, "the session of an agent did not end well", "agent", r.Agent.Name, "error", err)
@@ -366,7 +366,7 @@ func (r *run) await(ctx context.Context) {
 	}()
 	select {
 	case <-gone:
-	case <-time.After(leave):
+	case <-time.After(stopTimeout):
 		r.Logger.Error("a backend or tool does not return after its context is done", "agent", r.Agent.Name)
 	}
 }

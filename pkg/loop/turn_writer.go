@@ -97,7 +97,7 @@ func (s *turnWriter) chunk(c backend.Chunk) error {
 	case backend.ThinkingDelta:
 		return s.text(event.NameThinking, string(c))
 	case backend.Signature:
-		return s.sign(string(c))
+		return s.addSignature(string(c))
 	case backend.CallStart:
 		return s.call(c)
 	case backend.CallDelta:
@@ -122,7 +122,7 @@ func (s *turnWriter) cut() {
 func (s *turnWriter) finish(spent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.endProse(); err != nil {
+	if err := s.endText(); err != nil {
 		return err
 	}
 	if err := s.endTools(spent); err != nil {
@@ -144,7 +144,7 @@ func (s *turnWriter) text(kind event.Name, text string) error {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for text != "" {
 		if s.prose != nil && (s.prose.kind != kind || s.prose.signature != "" || s.prose.size >= maxBlockBytes) {
-			if err := s.endProse(); err != nil {
+			if err := s.endText(); err != nil {
 				return err
 			}
 		}
@@ -179,11 +179,11 @@ func head(text string, n int) string {
 	return text[:n]
 }
 
-// sign adds a signature to the current thinking block. Without one, it starts a block whose thinking the provider
+// addSignature adds a signature to the current thinking block. Without one, it starts a block whose thinking the provider
 // hides.
-func (s *turnWriter) sign(signature string) error {
+func (s *turnWriter) addSignature(signature string) error {
 	if s.prose == nil || s.prose.kind != event.NameThinking {
-		if err := s.endProse(); err != nil {
+		if err := s.endText(); err != nil {
 			return err
 		}
 		d := &draft{kind: event.NameThinking}
@@ -197,7 +197,7 @@ func (s *turnWriter) sign(signature string) error {
 }
 
 func (s *turnWriter) call(c backend.CallStart) error {
-	if err := s.endProse(); err != nil {
+	if err := s.endText(); err != nil {
 		return err
 	}
 	if s.find(c.Index) != nil {
@@ -247,7 +247,7 @@ func (s *turnWriter) callDelta(c backend.CallDelta) error {
 	return s.add(d, clean(c.Args))
 }
 
-func (s *turnWriter) endProse() error {
+func (s *turnWriter) endText() error {
 	d := s.prose
 	s.prose = nil
 	if d == nil {
@@ -257,7 +257,7 @@ func (s *turnWriter) endProse() error {
 		if d.matched.Text == string(d.held) {
 			return nil
 		}
-		if err := s.differ(d); err != nil {
+		if err := s.diverge(d); err != nil {
 			return err
 		}
 	}
@@ -284,7 +284,7 @@ func (s *turnWriter) endCall(d *draft) error {
 		if reason == d.matched.Reason && same(args, d.matched.Args) {
 			return nil
 		}
-		if err := s.differ(d); err != nil {
+		if err := s.diverge(d); err != nil {
 			return err
 		}
 	}

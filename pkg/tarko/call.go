@@ -14,21 +14,21 @@ func (p *Projector) call(b event.ToolCall) {
 	switch {
 	case b.Stage == event.StageStart:
 		c := block{kind: event.NameToolCall, callID: b.ToolCallID, tool: b.Tool}
-		p.start(b.BlockID, c)
-		p.argue(c, "", false)
+		p.startBlock(b.BlockID, c)
+		p.addArguments(c, "", false)
 	case b.Stage == event.StageDelta && m.open:
 		if open := m.find(b.BlockID); open != nil {
-			p.argue(*open, b.Delta, false)
+			p.addArguments(*open, b.Delta, false)
 		}
 	case b.Stage == event.StageStop && b.Discarded:
 		p.discard(b.BlockID)
 	case b.Stage == event.StageStop:
-		p.called(b)
+		p.endArguments(b)
 	}
 }
 
-// called ends a call's arguments, and keeps what the log says of the tool: it says so once.
-func (p *Projector) called(b event.ToolCall) {
+// endArguments ends a call's arguments, and keeps what the log says of the tool: it says so once.
+func (p *Projector) endArguments(b event.ToolCall) {
 	r := &p.run
 	if b.Description != "" || len(b.Schema) > 0 {
 		r.tools[b.Tool] = ToolInfo{Name: b.Tool, Description: b.Description, Schema: b.Schema}
@@ -37,17 +37,17 @@ func (p *Projector) called(b event.ToolCall) {
 	if c == nil {
 		return
 	}
-	c.tool, c.args, c.ended = cmp.Or(b.Tool, c.tool), b.Args, p.at.Time
+	c.tool, c.args, c.endedAt = cmp.Or(b.Tool, c.tool), b.Args, p.event.Time
 	if len(c.args) == 0 {
 		c.args = jsontext.Value("{}")
 	}
 	if r.message.open {
-		p.argue(*c, "", true)
+		p.addArguments(*c, "", true)
 	}
 }
 
-func (p *Projector) argue(c block, args string, complete bool) {
-	p.tell(AssistantStreamingToolCall{
+func (p *Projector) addArguments(c block, args string, complete bool) {
+	p.add(AssistantStreamingToolCall{
 		ToolCallID: c.callID, ToolName: c.tool, Arguments: args, IsComplete: complete, MessageID: p.run.message.id,
 	})
 }
@@ -66,12 +66,12 @@ func (r *run) toolInfo(name string) ToolInfo {
 func (p *Projector) result(b event.ToolResult) {
 	switch {
 	case b.Stage == event.StageStart:
-		p.tell(ToolExecutionStart{ToolCallID: b.ToolCallID, Name: b.Tool})
+		p.add(ToolExecutionStart{ToolCallID: b.ToolCallID, Name: b.Tool})
 	case b.Stage == event.StageDelta:
-		p.tell(ToolExecutionDelta{ToolCallID: b.ToolCallID, Delta: b.Delta})
+		p.add(ToolExecutionDelta{ToolCallID: b.ToolCallID, Delta: b.Delta})
 	case b.Stage == event.StageStop && !b.Discarded:
-		p.tell(p.run.toolResult(b))
-		p.run.waited = p.at.Time
+		p.add(p.run.toolResult(b))
+		p.run.turnStart = p.event.Time
 	}
 }
 
@@ -125,34 +125,34 @@ func (p *Projector) report(b event.FinalAnswer) {
 	}
 	part := FinalAnswerStreaming{Content: b.Delta, IsDeepResearch: whole.IsDeepResearch, MessageID: id}
 	if b.Stage == event.StageDelta && b.Delta != "" {
-		p.tell(part)
+		p.add(part)
 	}
 	if b.Stage == event.StageStop && b.Discarded {
 		part.IsComplete = true
-		p.tell(part)
+		p.add(part)
 	}
-	p.prose(b.Block, block{kind: event.NameText, text: b.Content, report: whole}, b.Delta)
+	p.textBlock(b.Block, block{kind: event.NameText, text: b.Content, report: whole}, b.Delta)
 }
 
-// reports tells the final answers of a turn, or that those of a turn which was cut short end here.
-func (p *Projector) reports(cut bool) {
+// addReports tells the final answers of a turn, or that those of a turn which was cut short end here.
+func (p *Projector) addReports(cut bool) {
 	for _, b := range p.run.message.blocks {
 		if b.report == nil {
 			continue
 		}
 		if cut {
-			p.tell(FinalAnswerStreaming{
+			p.add(FinalAnswerStreaming{
 				IsDeepResearch: b.report.IsDeepResearch, IsComplete: true, MessageID: b.report.MessageID,
 			})
 			continue
 		}
 		b.report.Content = b.text
-		p.tell(*b.report)
+		p.add(*b.report)
 	}
 }
 
-// ask tells what the client must do: once for frontends that know how, once for people who read it in any other.
-func (p *Projector) ask(b event.Continuation) {
+// action tells what the client must do: once for frontends that know how, once for people who read it in any other.
+func (p *Projector) action(b event.Continuation) {
 	asked := ActionRequired{
 		ActionID: b.ActionID, Kind: string(b.Kind), ToolCallID: b.Payload.ToolCallID, Name: b.Payload.Tool,
 		Arguments: b.Payload.Args, ArgsHash: b.Payload.ArgsHash, Question: b.Payload.Question, Again: b.Payload.Again,
@@ -160,13 +160,13 @@ func (p *Projector) ask(b event.Continuation) {
 	if !b.ExpiresAt.IsZero() {
 		asked.ExpiresAt = b.ExpiresAt.UnixMilli()
 	}
-	p.tell(asked)
+	p.add(asked)
 	details, _ := jsontext.AppendQuote([]byte(`{"actionId":`), b.ActionID) // an id is plain text
-	p.tell(System{Level: LevelInfo, Message: request(b), Details: append(details, '}')})
+	p.add(System{Level: LevelInfo, Message: actionText(b), Details: append(details, '}')})
 }
 
-// request is what a continuation asks for, for people.
-func request(b event.Continuation) string {
+// actionText is what a continuation asks for, for people.
+func actionText(b event.Continuation) string {
 	name := b.Payload.Tool
 	switch {
 	case b.Kind == event.ContinueInput && b.Payload.Question != "":

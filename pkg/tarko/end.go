@@ -15,27 +15,27 @@ const (
 	FinishError = "error"
 )
 
-// end tells the end of the run, and what was said until then.
-func (p *Projector) end(body event.Body) {
+// endRun tells the end of the run, and what was said until then.
+func (p *Projector) endRun(body event.Body) {
 	status := StatusIdle
 	switch b := body.(type) {
 	case event.Done:
-		p.finish(string(b.FinishReason), event.UsageSoFar{})
-		p.limit(b.FinishReason)
+		p.endMessage(string(b.FinishReason), event.UsageSoFar{})
+		p.addLimitNotice(b.FinishReason)
 	case event.Aborted:
-		p.finish(FinishAbort, event.UsageSoFar{})
+		p.endMessage(FinishAbort, event.UsageSoFar{})
 		status = StatusAborted
 	case event.Error:
-		p.finish(FinishError, event.UsageSoFar{})
-		p.tell(Error{Error: b.Message, Code: string(b.Code), Recoverable: b.Retryable})
+		p.endMessage(FinishError, event.UsageSoFar{})
+		p.add(Error{Error: b.Message, Code: string(b.Code), Recoverable: b.Retryable})
 		status = StatusFailed
 	}
 	r := &p.run
-	p.tell(AgentRunEnd{SessionID: r.session, Iterations: r.turns, ElapsedMs: since(r.started, p.at.Time), Status: status})
+	p.add(AgentRunEnd{SessionID: r.session, Iterations: r.turns, ElapsedMs: since(r.startedAt, p.event.Time), Status: status})
 }
 
-// limit tells of an answer that ends before the agent wanted to end it.
-func (p *Projector) limit(reason event.FinishReason) {
+// addLimitNotice tells of an answer that ends before the agent wanted to end it.
+func (p *Projector) addLimitNotice(reason event.FinishReason) {
 	var message string
 	switch reason {
 	case event.FinishMaxTurns:
@@ -45,7 +45,7 @@ func (p *Projector) limit(reason event.FinishReason) {
 	default:
 		return
 	}
-	p.tell(System{Level: LevelWarning, Message: message, Details: jsontext.Value(`{"finishReason":"` + string(reason) + `"}`)})
+	p.add(System{Level: LevelWarning, Message: message, Details: jsontext.Value(`{"finishReason":"` + string(reason) + `"}`)})
 }
 
 // SessionStarted is the first event of a session (S0, session_start): no log has it, for a session begins before its
@@ -61,7 +61,7 @@ func SessionEnded(sessionID string, started, at time.Time, messages int) eventst
 }
 
 func sessionEvent(sessionID string, at time.Time, p Payload) eventstream.Event {
-	data, err := json.Marshal(p, wire)
+	data, err := json.Marshal(p, marshalOptions)
 	if err != nil {
 		data = jsontext.Value("{}") // an id that is no UTF-8, which none is
 	}

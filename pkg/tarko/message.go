@@ -22,15 +22,15 @@ type message struct {
 
 // block is a part of a message.
 type block struct {
-	id     string
-	kind   event.Name
-	begun  time.Time
-	ended  time.Time // zero while it is open
-	text   string    // of prose, when it has ended
-	callID string
-	tool   string
-	args   jsontext.Value // of a call, when it has ended
-	report *FinalAnswer   // of a text that is one
+	id        string
+	kind      event.Name
+	startedAt time.Time
+	endedAt   time.Time // zero while it is open
+	text      string    // of prose, when it has ended
+	callID    string
+	tool      string
+	args      jsontext.Value // of a call, when it has ended
+	report    *FinalAnswer   // of a text that is one
 }
 
 func (m *message) find(blockID string) *block {
@@ -53,26 +53,26 @@ func (m *message) text(kind event.Name) string {
 	return all.String()
 }
 
-// prose follows a text or a thinking. Of b it takes the kind and the text.
-func (p *Projector) prose(at event.Block, b block, delta string) {
+// textBlock follows a text or a thinking. Of b it takes the kind and the text.
+func (p *Projector) textBlock(at event.Block, b block, delta string) {
 	m := &p.run.message
 	switch {
 	case at.Stage == event.StageStart:
-		p.start(at.BlockID, b)
+		p.startBlock(at.BlockID, b)
 	case at.Stage == event.StageDelta && m.open:
 		p.increment(b.kind, delta)
 	case at.Stage == event.StageStop && at.Discarded:
 		p.discard(at.BlockID)
 	case at.Stage == event.StageStop:
 		if open := m.find(at.BlockID); open != nil {
-			open.text, open.ended = b.text, p.at.Time
-			open.entitle(b.report)
+			open.text, open.endedAt = b.text, p.event.Time
+			open.setReport(b.report)
 		}
 	}
 }
 
-// entitle takes over what the start of a final answer did not tell of it.
-func (b *block) entitle(at *FinalAnswer) {
+// setReport takes over what the start of a final answer did not tell of it.
+func (b *block) setReport(at *FinalAnswer) {
 	if b.report != nil && at != nil {
 		b.report.Title, b.report.Format = cmp.Or(at.Title, b.report.Title), cmp.Or(at.Format, b.report.Format)
 		b.report.IsDeepResearch = b.report.IsDeepResearch || at.IsDeepResearch
@@ -84,34 +84,34 @@ func (p *Projector) increment(kind event.Name, text string) {
 		return
 	}
 	if kind == event.NameThinking {
-		p.tell(AssistantStreamingThinkingMessage{Content: text, MessageID: p.run.message.id})
+		p.add(AssistantStreamingThinkingMessage{Content: text, MessageID: p.run.message.id})
 		return
 	}
-	p.tell(AssistantStreamingMessage{Content: text, MessageID: p.run.message.id})
+	p.add(AssistantStreamingMessage{Content: text, MessageID: p.run.message.id})
 }
 
-// start adds a block to the message, and begins the message with its first one. A message that takes the place of
+// startBlock adds a block to the message, and begins the message with its first one. A message that takes the place of
 // another begins with what of that one counts.
-func (p *Projector) start(blockID string, b block) {
+func (p *Projector) startBlock(blockID string, b block) {
 	m := &p.run.message
 	if !m.open {
-		p.open()
+		p.startMessage()
 	}
-	b.id, b.begun = blockID, p.at.Time
+	b.id, b.startedAt = blockID, p.event.Time
 	m.blocks = append(m.blocks, b)
 }
 
-func (p *Projector) open() {
+func (p *Projector) startMessage() {
 	m := &p.run.message
 	m.open, m.count = true, m.count+1
 	m.id = p.run.id + "-msg" + strconv.Itoa(m.count)
 	if len(m.blocks) == 0 {
-		m.first = p.at.Time
+		m.first = p.event.Time
 	}
-	p.tell(AssistantMessageStart{Role: "assistant", MessageID: m.id})
+	p.add(AssistantMessageStart{Role: "assistant", MessageID: m.id})
 	for _, b := range m.blocks {
 		if b.kind == event.NameToolCall {
-			p.argue(b, string(b.args), true)
+			p.addArguments(b, string(b.args), true)
 			continue
 		}
 		p.increment(b.kind, b.text)
@@ -128,90 +128,90 @@ func (p *Projector) discard(blockID string) {
 	}
 	gone := *b
 	if gone.kind == event.NameToolCall {
-		p.hush(gone)
+		p.endIncrements(gone)
 	}
 	m.blocks = slices.DeleteFunc(m.blocks, func(b block) bool { return b.id == blockID })
 	if gone.kind == event.NameToolCall || !m.open {
 		return
 	}
 	for _, b := range m.blocks {
-		p.hush(b)
+		p.endIncrements(b)
 	}
-	p.tell(AssistantStreamingMessage{IsComplete: true, MessageID: m.id})
-	p.restarts(m.id)
+	p.add(AssistantStreamingMessage{IsComplete: true, MessageID: m.id})
+	p.addRestartNotice(m.id)
 	m.open = false
 }
 
-// hush ends the increments of a call that is still being written.
-func (p *Projector) hush(b block) {
-	if b.kind == event.NameToolCall && b.ended.IsZero() && p.run.message.open {
-		p.argue(b, "", true)
+// endIncrements ends the increments of a call that is still being written.
+func (p *Projector) endIncrements(b block) {
+	if b.kind == event.NameToolCall && b.endedAt.IsZero() && p.run.message.open {
+		p.addArguments(b, "", true)
 	}
 }
 
-// restarts tells people why the same text comes again.
-func (p *Projector) restarts(messageID string) {
+// addRestartNotice tells people why the same text comes again.
+func (p *Projector) addRestartNotice(messageID string) {
 	details, _ := jsontext.AppendQuote([]byte(`{"messageId":`), messageID) // an id is plain text
-	p.tell(System{
+	p.add(System{
 		Level: LevelWarning, Message: "The agent was interrupted and begins this part of its answer again.",
 		Details: append(details, '}'),
 	})
 }
 
-// turn ends the message, when the model has said all of it, and tells which calls are about to run.
-func (p *Projector) turn(b event.UsageSoFar) {
+// endTurn ends the message, when the model has said all of it, and tells which calls are about to run.
+func (p *Projector) endTurn(b event.UsageSoFar) {
 	r := &p.run
 	calls := slices.DeleteFunc(slices.Clone(r.message.blocks), func(b block) bool { return b.kind != event.NameToolCall })
 	r.turns = b.Turns
 	if !r.message.open {
-		p.open() // a turn without a word, or one that was given up in part and had no more to say
+		p.startMessage() // a turn without a word, or one that was given up in part and had no more to say
 	}
-	p.finish(string(b.FinishReason), b)
+	p.endMessage(string(b.FinishReason), b)
 	if b.FinishReason == event.FinishContentFilter {
 		return // they never run
 	}
 	for _, c := range calls {
-		p.tell(ToolCall{
-			ToolCallID: c.callID, Name: c.tool, Arguments: c.args, StartTime: p.at.Time.UnixMilli(), Tool: r.toolInfo(c.tool),
+		p.add(ToolCall{
+			ToolCallID: c.callID, Name: c.tool, Arguments: c.args, StartTime: p.event.Time.UnixMilli(), Tool: r.toolInfo(c.tool),
 		})
 	}
 }
 
-// finish tells the whole message, if there is any. Times that the runner did not measure are those between events.
-func (p *Projector) finish(reason string, measured event.UsageSoFar) {
+// endMessage tells the whole message, if there is any. Times that the runner did not measure are those between events.
+func (p *Projector) endMessage(reason string, measured event.UsageSoFar) {
 	r := &p.run
 	m := &r.message
 	if !m.open && len(m.blocks) == 0 {
 		return
 	}
 	if !m.open {
-		p.open()
+		p.startMessage()
 	}
-	p.thoughts()
-	p.reports(reason == FinishAbort || reason == FinishError)
+	p.addThinking()
+	p.addReports(reason == FinishAbort || reason == FinishError)
 	text := m.text(event.NameText)
 	said := AssistantMessage{
 		Content: text, RawContent: text, FinishReason: reason, MessageID: m.id,
 		TTFTMs: measured.TTFTMS, TTLTMs: measured.ElapsedMS,
 	}
 	if said.TTLTMs == 0 {
-		said.TTFTMs, said.TTLTMs = since(r.waited, m.first), since(r.waited, p.at.Time)
+		said.TTFTMs, said.TTLTMs = since(r.turnStart, m.first), since(r.turnStart, p.event.Time)
 	}
 	said.ElapsedMs = said.TTLTMs
 	for _, b := range m.blocks {
-		if b.kind == event.NameToolCall && !b.ended.IsZero() {
+		if b.kind == event.NameToolCall && !b.endedAt.IsZero() {
 			said.ToolCalls = append(said.ToolCalls, MessageToolCall{
 				ID: b.callID, Type: "function", Function: FunctionText{Name: b.tool, Arguments: string(b.args)},
 			})
 		}
 	}
-	p.tell(said)
-	r.waited = p.at.Time
+	p.add(said)
+	r.turnStart = p.event.Time
 	r.message = message{count: m.count}
 }
 
-// thoughts tells the whole reasoning of the message.
-func (p *Projector) thoughts() {
+// addThinking tells the whole reasoning of the message.
+func (p *Projector) addThinking() {
 	m := &p.run.message
 	content := m.text(event.NameThinking)
 	if content == "" {
@@ -220,8 +220,8 @@ func (p *Projector) thoughts() {
 	var spent int64
 	for _, b := range m.blocks {
 		if b.kind == event.NameThinking {
-			spent += since(b.begun, b.ended)
+			spent += since(b.startedAt, b.endedAt)
 		}
 	}
-	p.tell(AssistantThinkingMessage{Content: content, IsComplete: true, ThinkingDurationMs: spent, MessageID: m.id})
+	p.add(AssistantThinkingMessage{Content: content, IsComplete: true, ThinkingDurationMs: spent, MessageID: m.id})
 }

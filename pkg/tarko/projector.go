@@ -27,27 +27,27 @@ type Projector struct {
 	vocabulary Vocabulary
 	run        run
 
-	at  event.Event // the event that is told
-	n   uint64      // its place in its log
-	k   int         // what has been told of it so far
-	out []eventstream.Event
-	err error
+	event event.Event // the event that is told
+	n     uint64      // its place in its log
+	count int         // what has been told of it so far
+	out   []eventstream.Event
+	err   error
 }
 
 // run is what must be remembered of a request.
 type run struct {
-	id      string
-	session string
-	agent   string
-	trace   string    // "" = the log does not tell
-	began   bool      // AgentRunStart is told
-	started time.Time // of its first event
-	waited  time.Time // the model has had all it needs for its turn since then
-	input   Content
-	turns   int
-	message message
-	tools   map[string]ToolInfo // by name, of those that were called
-	outputs map[string]event.ToolOutput
+	id        string
+	session   string
+	agent     string
+	trace     string    // "" = the log does not tell
+	started   bool      // AgentRunStart is told
+	startedAt time.Time // of its first event
+	turnStart time.Time // the model has had all it needs for its turn since then
+	input     Content
+	turns     int
+	message   message
+	tools     map[string]ToolInfo // by name, of those that were called
+	outputs   map[string]event.ToolOutput
 }
 
 // NewProjector returns a projector into a vocabulary.
@@ -62,11 +62,11 @@ func (p *Projector) Project(e event.Event) ([]eventstream.Event, error) {
 	}
 	if e.RequestID != p.run.id {
 		p.run = run{
-			id: e.RequestID, started: e.Time, waited: e.Time,
+			id: e.RequestID, startedAt: e.Time, turnStart: e.Time,
 			tools: map[string]ToolInfo{}, outputs: map[string]event.ToolOutput{},
 		}
 	}
-	p.at, p.n, p.k, p.out, p.err = e, n, 0, nil, nil
+	p.event, p.n, p.count, p.out, p.err = e, n, 0, nil, nil
 	p.fold(e.Body)
 	return p.out, p.err
 }
@@ -74,13 +74,13 @@ func (p *Projector) Project(e event.Event) ([]eventstream.Event, error) {
 func (p *Projector) fold(body event.Body) {
 	switch b := body.(type) {
 	case event.Claim:
-		p.run.waited, p.run.trace = p.at.Time, cmp.Or(p.run.trace, b.TraceID)
+		p.run.turnStart, p.run.trace = p.event.Time, cmp.Or(p.run.trace, b.TraceID)
 		return
 	case event.Input:
-		p.hear(b)
+		p.input(b)
 		return
 	case event.Metadata:
-		p.begin(b)
+		p.startRun(b)
 		return
 	case event.ToolOutput:
 		p.run.outputs[b.ToolCallID] = b
@@ -91,73 +91,73 @@ func (p *Projector) fold(body event.Body) {
 	if body.Name().IsInternal() {
 		return
 	}
-	if !p.run.began {
-		p.begin(event.Metadata{})
+	if !p.run.started {
+		p.startRun(event.Metadata{})
 	}
 	switch b := body.(type) {
 	case event.Text:
-		p.prose(b.Block, block{kind: event.NameText, text: b.Text}, b.Delta)
+		p.textBlock(b.Block, block{kind: event.NameText, text: b.Text}, b.Delta)
 	case event.Thinking:
-		p.prose(b.Block, block{kind: event.NameThinking, text: b.Thinking}, b.Delta)
+		p.textBlock(b.Block, block{kind: event.NameThinking, text: b.Thinking}, b.Delta)
 	case event.ToolCall:
 		p.call(b)
 	case event.UsageSoFar:
-		p.turn(b)
+		p.endTurn(b)
 	case event.ToolResult:
 		p.result(b)
 	case event.FinalAnswer:
 		p.report(b)
 	case event.Done, event.Error, event.Aborted:
-		p.end(b)
+		p.endRun(b)
 	default:
-		p.aside(b)
+		p.auxiliary(b)
 	}
 }
 
-// hear tells what the user said and decided.
-func (p *Projector) hear(b event.Input) {
+// input tells what the user said and decided.
+func (p *Projector) input(b event.Input) {
 	r := &p.run
 	r.session, r.agent = cmp.Or(r.session, b.ThreadID), cmp.Or(r.agent, b.AgentID)
-	r.waited = p.at.Time
+	r.turnStart = p.event.Time
 	for _, m := range b.Messages {
 		content := contentOf(m.Content, b.ThreadID)
-		if !r.began {
+		if !r.started {
 			r.input = append(r.input, content...)
 		}
-		p.tell(UserMessage{Content: content})
+		p.add(UserMessage{Content: content})
 	}
 	for _, a := range b.ActionResults {
-		p.tell(ActionResult{ActionID: a.ActionID, Status: string(a.Status), Result: a.Result, Error: a.Error})
+		p.add(ActionResult{ActionID: a.ActionID, Status: string(a.Status), Result: a.Result, Error: a.Error})
 	}
 }
 
-// begin tells that the run starts, before anything that it does.
-func (p *Projector) begin(b event.Metadata) {
+// startRun tells that the run starts, before anything that it does.
+func (p *Projector) startRun(b event.Metadata) {
 	r := &p.run
-	r.began = true
+	r.started = true
 	r.session, r.agent = cmp.Or(r.session, b.ThreadID), cmp.Or(b.AgentID, r.agent)
-	p.tell(AgentRunStart{
+	p.add(AgentRunStart{
 		SessionID: r.session, RunOptions: RunOptions{Input: r.input, Stream: true},
 		Provider: b.Provider, Model: b.Model, ModelDisplayName: b.Model, AgentName: r.agent,
 	})
 }
 
-// aside tells what stands beside the answer.
-func (p *Projector) aside(body event.Body) {
+// auxiliary tells what stands beside the answer.
+func (p *Projector) auxiliary(body event.Body) {
 	switch b := body.(type) {
 	case event.Plan:
 		p.plan(b)
 	case event.Notice:
-		p.tell(System{Level: level(b.Level), Message: b.Message, Details: object(b.Details)})
+		p.add(System{Level: level(b.Level), Message: b.Message, Details: objectOrNil(b.Details)})
 	case event.ContextCompressed:
-		p.tell(ContextCompressed{
+		p.add(ContextCompressed{
 			OriginalLength: b.OriginalLength, CompressedLength: b.CompressedLength,
 			CompressionRatio: b.CompressionRatio, Strategy: b.Strategy,
 		})
 	case event.Continuation:
-		p.ask(b)
+		p.action(b)
 	case event.Custom:
-		p.tell(Custom{Name: Type(b.Type), Data: b.Data})
+		p.add(Custom{Name: Type(b.Type), Data: b.Data})
 	}
 }
 
@@ -172,25 +172,25 @@ func level(of string) string {
 func (p *Projector) plan(b event.Plan) {
 	session := p.run.session
 	if b.Stage == event.StageStart {
-		p.tell(PlanStart{SessionID: session})
+		p.add(PlanStart{SessionID: session})
 	}
 	if b.Stage == event.StageDelta || len(b.Steps) > 0 {
 		steps := make([]PlanStep, 0, len(b.Steps))
 		for _, s := range b.Steps {
 			steps = append(steps, PlanStep(s))
 		}
-		p.tell(PlanUpdate{SessionID: session, Steps: steps})
+		p.add(PlanUpdate{SessionID: session, Steps: steps})
 	}
 	if b.Stage == event.StageStop {
-		p.tell(PlanFinish{SessionID: session, Summary: b.Summary})
+		p.add(PlanFinish{SessionID: session, Summary: b.Summary})
 	}
 }
 
-// tell adds an event in the projector's vocabulary, if that has a word for the fact. Facts are counted in either case, so
+// add adds an event in the projector's vocabulary, if that has a word for the fact. Facts are counted in either case, so
 // that one fact has one id.
-func (p *Projector) tell(fact Payload) {
-	k := p.k
-	p.k++
+func (p *Projector) add(fact Payload) {
+	k := p.count
+	p.count++
 	if p.vocabulary == Nested {
 		fact = nested(fact)
 	} else {
@@ -199,13 +199,13 @@ func (p *Projector) tell(fact Payload) {
 	if fact == nil || p.err != nil {
 		return
 	}
-	data, err := json.Marshal(fact, wire)
+	data, err := json.Marshal(fact, marshalOptions)
 	if err != nil {
-		p.err = fmt.Errorf("project event %s of request %s: encode %s: %w", p.at.ID, p.run.id, fact.Type(), err)
+		p.err = fmt.Errorf("project event %s of request %s: encode %s: %w", p.event.ID, p.run.id, fact.Type(), err)
 		return
 	}
 	p.out = append(p.out, eventstream.Event{
-		ID: p.id(k), Type: string(fact.Type()), Time: p.at.Time, SessionID: p.run.session, Data: data,
+		ID: p.id(k), Type: string(fact.Type()), Time: p.event.Time, SessionID: p.run.session, Data: data,
 		Meta: eventstream.Meta{Source: source(fact), Version: eventstream.Version, TraceID: cmp.Or(p.run.trace, p.run.id)},
 	})
 }
@@ -230,11 +230,11 @@ func source(fact Payload) string {
 	}
 }
 
-// wire makes the text safe in one line anywhere.
-var wire = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
+// marshalOptions makes the text safe in one line anywhere.
+var marshalOptions = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
 
-// object is v if it is a JSON object, and nothing else.
-func object(v jsontext.Value) jsontext.Value {
+// objectOrNil is v if it is a JSON object, and nothing else.
+func objectOrNil(v jsontext.Value) jsontext.Value {
 	if v.Kind() != jsontext.KindBeginObject {
 		return nil
 	}

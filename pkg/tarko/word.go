@@ -11,7 +11,7 @@ func flat(fact Payload) Payload {
 	case AssistantMessageStart, ToolExecutionStart, ToolExecutionDelta:
 		return nil
 	case Error:
-		details, err := json.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, wire)
+		details, err := json.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, marshalOptions)
 		if err != nil {
 			details = nil // a code is plain text
 		}
@@ -90,14 +90,14 @@ func (c Custom) renamed() Custom {
 // flat moves data into a member of its own where it would not fit between the members that all events have.
 func (c Custom) flat() Custom {
 	c = c.renamed()
-	if fits(c.Data) {
+	if fitsFlat(c.Data) {
 		return c
 	}
 	c.Data = append(append([]byte(`{"data":`), c.Data...), '}')
 	return c
 }
 
-func fits(data jsontext.Value) bool {
+func fitsFlat(data jsontext.Value) bool {
 	if len(data) == 0 {
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
-// actions keeps what waits for a client where the gateway looks first.
+// actions caches the actions that wait for a client, where the gateway looks first.
 type actions struct{ claim *claim }
 
 // Put implements loop.Actions.
@@ -22,11 +22,11 @@ func (a actions) Put(ctx context.Context, waiting []event.Continuation) {
 		}
 	}
 	if err := c.runner.deps.Actions.PutActions(ctx, records...); err != nil {
-		c.runner.deps.Log.WarnContext(ctx, "could not remember actions; the log has them", "request", c.log.RequestID, "error", err)
+		c.runner.deps.Log.WarnContext(ctx, "could not cache actions; the log has them", "request", c.log.RequestID, "error", err)
 	}
 }
 
-// forget drops the actions that this request brings results for, and all that wait if its user said something else.
+// forget drops the actions for which this request has results, and all waiting ones if the request has a new message.
 func (c *claim) forget(ctx context.Context, waiting []transcript.Action) {
 	var ids []string
 	for _, result := range c.accepted.Request.Context.ActionResults {
@@ -41,6 +41,6 @@ func (c *claim) forget(ctx context.Context, waiting []transcript.Action) {
 		return
 	}
 	if err := c.runner.deps.Actions.DropActions(ctx, c.log.Tenant, ids...); err != nil {
-		c.runner.deps.Log.WarnContext(ctx, "could not forget actions; the log decides", "request", c.log.RequestID, "error", err)
+		c.runner.deps.Log.WarnContext(ctx, "could not drop cached actions; the log decides", "request", c.log.RequestID, "error", err)
 	}
 }

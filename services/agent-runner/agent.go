@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What an agent may do when its configuration does not say.
+// Defaults of the limits of agents.
 const (
 	defaultTurns      = 20
 	defaultTime       = 10 * time.Minute
@@ -47,7 +47,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	}
 	limits := limitsOf(c)
 	return agent{
-		backend: r.room.within(r.meters.Backend(b, c.Backend)),
+		backend: r.backpressure.wrap(r.meters.Backend(b, c.Backend)),
 		script:  c.Script,
 		window:  c.ContextWindow, compressAt: cmp.Or(c.CompressAt, defaultCompressAt),
 		Agent: loop.Agent{
@@ -60,8 +60,8 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	}, nil
 }
 
-// actionTTL is how long a client has to act where the configuration does not say: no longer than the stream keeps what an
-// action needs.
+// actionTTL returns the default time for a client to act. It does not exceed the age of the stream, which holds what an action
+// needs.
 func (r *Runner) actionTTL() time.Duration {
 	if age := r.deps.Bus.MaxAge(); age > 0 {
 		return min(defaultActionTTL, age)
@@ -69,7 +69,7 @@ func (r *Runner) actionTTL() time.Duration {
 	return defaultActionTTL
 }
 
-// limitsOf are the limits of an agent's requests. A program always has one of turns and one of cost.
+// limitsOf returns the limits of an agent's requests. Programs always have a limit of turns and of cost.
 func limitsOf(c config.Agent) config.Limits {
 	limits := c.Limits
 	if c.RunsProgram() {
@@ -81,12 +81,12 @@ func limitsOf(c config.Agent) config.Limits {
 	return limits
 }
 
-// tools gives the specs of everything that the agent's model may call.
+// tools returns the specs of all tools that the agent's model may call.
 func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 	tools := make([]tool.Spec, 0, len(c.Tools)+len(c.ClientTools)+3)
 	for _, name := range builtin.Spread(c.Tools) {
 		if _, _, ok := r.deps.Config.MCPTool(name); ok {
-			continue // what there is shows when a request begins: see toolsets
+			continue // resolved when a request starts: see toolsets
 		}
 		spec, ok := r.deps.Specs[name]
 		if !ok {
@@ -138,7 +138,7 @@ func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, er
 			return agent, err
 		}
 	}
-	agent.Tools = slices.Concat(agent.Tools, r.toolsets.offer(r.deps.Config, agent.Name))
+	agent.Tools = slices.Concat(agent.Tools, r.toolsets.specsFor(r.deps.Config, agent.Name))
 	agent.Model = cmp.Or(request.Context.Model, agent.Model)
 	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))
 	agent.CompressAt = int64(a.compressAt * float64(window))

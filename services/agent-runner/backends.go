@@ -25,8 +25,8 @@ func Backends(c config.Config, getenv func(string) string) (map[string]backend.B
 	return backends, nil
 }
 
-// warn logs agents that cannot run here, for example because a program is not installed.
-func (r *Runner) warn(ctx context.Context) {
+// logUnavailable logs agents that cannot run here, for example because a program is not installed.
+func (r *Runner) logUnavailable(ctx context.Context) {
 	for name, a := range r.agents {
 		if err := backend.Available(ctx, a.backend); err != nil {
 			r.deps.Log.WarnContext(ctx, "an agent cannot run here", "agent", name, "error", err)

@@ -11,25 +11,29 @@ import (
 )
 
 const (
-	// fullAt is the share of the stream of events from which on agents say no more. Gateways take no new requests long
-	// before; what is left is for the ends of those that run, which a full stream would refuse.
-	fullAt = 0.95
-	// roomEvery is the time between two looks at the stream.
-	roomEvery = time.Second
+	// stopAt is the share of the events stream from which on backends are stopped. Gateways refuse new requests long
+	// before. The rest is reserved for the terminal events of running requests, which a full stream would refuse.
+	stopAt = 0.95
+	// checkInterval is the time between two reads of the stream's usage.
+	checkInterval = time.Second
 )
 
-// room says whether the stream of events has room for what agents say. The zero value says yes. It is safe for
-// concurrent use.
-type room struct{ full atomic.Bool }
+// backpressure stops backends while the events stream is nearly full. Its zero value stops none. It is safe for concurrent
+// use.
+type backpressure struct{ full atomic.Bool }
 
 // watch reads the stream's usage until ctx is done. While the bus does not answer, the last value applies.
-func (r *room) watch(ctx context.Context, filled func(context.Context) (float64, error), log *slog.Logger) {
-	tick := time.NewTicker(roomEvery)
+func (r *backpressure) watch(ctx context.Context, fullness func(context.Context) (float64, error), log *slog.Logger) {
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
-		share, err := filled(ctx)
-		if err == nil && r.full.Swap(share >= fullAt) != (share >= fullAt) {
-			log.WarnContext(ctx, "the stream of events is full, or has room again", "full", share, "stopping", share >= fullAt)
+		share, err := fullness(ctx)
+		if full := share >= stopAt; err == nil && r.full.Swap(full) != full {
+			if full {
+				log.WarnContext(ctx, "the events stream is nearly full: stopping backends", "fullness", share, "limit", stopAt)
+			} else {
+				log.InfoContext(ctx, "the events stream is below its limit again: accepting output of backends", "fullness", share, "limit", stopAt)
+			}
 		}
 		select {
 		case <-tick.C:
@@ -39,32 +43,32 @@ func (r *room) watch(ctx context.Context, filled func(context.Context) (float64,
 	}
 }
 
-// check is why an agent must say no more, nil while there is room.
-func (r *room) check() error {
+// check returns why a backend must stop, or nil.
+func (r *backpressure) check() error {
 	if !r.full.Load() {
 		return nil
 	}
-	return apierr.New(apierr.Unavailable, "the message bus is full, and the agent had to stop; try again later")
+	return apierr.New(apierr.Unavailable, "the message bus is full, so the agent was stopped; try again later")
 }
 
-// within is b, which stops when the room ends.
-func (r *room) within(b backend.Backend) backend.Backend {
-	return backend.Around(b, func(send backend.Send) backend.Send { return roomy{room: r, send: send}.Send })
+// wrap returns b with a check before each chunk.
+func (r *backpressure) wrap(b backend.Backend) backend.Backend {
+	return backend.Around(b, func(send backend.Send) backend.Send { return limitedBackend{backpressure: r, send: send}.Send })
 }
 
-type roomy struct {
-	room *room
-	send backend.Send
+type limitedBackend struct {
+	backpressure *backpressure
+	send         backend.Send
 }
 
 // Send is a [backend.Send].
-func (b roomy) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
-	if err := b.room.check(); err != nil {
+func (b limitedBackend) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+	if err := b.backpressure.check(); err != nil {
 		return backend.Outcome{}, err
 	}
 	var stopped error
 	outcome, err := b.send(ctx, turn, func(c backend.Chunk) error {
-		if stopped = b.room.check(); stopped != nil {
+		if stopped = b.backpressure.check(); stopped != nil {
 			return stopped
 		}
 		return emit(c)

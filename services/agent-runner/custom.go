@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// customs are the types of applications' events that the configuration describes.
-type customs struct{ schemas *eventstream.Schemas }
+// customSchemas has the schemas of the custom events in the configuration.
+type customSchemas struct{ schemas *eventstream.Schemas }
 
-func newCustoms(described map[string]config.Event) (customs, error) {
-	c := customs{eventstream.NewSchemas(eventstream.Nested)}
+func newCustomSchemas(described map[string]config.Event) (customSchemas, error) {
+	c := customSchemas{eventstream.NewSchemas(eventstream.Nested)}
 	for name, e := range described {
 		schema, err := json.Marshal(e.Schema)
 		if err == nil {
@@ -27,8 +27,8 @@ func newCustoms(described map[string]config.Event) (customs, error) {
 	return c, nil
 }
 
-// suits returns why an event is invalid, or nil. An event of a type without a schema is always valid.
-func (c customs) suits(e event.Custom) error {
+// validate returns why an event is invalid, or nil. An event of a type without a schema is always valid.
+func (c customSchemas) validate(e event.Custom) error {
 	err := c.schemas.ValidateJSON(e.Type, e.Data)
 	if errors.Is(err, eventstream.ErrNoSchema) {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 func TestEventsOfApplicationsAreHeldToTheirSchemas(t *testing.T) { // S0-23
 	t.Parallel()
-	c, err := newCustoms(map[string]config.Event{"user_feedback": {Schema: map[string]any{
+	c, err := newCustomSchemas(map[string]config.Event{"user_feedback": {Schema: map[string]any{
 		"type": "object", "required": []any{"rating"}, "properties": map[string]any{"rating": map[string]any{"maximum": 5}},
 	}}})
 	if err != nil {
@@ -24,12 +24,12 @@ func TestEventsOfApplicationsAreHeldToTheirSchemas(t *testing.T) { // S0-23
 		"a type that nobody has described": {"metric", `{"rating":6}`, ""},
 	}
 	for name, test := range tests {
-		err := c.suits(event.Custom{Type: test.kind, Data: jsontext.Value(test.data)})
+		err := c.validate(event.Custom{Type: test.kind, Data: jsontext.Value(test.data)})
 		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: got %v, want %q", name, err, test.says)
 		}
 	}
-	_, err = newCustoms(map[string]config.Event{"user_feedback": {Schema: map[string]any{"type": "objekt"}}})
+	_, err = newCustomSchemas(map[string]config.Event{"user_feedback": {Schema: map[string]any{"type": "objekt"}}})
 	if err == nil || !strings.Contains(err.Error(), "events.user_feedback") {
 		t.Errorf("a schema that is none: got %v", err)
 	}

@@ -15,16 +15,15 @@ import (
 )
 
 const (
-	// defaultTimeout is how long a tool may run that does not say.
+	// defaultTimeout is the timeout of a tool without one.
 	defaultTimeout = time.Minute
-	// queueTime is what a call may spend on its way to an executor and back.
+	// queueTime is the time for a call to reach an executor, and for the result to come back.
 	queueTime = 30 * time.Second
-	// sendWait bounds one attempt to send a call. It is less than what a call may spend on its way: its deadline is set again
-	// for each attempt.
-	sendWait = 5 * time.Second
+	// sendTimeout limits one attempt to send a call. It is less than queueTime, because each attempt sets the deadline again.
+	sendTimeout = 5 * time.Second
 )
 
-var errSilent = errors.New("the tool did not answer")
+var errNoAnswer = errors.New("the tool did not answer")
 
 // dispatcher runs tool calls on the executors.
 type dispatcher struct {
@@ -59,10 +58,10 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 		return loop.Output{}, d.failed(ctx, apierr.Wrap(err, apierr.Unavailable, "tool %s could not be called; try again", call.Name))
 	}
 	started := time.Now()
-	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errSilent)
+	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errNoAnswer)
 	defer cancel()
 	result, err := c.runner.deps.Bus.AwaitToolResult(wait, c.log, call.ID, progress)
-	if err != nil && errors.Is(context.Cause(wait), errSilent) {
+	if err != nil && errors.Is(context.Cause(wait), errNoAnswer) {
 		return loop.Output{
 			Status:  event.ToolUnknown,
 			Content: fmt.Sprintf("the tool did not answer within %s; it may or may not have run", timeout+queueTime),
@@ -77,10 +76,11 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	return d.output(ctx, result)
 }
 
-// send puts a call into the queue, however long the broker is away: the time that the call may take begins when it is there.
+// send puts a call into the queue. It retries while the broker is unavailable; the timeout of the call starts when it is
+// stored.
 func (d dispatcher) send(ctx context.Context, timeout time.Duration, call record.ToolCall) error {
-	return d.claim.persist(ctx, "its tool call to be sent", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, sendWait)
+	return d.claim.retry(ctx, "its tool call to be sent", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 		defer cancel()
 		b := d.claim.runner.deps.Bus
 		call.Deadline = b.Now().Add(timeout + queueTime/2)
@@ -88,9 +88,9 @@ func (d dispatcher) send(ctx context.Context, timeout time.Duration, call record
 	})
 }
 
-// failed is err, unless the call was cancelled.
+// failed returns err, or the cause of ctx if the call was cancelled.
 func (d dispatcher) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSilent) {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errNoAnswer) {
 		return context.Cause(ctx)
 	}
 	return err

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// errDraining is why requests are cut that do not come to the edge of a step in time when the process ends.
+// errDraining is the cause with which requests are cancelled that do not reach the end of a step in time on shutdown.
 var errDraining = errors.New("the runner is shutting down")
 
-// lastWords is how long cancelled requests may take to store their state.
-const lastWords = 4 * time.Second
+// flushTime is how long cancelled requests may take to store their state.
+const flushTime = 4 * time.Second
 
-// drain is the stop of a runner. It first takes no new requests, and the running ones may end. The steps below follow.
+// drain is the shutdown of a runner. The runner first takes no new requests, and running ones may end. Then the contexts
+// below end one after the other.
 type drain struct {
-	leave chan struct{}   // closed when requests are handed over at the edge of a step
-	cut   context.Context //nolint:containedctx // done when they are handed over wherever they stand
-	dead  context.Context //nolint:containedctx // done when nothing is written any more
+	handOver  chan struct{}   // closed when requests are handed over at the end of a step
+	cancelled context.Context //nolint:containedctx // done when they are cancelled and handed over at once
+	closed    context.Context //nolint:containedctx // done when no more writes are allowed
 }
 
 // newDrain returns the drain of a runner that stops when ctx is done. Call stop when it has stopped.
@@ -25,7 +26,7 @@ func newDrain(ctx context.Context, handOver, grace time.Duration) (d *drain, sto
 	whole := context.WithoutCancel(ctx)
 	cut, cancelCut := context.WithCancel(whole)
 	dead, cancelDead := context.WithCancel(whole)
-	d = &drain{leave: make(chan struct{}), cut: cut, dead: dead}
+	d = &drain{handOver: make(chan struct{}), cancelled: cut, closed: dead}
 	stopped := make(chan struct{})
 	handOver = min(handOver, grace)
 	var clock sync.WaitGroup
@@ -39,7 +40,7 @@ func newDrain(ctx context.Context, handOver, grace time.Duration) (d *drain, sto
 			after time.Duration
 			do    func()
 		}{
-			{handOver, func() { close(d.leave) }}, {grace - handOver, cancelCut}, {lastWords, cancelDead},
+			{handOver, func() { close(d.handOver) }}, {grace - handOver, cancelCut}, {flushTime, cancelDead},
 		} {
 			timer := time.NewTimer(step.after)
 			select {

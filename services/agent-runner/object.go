@@ -34,7 +34,7 @@ func (o objects) Object(ctx context.Context, ref event.ObjectRef) ([]byte, error
 }
 
 func (o objects) data(ctx context.Context, ref event.ObjectRef) (data []byte, err error) {
-	err = o.claim.persist(ctx, "a stored payload", func(ctx context.Context) (err error) {
+	err = o.claim.retry(ctx, "a stored payload", func(ctx context.Context) (err error) {
 		data, err = o.bus.Object(ctx, o.tenant, o.threadID, ref)
 		return err
 	})

@@ -11,22 +11,22 @@ import (
 	"github.com/agentbus/agentbus/pkg/loop"
 )
 
-// The pauses between two attempts at what a dependency does not answer: they double up to the longest.
+// The pauses between two attempts while a dependency does not answer. They double up to the longest.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
 )
 
-// errLasting says that something cannot be had any more: another attempt would fail like this one.
-var errLasting = errors.New("it is no longer stored, or cannot be read")
+// errPermanent marks data that is lost: another attempt would fail in the same way.
+var errPermanent = errors.New("it is no longer stored, or cannot be read")
 
-// outage reports whether err says that a dependency does not answer now. Everything else concerns the request itself, and
-// another attempt would fail like this one.
-func outage(err error) bool {
+// isOutage reports whether err means that a dependency does not answer now. All other errors concern the request itself,
+// and another attempt would fail in the same way.
+func isOutage(err error) bool {
 	if f, ok := errors.AsType[*apierr.Error](err); ok {
 		return f.Code == apierr.Unavailable || errors.Is(err, hubapi.ErrSilent)
 	}
-	for _, lasting := range []error{errLasting, bus.ErrNotFound, bus.ErrForgotten, bus.ErrDamaged, bus.ErrTooLarge} {
+	for _, lasting := range []error{errPermanent, bus.ErrNotFound, bus.ErrForgotten, bus.ErrDamaged, bus.ErrTooLarge} {
 		if errors.Is(err, lasting) {
 			return false
 		}
@@ -34,24 +34,24 @@ func outage(err error) bool {
 	return err != nil
 }
 
-// persist retries an operation that a request cannot continue without, until it succeeds, or fails for another reason
+// retry retries an operation that a request cannot continue without, until it succeeds, or fails for another reason
 // than an outage. The request stays claimed meanwhile, so that an outage costs it no restarts. persist returns ctx's
 // cause when ctx is done, and [loop.ErrHandOver] if the runner must hand over its requests.
-func (c *claim) persist(ctx context.Context, what string, try func(context.Context) error) error {
+func (c *claim) retry(ctx context.Context, what string, try func(context.Context) error) error {
 	log := c.runner.deps.Log
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		err := try(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !outage(err) {
+		if !isOutage(err) {
 			return err
 		}
 		log.WarnContext(ctx, "a request waits for a dependency", "request", c.log.RequestID, "for", what, "error", err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-c.leave:
+		case <-c.handOver:
 			timer.Stop()
 			return loop.ErrHandOver
 		case <-ctx.Done():
@@ -61,12 +61,12 @@ func (c *claim) persist(ctx context.Context, what string, try func(context.Conte
 	}
 }
 
-// inTime returns a context that ends, with the error that the request then ends with, when the request's time is over.
-func (c *claim) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeLimit returns a context that ends, with the error that the request then ends with, when the request's time is over.
+func (c *claim) withTimeLimit(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := requests{c.runner}.Time(c.accepted.AgentID)
 	rest := limit
-	if len(c.own) > 0 {
-		rest -= max(0, c.runner.deps.Bus.Now().Sub(c.own[0].Time))
+	if len(c.events) > 0 {
+		rest -= max(0, c.runner.deps.Bus.Now().Sub(c.events[0].Time))
 	}
 	late := apierr.New(apierr.StreamTimeout, "agent %s could not begin within %s; try again", c.accepted.AgentID, limit)
 	return context.WithTimeoutCause(ctx, rest, late)

@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
 )
 
-// requests is what the reaper can do about one.
+// requests implements the reaper's operations on one request.
 type requests struct{ runner *Runner }
 
 var _ reaper.Requests = requests{}
@@ -20,11 +20,11 @@ var _ reaper.Requests = requests{}
 func (q requests) Conclude(ctx context.Context, a record.Accepted, cause error) error {
 	err := q.runner.claim(ctx, a, 0, func(ctx context.Context, c *claim) error {
 		request := c.request()
-		request.State.Fold(c.own...)
+		request.State.Fold(c.events...)
 		if err := loop.Refuse(ctx, request, cause); err != nil {
 			return err
 		}
-		return c.abandonAll(ctx, request.State)
+		return c.abortChildren(ctx, request.State)
 	})
 	if err != nil && !errors.Is(err, bus.ErrEnded) {
 		return err

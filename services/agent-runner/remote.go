@@ -26,10 +26,10 @@ const (
 )
 
 const (
-	hubWait  = 30 * time.Second // for a hub that is being started again
-	hubPause = time.Second
-	// cancelWait is how long the hub may take for a cancel: it asks the agent.
-	cancelWait = 20 * time.Second
+	hubTimeout = 30 * time.Second // time for a hub to restart
+	hubPause   = time.Second
+	// cancelTimeout is how long the hub may take for a cancel: it asks the agent.
+	cancelTimeout = 20 * time.Second
 )
 
 // remotes has the runner's clients for remote agents. The zero value disables them.
@@ -52,7 +52,7 @@ func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) 
 		return own, nil
 	}
 	if r.remotes.hub == nil {
-		return agent{}, apierr.New(apierr.AgentNotFound, "there is no agent %.64q any more", a.AgentID)
+		return agent{}, apierr.New(apierr.AgentNotFound, "agent %.64q no longer exists", a.AgentID)
 	}
 	conn, err := r.connect(ctx, hubapi.AgentRef{Tenant: a.Tenant, AgentID: a.AgentID})
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) 
 	}
 	b := remote.New(remote.Options{Hub: r.remotes.hub, HTTP: r.remotes.http, Tenant: a.Tenant, Ends: loop.Ends})
 	return agent{
-		backend: r.room.within(r.meters.Backend(b, providerRemote)),
+		backend: r.backpressure.wrap(r.meters.Backend(b, providerRemote)),
 		Agent: loop.Agent{
 			Name: a.AgentID, Model: conn.DefaultModel, Turns: remoteTurns, CostUSD: remoteCostUSD, Time: remoteTime,
 			ActionTTL: r.actionTTL(),
@@ -71,9 +71,9 @@ func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) 
 // providerRemote is the name of the backend of remote agents in telemetry.
 const providerRemote = "remote"
 
-// connect asks the hub for the connection to an agent. It waits up to hubWait for a hub that does not answer.
+// connect asks the hub for the connection to an agent. It waits up to hubTimeout for a hub that does not answer.
 func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (conn hubapi.Connection, err error) {
-	waiting, cancel := context.WithTimeout(ctx, hubWait)
+	waiting, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
 	err = retry.Policy{
 		First: hubPause,
@@ -107,7 +107,7 @@ func (r *Runner) leaveTask(ctx context.Context, a record.Accepted) error {
 	if task == "" && key == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cancelWait)
+	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
 	_, err = r.remotes.hub.CancelTask(ctx, hubapi.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task, Key: key})
 	switch apierr.CodeOf(err) {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// lookWait limits one read of users' aborts and steers: while the broker is away, the watch continues and nothing
+	// commandsTimeout limits one read of users' aborts and steers: while the broker is away, the watch continues and nothing
 	// can be written anyway.
-	lookWait = 2 * time.Second
-	// lookPause is the wait before it is tried again.
-	lookPause = 200 * time.Millisecond
-	// releaseWait bounds the note that a request is handed over.
-	releaseWait = 2 * time.Second
+	commandsTimeout = 2 * time.Second
+	// commandsPause is the pause before the next attempt.
+	commandsPause = 200 * time.Millisecond
+	// releaseTimeout limits the append of the released claim.
+	releaseTimeout = 2 * time.Second
 )
 
 // claim is a request that this runner has claimed.
@@ -36,9 +36,9 @@ type claim struct {
 	accepted record.Accepted
 	index    int // of the request on its thread
 	writer   *bus.Writer
-	own      []event.Event   // the request's events so far, those of this claim included
-	asked    bus.Commands    // what users have asked so far
-	leave    <-chan struct{} // closed when the request is to be handed over; nil = never
+	events   []event.Event   // the request's events so far, those of this claim included
+	commands bus.Commands    // aborts and steers of users so far
+	handOver <-chan struct{} // closed when the request is to be handed over; nil = never
 }
 
 // handle runs the request of a pointer to its end, and sends the pointer of the next one on the thread. It returns nil
@@ -55,13 +55,13 @@ func (r *Runner) handle(ctx context.Context, d *drain, start record.Start) error
 	err = r.claim(ctx, accepted, start.Index, func(ctx context.Context, c *claim) error {
 		err := c.run(ctx, d)
 		if errors.Is(err, loop.ErrHandOver) || errors.Is(err, errDraining) {
-			c.release(ctx)
+			c.markReleased(ctx)
 			return bus.ErrHandOver
 		}
 		return err
 	})
 	if errors.Is(err, bus.ErrEnded) {
-		err = r.ended(ctx, accepted)
+		err = r.abortChildrenOf(ctx, accepted)
 	}
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func (r *Runner) claim(ctx context.Context, a record.Accepted, index int, do fun
 	return do(ctx, c)
 }
 
-// release notes that the request is handed over, so that the next claim does not take it for a crash.
-func (c *claim) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, releaseWait)
+// markReleased appends a released claim, so that the next claim is not counted as one after a crash.
+func (c *claim) markReleased(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	d := c.runner.deps
 	err := c.writer.Emit(event.Claim{Epoch: c.writer.Epoch(), Runner: d.Name, Build: d.Build, Released: true})
@@ -114,11 +114,11 @@ func (c *claim) release(ctx context.Context) {
 		err = c.writer.Flush(ctx)
 	}
 	if err != nil {
-		d.Log.WarnContext(ctx, "could not note that a request is handed over", "request", c.log.RequestID, "error", err)
+		d.Log.WarnContext(ctx, "could not mark a request as handed over", "request", c.log.RequestID, "error", err)
 	}
 }
 
-// accepted is the record of the request that start points at, which start may carry with it.
+// accepted returns the accept record of the pointer's request, which the pointer may contain.
 func (r *Runner) accepted(ctx context.Context, start record.Start) (record.Accepted, error) {
 	if start.Accepted != nil {
 		return *start.Accepted, nil
@@ -126,16 +126,16 @@ func (r *Runner) accepted(ctx context.Context, start record.Start) (record.Accep
 	return r.deps.Bus.Accepted(ctx, bus.LogID{Tenant: start.Tenant, RequestID: start.RequestID})
 }
 
-// opening is the events that follow the first claim of a log.
-func (r *Runner) opening(a record.Accepted) []event.Body { return a.Opening(r.answering(a)) }
+// opening returns the events that follow the first claim of a log.
+func (r *Runner) opening(a record.Accepted) []event.Body { return a.Opening(r.modelOf(a)) }
 
-// reduced is the opening of a log whose request is too large for it: without what the request brought.
+// reduced returns the opening of a log whose request is too large for it: metadata without the input.
 func (r *Runner) reduced(a record.Accepted) []event.Body {
-	return []event.Body{a.Metadata(r.answering(a))}
+	return []event.Body{a.Metadata(r.modelOf(a))}
 }
 
-// answering names who answers a request where the request does not say it.
-func (r *Runner) answering(a record.Accepted) (provider, model string) {
+// modelOf returns the backend and model of a request's agent.
+func (r *Runner) modelOf(a record.Accepted) (provider, model string) {
 	agent, known := r.deps.Config.Agents[a.AgentID]
 	if !known && r.remotes.hub != nil {
 		agent.Backend = providerRemote
@@ -143,7 +143,7 @@ func (r *Runner) answering(a record.Accepted) (provider, model string) {
 	return agent.Backend, agent.Model
 }
 
-// isReduced reports whether a log began without what its request brought: see reduced.
+// isReduced reports whether a log starts without its input: see reduced.
 func isReduced(log []event.Event) bool {
 	has := func(name event.Name) bool {
 		return slices.ContainsFunc(log, func(e event.Event) bool { return e.Body.Name() == name })
@@ -151,27 +151,27 @@ func isReduced(log []event.Event) bool {
 	return has(event.NameMetadata) && !has(event.NameInput)
 }
 
-// read takes up the log as it was before the claim, the claim, and the opening that came with it into an empty log.
+// read stores the events before the claim, the claim, and, for an empty log, the opening that was appended with it.
 func (c *claim) read(frames []event.Frame, opening []event.Body) error {
 	for _, f := range frames {
 		events, err := f.Events()
 		if err != nil {
 			return fmt.Errorf("log of %s: %w", c.log.RequestID, err)
 		}
-		c.own = append(c.own, events...)
+		c.events = append(c.events, events...)
 	}
-	c.note(event.Claim{Epoch: c.writer.Epoch(), Runner: c.runner.deps.Name, Build: c.runner.deps.Build})
+	c.appendEvent(event.Claim{Epoch: c.writer.Epoch(), Runner: c.runner.deps.Name, Build: c.runner.deps.Build})
 	if len(frames) > 0 {
 		return nil
 	}
 	for _, body := range opening {
-		c.note(body)
+		c.appendEvent(body)
 	}
 	return nil
 }
 
-func (c *claim) note(body event.Body) {
-	c.own = append(c.own, event.Event{RequestID: c.log.RequestID, Time: c.runner.deps.Bus.Now(), Body: body})
+func (c *claim) appendEvent(body event.Body) {
+	c.events = append(c.events, event.Event{RequestID: c.log.RequestID, Time: c.runner.deps.Bus.Now(), Body: body})
 }
 
 // run runs the agent, in a span. An abort cancels the run but not the writer, which must still write the end; so does the
@@ -179,7 +179,7 @@ func (c *claim) note(body event.Body) {
 func (c *claim) run(ctx context.Context, d *drain) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(d.cut, func() { cancel(errDraining) })() //nolint:contextcheck // d says when, and no more
+	defer context.AfterFunc(d.cancelled, func() { cancel(errDraining) })() //nolint:contextcheck // d only signals
 	ctx, end := c.runner.meters.Invoke(ctx, metrics.Request{
 		Tenant: c.log.Tenant, Agent: c.accepted.AgentID, ThreadID: c.accepted.ThreadID, RequestID: c.log.RequestID,
 	})
@@ -194,7 +194,7 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	}
 	defer stop()
 	request := c.request()
-	request.Leave, c.leave = d.leave, d.leave
+	request.HandOver, c.handOver = d.handOver, d.handOver
 	err = c.serve(ctx, &request)
 	how := status(request.State, err)
 	if how == handedOver {
@@ -205,14 +205,14 @@ func (c *claim) run(ctx context.Context, d *drain) error {
 	if err != nil {
 		return err
 	}
-	return c.abandonAll(ctx, request.State)
+	return c.abortChildren(ctx, request.State)
 }
 
-// request is what every end of a request needs.
+// request returns the part of a loop.Request that ending it needs.
 func (c *claim) request() loop.Request {
 	return loop.Request{
 		RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, UserID: c.accepted.Owner,
-		Epoch: c.writer.Epoch(), State: new(transcript.State), Log: c.writer, Asked: c.look, Logger: c.runner.deps.Log,
+		Epoch: c.writer.Epoch(), State: new(transcript.State), Log: c.writer, ReadCommands: c.readCommands, Logger: c.runner.deps.Log,
 		Now: c.runner.deps.Bus.Now,
 	}
 }
@@ -221,10 +221,10 @@ func (c *claim) request() loop.Request {
 func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	r := c.runner
 	refuse := func(cause error) error {
-		request.State.Fold(c.own...)
+		request.State.Fold(c.events...)
 		return loop.Refuse(ctx, *request, cause)
 	}
-	if isReduced(c.own) { // also where another runner has claimed it before
+	if isReduced(c.events) { // also if another runner has claimed it before
 		return refuse(apierr.New(apierr.MessageTooLarge, "the request is too large to be stored in its log; send large files by url"))
 	}
 	agent, thread, err := c.prepare(ctx)
@@ -235,22 +235,22 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 		return refuse(err)
 	}
 	request.State = thread
-	request.Backend = withSight(agent.backend, c.objects())
+	request.Backend = withInlineMedia(agent.backend, c.objects())
 	request.Tools = c.dispatcher(request.Agent)
-	request.Agents = agents{c.dispatcher(request.Agent), r.deps.Config.Agents[request.Agent.Name].Agents}
+	request.Agents = subagents{c.dispatcher(request.Agent), r.deps.Config.Agents[request.Agent.Name].Agents}
 	request.Objects = c.objects()
 	request.Actions = actions{c}
 	request.Price = r.price(request.Agent)
-	request.Suits = r.customs.suits
+	request.ValidateCustom = r.customs.validate
 	return loop.Run(ctx, *request)
 }
 
 // prepare loads the data that a request needs to begin. It retries until the request's time is over: a dependency that
 // is down does not end the request earlier.
 func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.State, err error) {
-	ctx, cancel := c.inTime(ctx)
+	ctx, cancel := c.withTimeLimit(ctx)
 	defer cancel()
-	err = c.persist(ctx, "its agent", func(ctx context.Context) (err error) {
+	err = c.retry(ctx, "its agent", func(ctx context.Context) (err error) {
 		found, err = c.runner.agentOf(ctx, c.accepted)
 		return err
 	})
@@ -258,7 +258,7 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 		return found, nil, err
 	}
 	var earlier []event.Event
-	err = c.persist(ctx, "the earlier messages of its thread", func(ctx context.Context) (err error) {
+	err = c.retry(ctx, "the earlier messages of its thread", func(ctx context.Context) (err error) {
 		earlier, err = c.earlier(ctx)
 		return err
 	})
@@ -268,7 +268,7 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 	thread = new(transcript.State)
 	thread.Fold(earlier...)
 	c.forget(ctx, thread.Actions())
-	thread.Fold(c.own...)
+	thread.Fold(c.events...)
 	err = thread.Load(ctx, c.objects())
 	if errors.Is(err, bus.ErrDamaged) {
 		err = apierr.Wrap(err, apierr.Unavailable, "the thread's tool results could not be read; try again")
@@ -276,42 +276,42 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 	return found, thread, err
 }
 
-// look returns users' aborts and steers. A running request retries until the broker answers: it must not end as if
+// readCommands returns users' aborts and steers. A running request retries until the broker answers: it must not end as if
 // there were no abort.
-func (c *claim) look(ctx context.Context) (*loop.Abort, []loop.Steer) {
+func (c *claim) readCommands(ctx context.Context) (*loop.Abort, []loop.Steer) {
 	var more bus.Commands
-	err := retry.Policy{First: lookPause, Failed: func(err error, _ time.Duration) {
-		c.runner.deps.Log.WarnContext(ctx, "could not look for commands", "request", c.log.RequestID, "error", err)
+	err := retry.Policy{First: commandsPause, Failed: func(err error, _ time.Duration) {
+		c.runner.deps.Log.WarnContext(ctx, "could not readCommands for commands", "request", c.log.RequestID, "error", err)
 	}}.Do(ctx, func(ctx context.Context) (err error) {
-		more, err = c.lookOnce(ctx)
+		more, err = c.readCommandsOnce(ctx)
 		return err
 	})
 	if err == nil {
-		c.asked.Sequence = more.Sequence
-		c.asked.Steers = append(c.asked.Steers, more.Steers...)
+		c.commands.Sequence = more.Sequence
+		c.commands.Steers = append(c.commands.Steers, more.Steers...)
 	}
 	if more.Abort != nil {
-		c.asked.Abort = more.Abort
+		c.commands.Abort = more.Abort
 	}
-	steers := make([]loop.Steer, len(c.asked.Steers))
-	for i, s := range c.asked.Steers {
+	steers := make([]loop.Steer, len(c.commands.Steers))
+	for i, s := range c.commands.Steers {
 		steers[i] = loop.Steer{ID: s.SteerID, Messages: s.Messages}
 	}
-	if c.asked.Abort == nil || weaken.Without(weaken.LastLook) {
+	if c.commands.Abort == nil || weaken.Without(weaken.LastLook) {
 		return nil, steers
 	}
-	return &loop.Abort{Reason: c.asked.Abort.Reason}, steers
+	return &loop.Abort{Reason: c.commands.Abort.Reason}, steers
 }
 
-func (c *claim) lookOnce(ctx context.Context) (bus.Commands, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWait)
+func (c *claim) readCommandsOnce(ctx context.Context) (bus.Commands, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandsTimeout)
 	defer cancel()
-	return c.runner.deps.Bus.Commands(ctx, c.log, c.asked.Sequence)
+	return c.runner.deps.Bus.Commands(ctx, c.log, c.commands.Sequence)
 }
 
 const handedOver = "handed_over"
 
-// status says how a request left the runner.
+// status returns how a request left the runner, for the metric.
 func status(s *transcript.State, err error) string {
 	switch {
 	case errors.Is(err, bus.ErrFenced):

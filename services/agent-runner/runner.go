@@ -55,14 +55,14 @@ type History interface {
 	Transcript(ctx context.Context, q historyapi.TranscriptQuery) (historyapi.TranscriptAnswer, error)
 }
 
-// Actions remembers, for speed, what waits for a client. A *rediscache.Store is one. The log decides, so its errors are
-// logged and change nothing.
+// Actions caches the actions that wait for a client. A *rediscache.Store is one. The log is authoritative, so errors are
+// only logged.
 type Actions interface {
 	PutActions(ctx context.Context, actions ...rediscache.Action) error
 	DropActions(ctx context.Context, tenant string, actionIDs ...string) error
 }
 
-// Deps is what a runner is made of.
+// Deps are the dependencies and settings of a runner.
 type Deps struct {
 	Bus      Bus
 	History  History
@@ -77,7 +77,7 @@ type Deps struct {
 	Build    string                     // of this program, in claims
 	Grace    time.Duration              // for running requests when the process ends; 0 = 25 s
 	HandOver time.Duration              // of that, until they are handed over between two steps; 0 = 5 s
-	Sweep    time.Duration              // between two looks at all open requests; 0 = 15 s
+	Sweep    time.Duration              // between two sweeps over all open requests; 0 = 15 s
 }
 
 const (
@@ -89,14 +89,14 @@ const (
 
 // Runner runs requests. It is safe for concurrent use.
 type Runner struct {
-	deps     Deps
-	agents   map[string]agent
-	remotes  remotes
-	toolsets toolsets
-	meters   *metrics.Meters
-	customs  customs
-	room     room
-	slots    *slots
+	deps         Deps
+	agents       map[string]agent
+	remotes      remotes
+	toolsets     toolsets
+	meters       *metrics.Meters
+	customs      customSchemas
+	backpressure backpressure
+	slots        *slots
 }
 
 // New checks the configuration of the agents and returns a runner for them.
@@ -113,7 +113,7 @@ func New(d Deps) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the runner: %w", err)
 	}
-	described, err := newCustoms(d.Config.Events)
+	schemas, err := newCustomSchemas(d.Config.Events)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func New(d Deps) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{
-		deps: d, meters: meters, customs: described, remotes: others, slots: newSlots(d.Slots),
+		deps: d, meters: meters, customs: schemas, remotes: others, slots: newSlots(d.Slots),
 		toolsets: newToolsets(), agents: make(map[string]agent, len(d.Config.Agents)),
 	}
 	for name, c := range d.Config.Agents {
@@ -151,29 +151,29 @@ func (d Deps) withDefaults() Deps {
 // may end. After Deps.HandOver they are handed over to another runner at their next step boundary, and after Deps.Grace
 // at once.
 func (r *Runner) Run(ctx context.Context) error {
-	var beside sync.WaitGroup
-	defer beside.Wait()
+	var background sync.WaitGroup
+	defer background.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	beside.Go(func() { r.reaper().Run(ctx) })
-	beside.Go(func() { r.room.watch(ctx, r.deps.Bus.EventsFullness, r.deps.Log) })
+	background.Go(func() { r.reaper().Run(ctx) })
+	background.Go(func() { r.backpressure.watch(ctx, r.deps.Bus.EventsFullness, r.deps.Log) })
 	unmeasure, err := r.meters.Waiting(r.deps.Bus.Waiting)
 	if err != nil {
 		return fmt.Errorf("metrics of the queue: %w", err)
 	}
 	defer unmeasure()
 	if len(r.deps.Config.MCP) > 0 {
-		beside.Go(func() { r.toolsets.watch(ctx, r.deps.Bus, r.deps.Log) })
+		background.Go(func() { r.toolsets.watch(ctx, r.deps.Bus, r.deps.Log) })
 		r.toolsets.wait(ctx)
 	}
-	r.warn(ctx)
+	r.logUnavailable(ctx)
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	take := func(ctx context.Context, slots int) error {
 		return r.deps.Bus.Starts(ctx, slots, func(ctx context.Context, start record.Start) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			defer context.AfterFunc(d.dead, cancel)() //nolint:contextcheck // d says when, and no more
+			defer context.AfterFunc(d.closed, cancel)() //nolint:contextcheck // d only signals
 			return r.handle(ctx, d, start)
 		})
 	}
@@ -182,7 +182,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	lent.Go(func() {
 		r.slots.fill(ctx, func(ctx context.Context) {
 			if err := take(ctx, 1); err != nil {
-				r.deps.Log.WarnContext(ctx, "the place of a request that waits stays empty", "error", err)
+				r.deps.Log.WarnContext(ctx, "could not fetch a request for a lent slot", "error", err)
 			}
 		})
 	})

@@ -8,12 +8,12 @@ import (
 // waitsPerSlot limits the waiting agent calls, together with the requests in their lent slots.
 const waitsPerSlot = 4
 
-// slots lends the place of a request that waits for an agent to another request. Otherwise requests that wait could take
-// all places, and none would be left for those that they wait for.
+// slots lends the slot of a request that waits for a child request to another request. Otherwise waiting requests could
+// occupy all slots, and their children could not run.
 type slots struct {
 	waiting chan struct{}
-	lent    chan context.Context // each is done when its place is wanted back
-	closed  chan struct{}        // no place is lent any more
+	lent    chan context.Context // each is done when its slot is reclaimed
+	closed  chan struct{}        // closed when no more slots are lent
 }
 
 func newSlots(n int) *slots {
@@ -22,9 +22,9 @@ func newSlots(n int) *slots {
 	}
 }
 
-// lend offers the place of a request until back is called. It reports false when too many wait already, or what was begun
-// in places that are wanted back has not ended.
-func (s *slots) lend(ctx context.Context) (back func(), ok bool) {
+// lendSlot lends the slot of a request until back is called. It reports false if too many requests wait, or if work in
+// reclaimed slots has not ended.
+func (s *slots) lendSlot(ctx context.Context) (back func(), ok bool) {
 	select {
 	case s.waiting <- struct{}{}:
 	default:
@@ -32,7 +32,7 @@ func (s *slots) lend(ctx context.Context) (back func(), ok bool) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	select {
-	case s.lent <- ctx: // who fills the place frees the room
+	case s.lent <- ctx: // fill releases waiting
 		return cancel, true
 	case <-s.closed:
 		return func() {
@@ -56,7 +56,7 @@ func (s *slots) fill(ctx context.Context, take func(context.Context)) {
 				defer cancel()
 				defer context.AfterFunc(wanted, cancel)()
 				take(open)
-				<-open.Done() // where nothing could be taken, the call waits on
+				<-open.Done() // also if take ended early: the slot stays lent
 				<-s.waiting
 			})
 		case <-ctx.Done():

@@ -22,19 +22,19 @@ func TestWhatGoesOnInAPlaceThatIsWantedBackCounts(t *testing.T) {
 			})
 		}()
 		for range waitsPerSlot { // one call after the other, each of which has a long request taken
-			back, ok := s.lend(t.Context())
+			back, ok := s.lendSlot(t.Context())
 			if !ok {
 				t.Fatalf("%d places were lent, want %d", running, waitsPerSlot)
 			}
 			synctest.Wait()
 			back()
 		}
-		if _, ok := s.lend(t.Context()); ok || running != waitsPerSlot {
+		if _, ok := s.lendSlot(t.Context()); ok || running != waitsPerSlot {
 			t.Errorf("%d requests go on beside, and one more may", running)
 		}
 		close(end)
 		synctest.Wait()
-		back, ok := s.lend(t.Context())
+		back, ok := s.lendSlot(t.Context())
 		if !ok {
 			t.Error("nothing is lent though all has ended")
 		}
@@ -42,7 +42,7 @@ func TestWhatGoesOnInAPlaceThatIsWantedBackCounts(t *testing.T) {
 		cancel()
 		<-filled
 		for range waitsPerSlot { // a runner that drains lends nothing, and its calls wait as before
-			if back, ok = s.lend(t.Context()); !ok {
+			if back, ok = s.lendSlot(t.Context()); !ok {
 				t.Error("a call may not wait")
 			}
 			defer back()

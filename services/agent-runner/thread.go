@@ -29,7 +29,7 @@ func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
 		return events, nil
 	}
 	why := errors.Join(err, streamErr)
-	if outage(err) || outage(streamErr) {
+	if isOutage(err) || isOutage(streamErr) {
 		return nil, apierr.Wrap(why, apierr.Unavailable, "the earlier messages of the thread cannot be read now")
 	}
 	// Both have answered, and another attempt would be answered in the same way.
@@ -44,14 +44,14 @@ func (c *claim) fromHistory(ctx context.Context, index int) ([]event.Event, erro
 		return nil, err
 	}
 	if len(answer.Requests) != index {
-		return nil, fmt.Errorf("history has %d of the thread's %d earlier requests: %w", len(answer.Requests), index, errLasting)
+		return nil, fmt.Errorf("history has %d of the thread's %d earlier requests: %w", len(answer.Requests), index, errPermanent)
 	}
 	var events []event.Event
 	for _, request := range answer.Requests {
 		for _, line := range request.Events {
 			e, err := event.Decode(line)
 			if err != nil {
-				return nil, fmt.Errorf("history's events of request %s: %w: %w", request.RequestID, errLasting, err)
+				return nil, fmt.Errorf("history's events of request %s: %w: %w", request.RequestID, errPermanent, err)
 			}
 			events = append(events, e)
 		}
@@ -73,7 +73,7 @@ func (c *claim) fromStream(ctx context.Context, index int) ([]event.Event, error
 	var events []event.Event
 	for i, request := range requests {
 		if request == "" {
-			return nil, fmt.Errorf("request %d of thread %s is not in the stream: %w", i, c.accepted.ThreadID, errLasting)
+			return nil, fmt.Errorf("request %d of thread %s is not in the stream: %w", i, c.accepted.ThreadID, errPermanent)
 		}
 		some, err := c.logOf(ctx, request)
 		if err != nil {
@@ -92,12 +92,12 @@ func (c *claim) logOf(ctx context.Context, request string) ([]event.Event, error
 		}
 		some, err := f.Events()
 		if err != nil {
-			return nil, fmt.Errorf("log of %s: %w: %w", request, errLasting, err)
+			return nil, fmt.Errorf("log of %s: %w: %w", request, errPermanent, err)
 		}
 		events = append(events, some...)
 	}
 	if len(events) == 0 {
-		return nil, fmt.Errorf("the log of %s is not in the stream: %w", request, errLasting)
+		return nil, fmt.Errorf("the log of %s is not in the stream: %w", request, errPermanent)
 	}
 	return events, nil
 }

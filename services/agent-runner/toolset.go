@@ -12,26 +12,26 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
-// toolsets are the tools of MCP servers that executors have published. A request uses those that exist when it begins.
+// toolsets are the tools of MCP servers that executors have published. A request uses those published before it starts.
 type toolsets struct {
-	known *sync.Map // source → []tool.Spec
-	ready chan struct{}
-	told  func() // closes ready
+	bySource  *sync.Map // source → []tool.Spec
+	ready     chan struct{}
+	markReady func() // closes ready
 }
 
 func newToolsets() toolsets {
 	ready := make(chan struct{})
-	return toolsets{known: new(sync.Map), ready: ready, told: sync.OnceFunc(func() { close(ready) })}
+	return toolsets{bySource: new(sync.Map), ready: ready, markReady: sync.OnceFunc(func() { close(ready) })}
 }
 
-// watch keeps up with the executors until ctx is done.
+// watch stores published toolsets until ctx is done.
 func (t toolsets) watch(ctx context.Context, b Bus, log *slog.Logger) {
 	retry := time.NewTicker(time.Second)
 	defer retry.Stop()
 	for ctx.Err() == nil {
-		err := b.WatchToolsets(ctx, func(s bus.Toolset) { t.known.Store(s.Source, s.Tools) }, t.told)
+		err := b.WatchToolsets(ctx, func(s bus.Toolset) { t.bySource.Store(s.Source, s.Tools) }, t.markReady)
 		if err != nil && ctx.Err() == nil {
-			log.WarnContext(ctx, "the tools of MCP servers are not watched; trying again", "error", err)
+			log.WarnContext(ctx, "could not watch the tools of MCP servers; trying again", "error", err)
 		}
 		select {
 		case <-retry.C:
@@ -40,7 +40,7 @@ func (t toolsets) watch(ctx context.Context, b Bus, log *slog.Logger) {
 	}
 }
 
-// wait waits until what is known has been read, or ctx is done.
+// wait waits until the published toolsets have been read, or ctx is done.
 func (t toolsets) wait(ctx context.Context) {
 	select {
 	case <-t.ready:
@@ -48,8 +48,8 @@ func (t toolsets) wait(ctx context.Context) {
 	}
 }
 
-// offer lists the tools of MCP servers that an agent may use now.
-func (t toolsets) offer(cfg config.Config, agentName string) []tool.Spec {
+// specsFor returns the tools of MCP servers that an agent may use now.
+func (t toolsets) specsFor(cfg config.Config, agentName string) []tool.Spec {
 	agent := cfg.Agents[agentName]
 	var offered []tool.Spec
 	for _, name := range agent.Tools {
@@ -57,7 +57,7 @@ func (t toolsets) offer(cfg config.Config, agentName string) []tool.Spec {
 		if !ok {
 			continue
 		}
-		for _, spec := range t.of(server) {
+		for _, spec := range t.specsOf(server) {
 			already := slices.ContainsFunc(offered, func(s tool.Spec) bool { return s.Name == spec.Name })
 			if already || !all && spec.Name != name {
 				continue
@@ -70,8 +70,8 @@ func (t toolsets) offer(cfg config.Config, agentName string) []tool.Spec {
 	return offered
 }
 
-func (t toolsets) of(server string) []tool.Spec {
-	known, _ := t.known.Load(server)
+func (t toolsets) specsOf(server string) []tool.Spec {
+	known, _ := t.bySource.Load(server)
 	specs, _ := known.([]tool.Spec)
 	return specs
 }

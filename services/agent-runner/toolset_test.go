@@ -11,8 +11,8 @@ import (
 func TestAnAgentIsOfferedWhatItListsOfAServer(t *testing.T) {
 	t.Parallel()
 	sets := newToolsets()
-	sets.known.Store("a", []tool.Spec{{Name: "a__x"}, {Name: "a__y", Approval: tool.ApprovalNever}})
-	sets.known.Store("forgotten", []tool.Spec{{Name: "forgotten__z"}})
+	sets.bySource.Store("a", []tool.Spec{{Name: "a__x"}, {Name: "a__y", Approval: tool.ApprovalNever}})
+	sets.bySource.Store("forgotten", []tool.Spec{{Name: "forgotten__z"}})
 	cfg := config.Config{MCP: map[string]config.MCPServer{"a": {Approval: tool.ApprovalAlways}, "unknown": {}}}
 	tests := []struct {
 		name  string
@@ -31,7 +31,7 @@ func TestAnAgentIsOfferedWhatItListsOfAServer(t *testing.T) {
 	for _, tt := range tests {
 		cfg.Agents = map[string]config.Agent{"demo": tt.agent}
 		var got []string
-		for _, spec := range sets.offer(cfg, "demo") {
+		for _, spec := range sets.specsFor(cfg, "demo") {
 			got = append(got, spec.Name+" "+string(spec.Approval))
 		}
 		if !slices.Equal(got, tt.want) {

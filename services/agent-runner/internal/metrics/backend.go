@@ -16,18 +16,18 @@ import (
 // Backend is b, watched: a span and the metrics of each turn. provider is who answers: openai, anthropic, scripted.
 func (m *Meters) Backend(b backend.Backend, provider string) backend.Backend {
 	return backend.Around(b, func(send backend.Send) backend.Send {
-		return watched{meters: m, send: send, provider: provider}.Send
+		return measuredBackend{meters: m, send: send, provider: provider}.Send
 	})
 }
 
-type watched struct {
+type measuredBackend struct {
 	meters   *Meters
 	send     backend.Send
 	provider string
 }
 
 // Send is a [backend.Send].
-func (w watched) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+func (w measuredBackend) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 	names := []attribute.KeyValue{
 		telemetry.GenAIOperationName.String(telemetry.OperationChat),
 		telemetry.GenAIProviderName.String(w.provider), telemetry.GenAIRequestModel.String(turn.Model),

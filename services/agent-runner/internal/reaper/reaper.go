@@ -45,7 +45,7 @@ type Requests interface {
 	Time(agentID string) time.Duration
 }
 
-// Queue sends pointers that are missing. A *threadqueue.Queue is one.
+// Queue sends missing pointers. A *threadqueue.Queue is one.
 type Queue interface {
 	// Next sends the pointer to the request of a thread that may start, if it lacks one.
 	Next(ctx context.Context, tenant, threadID string, index int) (sent bool, err error)
@@ -58,10 +58,10 @@ const (
 	Aborted  = "aborted"   // ended an aborted request without a runner
 	TimedOut = "timed_out" // ended a request that was past its time
 	Pointed  = "pointed"   // sent a pointer that was missing
-	Failed   = "failed"    // could not look at a request, or at all of them
+	Failed   = "failed"    // could not check a request, or list them
 )
 
-// Deps is what a reaper is made of.
+// Deps are the dependencies of a reaper.
 type Deps struct {
 	Bus      Bus
 	History  History
@@ -76,27 +76,27 @@ const (
 	// patience is how long a runner may take to receive an abort and to write the end. After that, the request has no
 	// runner.
 	patience = 30 * time.Second
-	// firstLook is how long after an abort the reaper looks whether anybody runs the request. It differs a little from
-	// runner to runner, so that mostly one of them finds something to do.
-	firstLook = time.Second
-	// backlog bounds the aborts that wait for that look; the sweep finds those that find no place.
+	// abortDelay is the time between an abort and the check whether a runner works on the request. Each reaper adds a random
+	// part, so that usually only one of them has to act.
+	abortDelay = time.Second
+	// backlog limits the aborts that wait for that check. Sweeps find those beyond it.
 	backlog = 1024
-	// lookers is how many of them are looked after at once.
-	lookers = 4
+	// abortWorkers is how many of them are checked concurrently.
+	abortWorkers = 4
 	// pageSize and sweepPages limit a sweep. The next one continues at its end.
 	pageSize   = 200
 	sweepPages = 10
-	// lookWait bounds what is done about one request.
-	lookWait = 20 * time.Second
+	// requestTimeout limits the work on one request.
+	requestTimeout = 20 * time.Second
 )
 
 // Reaper is the reaper of one process.
 type Reaper struct {
-	deps   Deps
-	aborts chan pendingAbort
-	delay  time.Duration
-	cursor string // where the next sweep continues
-	parked uint64 // and where in the backlog
+	deps          Deps
+	aborts        chan pendingAbort
+	delay         time.Duration
+	cursor        string // where the next sweep continues
+	backlogCursor uint64 // and where in the backlog
 }
 
 // pendingAbort is an abort, and the time to check its result.
@@ -110,7 +110,7 @@ type pendingAbort struct {
 func New(d Deps) *Reaper {
 	return &Reaper{
 		deps: d, aborts: make(chan pendingAbort, backlog),
-		delay: firstLook + rand.N(firstLook), //nolint:gosec // no secret
+		delay: abortDelay + rand.N(abortDelay), //nolint:gosec // no secret
 	}
 }
 
@@ -119,8 +119,8 @@ func (r *Reaper) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() { r.watchAborts(ctx) })
-	for range lookers {
-		work.Go(func() { r.answer(ctx) })
+	for range abortWorkers {
+		work.Go(func() { r.handleAborts(ctx) })
 	}
 	for pause(ctx, r.deps.Every/2+rand.N(r.deps.Every)) { //nolint:gosec // no secret
 		r.sweep(ctx)
@@ -144,15 +144,15 @@ func (r *Reaper) watchAborts(ctx context.Context) {
 	}
 }
 
-// answer ends the aborted requests that no runner has begun.
-func (r *Reaper) answer(ctx context.Context) {
+// handleAborts ends the aborted requests that no runner has begun.
+func (r *Reaper) handleAborts(ctx context.Context) {
 	for {
 		select {
 		case h := <-r.aborts:
 			if !pause(ctx, time.Until(h.due)) {
 				return
 			}
-			if err := r.unbegun(ctx, h); err != nil {
+			if err := r.abortUnclaimed(ctx, h); err != nil {
 				r.failed(ctx, "end aborted request "+h.log.RequestID, err)
 			}
 		case <-ctx.Done():
@@ -161,8 +161,8 @@ func (r *Reaper) answer(ctx context.Context) {
 	}
 }
 
-func (r *Reaper) unbegun(ctx context.Context, h pendingAbort) error {
-	ctx, cancel := context.WithTimeout(ctx, lookWait)
+func (r *Reaper) abortUnclaimed(ctx context.Context, h pendingAbort) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := r.deps.Bus.Last(ctx, h.log)
 	if !errors.Is(err, bus.ErrNotFound) {

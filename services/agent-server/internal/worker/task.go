@@ -247,10 +247,10 @@ func (t *task) loopRequest(epoch uint64) loop.Request {
 	return loop.Request{
 		RequestID: t.recorder.requestID, ThreadID: t.SessionID, Workspace: t.Cwd, Epoch: epoch, Agent: agent, State: t.state,
 		Backend: d.Backend, Log: t.recorder, Tools: tools{t}, Objects: objects{d.Store, t.SessionID}, Actions: noActions{},
-		Asked:  func(context.Context) (*loop.Abort, []loop.Steer) { return nil, nil },
-		Leave:  t.leave,
-		Price:  d.Price,
-		Logger: d.Log,
+		ReadCommands: func(context.Context) (*loop.Abort, []loop.Steer) { return nil, nil },
+		HandOver:     t.leave,
+		Price:        d.Price,
+		Logger:       d.Log,
 	}
 }
 
