@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// call follows a call while the model writes it.
+// call projects the stages of a tool call of the model.
 func (p *Projector) call(b event.ToolCall) {
 	m := &p.run.message
 	switch {
@@ -27,7 +27,7 @@ func (p *Projector) call(b event.ToolCall) {
 	}
 }
 
-// endArguments ends a call's arguments, and keeps what the log says of the tool: it says so once.
+// endArguments ends the arguments of a call. It keeps the tool's description and schema, which the log contains once.
 func (p *Projector) endArguments(b event.ToolCall) {
 	r := &p.run
 	if b.Description != "" || len(b.Schema) > 0 {
@@ -52,7 +52,7 @@ func (p *Projector) addArguments(c block, args string, complete bool) {
 	})
 }
 
-// toolInfo is what the log says of a tool.
+// toolInfo returns what the log contains about a tool.
 func (r *run) toolInfo(name string) ToolInfo {
 	info := r.tools[name]
 	info.Name = name
@@ -62,7 +62,7 @@ func (r *run) toolInfo(name string) ToolInfo {
 	return info
 }
 
-// result follows a call while it runs. A result that was given up is followed by another, or by a question.
+// result projects the run of a call. After a discarded result comes another one, or an action.
 func (p *Projector) result(b event.ToolResult) {
 	switch {
 	case b.Stage == event.StageStart:
@@ -75,48 +75,49 @@ func (p *Projector) result(b event.ToolResult) {
 	}
 }
 
-// toolResult is the end of a call. Its content is what the model read of it: Tarko's frontends show that, where native
-// clients get the summary alone (S2, tool_result). One that is too large for an event is told by its summary and hash.
+// toolResult returns the end of a call. Its content is the output for the model, because Tarko's frontends show it;
+// native clients get only the summary. If the output is too large for an event, its content is the summary, and Extra
+// has the hash.
 func (r *run) toolResult(b event.ToolResult) ToolResult {
 	output, read := r.outputs[b.ToolCallID]
 	delete(r.outputs, b.ToolCallID)
-	told := ToolResult{ToolCallID: b.ToolCallID, Name: b.Tool, ElapsedMs: b.ElapsedMS}
+	result := ToolResult{ToolCallID: b.ToolCallID, Name: b.Tool, ElapsedMs: b.ElapsedMS}
 	text := b.Summary
 	if read && output.Ref == nil {
 		text = output.Content
 	}
-	told.Content = anyJSON(text)
+	result.Content = anyJSON(text)
 	if len(b.Media) > 0 && text != "" {
-		told.ProcessedContent = TextContent(text)
+		result.ProcessedContent = TextContent(text)
 	}
-	told.ProcessedContent = append(told.ProcessedContent, contentOf(b.Media, r.session)...)
+	result.ProcessedContent = append(result.ProcessedContent, contentOf(b.Media, r.session)...)
 	var extra ToolExtra
 	if b.Status != event.ToolSuccess {
-		told.Error = cmp.Or(b.Summary, text, string(b.Status))
+		result.Error = cmp.Or(b.Summary, text, string(b.Status))
 		extra.Status = string(b.Status)
 	}
 	if output.Ref != nil {
 		extra.Size, extra.SHA256 = output.Ref.Size, output.Ref.SHA256
 	}
 	if extra != (ToolExtra{}) {
-		told.Extra = &extra
+		result.Extra = &extra
 	}
-	return told
+	return result
 }
 
-// anyJSON is text as JSON: an object or array as it is, anything else as a string.
+// anyJSON returns text as JSON: an object or array unchanged, anything else as a string.
 func anyJSON(text string) jsontext.Value {
 	v := jsontext.Value(text)
 	if (v.Kind() == jsontext.KindBeginObject || v.Kind() == jsontext.KindBeginArray) && v.IsValid() {
 		return v
 	}
-	quoted, _ := jsontext.AppendQuote(nil, text) // fails for invalid UTF-8 alone, and replaces that
+	quoted, _ := jsontext.AppendQuote(nil, text) // fails only for invalid UTF-8, which it replaces
 	return quoted
 }
 
-// report follows a final answer, which has a messageId of its own. It is what the model said, so the turn's message has it
-// too: many frontends show messages and no reports. As a whole it is told with that message, for until the turn ends it may
-// be given up.
+// report projects a final answer, which has a separate messageId. Its text is also part of the turn's message, because
+// many frontends show messages and no reports. The complete report is sent with that message, since it may be discarded
+// until the turn ends.
 func (p *Projector) report(b event.FinalAnswer) {
 	id := p.run.id + "-" + b.BlockID
 	whole := &FinalAnswer{IsDeepResearch: b.Kind == event.ReportResearch, Title: b.Title, Format: b.Format, MessageID: id}
@@ -134,7 +135,7 @@ func (p *Projector) report(b event.FinalAnswer) {
 	p.textBlock(b.Block, block{kind: event.NameText, text: b.Content, report: whole}, b.Delta)
 }
 
-// addReports tells the final answers of a turn, or that those of a turn which was cut short end here.
+// addReports adds the final answers of a turn or, if the turn was cut short, the ends of their increments.
 func (p *Projector) addReports(cut bool) {
 	for _, b := range p.run.message.blocks {
 		if b.report == nil {
@@ -151,7 +152,7 @@ func (p *Projector) addReports(cut bool) {
 	}
 }
 
-// action tells what the client must do: once for frontends that know how, once for people who read it in any other.
+// action adds an action twice: as data for frontends that support it, and as text for all others.
 func (p *Projector) action(b event.Continuation) {
 	asked := ActionRequired{
 		ActionID: b.ActionID, Kind: string(b.Kind), ToolCallID: b.Payload.ToolCallID, Name: b.Payload.Tool,
@@ -165,7 +166,7 @@ func (p *Projector) action(b event.Continuation) {
 	p.add(System{Level: LevelInfo, Message: actionText(b), Details: append(details, '}')})
 }
 
-// actionText is what a continuation asks for, for people.
+// actionText describes an action for people.
 func actionText(b event.Continuation) string {
 	name := b.Payload.Tool
 	switch {
@@ -176,7 +177,7 @@ func actionText(b event.Continuation) string {
 	case b.Kind == event.ContinueTool:
 		return fmt.Sprintf("The agent waits for the client to run %s.", name)
 	case b.Payload.Again:
-		return fmt.Sprintf("Nobody knows whether %s has happened. The agent waits for your approval to run it again.", name)
+		return fmt.Sprintf("It is unknown whether %s has happened. The agent waits for your approval to run it again.", name)
 	default:
 		return fmt.Sprintf("The agent waits for your approval to run %s.", name)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Content is the parts of a message. In JSON it is a string, or an array of parts (S4, ChatCompletionContentPart[]).
+// Content is the parts of a message. In JSON it is a string, or an array of parts (ChatCompletionContentPart[] of Agent
+// TARS).
 type Content []Part
 
 // The types of parts.
@@ -22,7 +23,7 @@ const (
 	PartFile  = "file"
 )
 
-// Part is a piece of a message, in the form that OpenAI's chat completions gave it.
+// Part is a part of a message, in the format of OpenAI's chat completions.
 type Part struct {
 	Type  string    `json:"type"`
 	Text  string    `json:"text,omitempty"`
@@ -36,17 +37,17 @@ type ImageURL struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// FileData is a file: its bytes as a data URL, or, beyond what OpenAI has, the URL where they are.
+// FileData is a file: its bytes as a data URL or, as an extension of OpenAI's format, its URL.
 type FileData struct {
 	Name string `json:"filename,omitempty"`
 	Data string `json:"file_data,omitempty"`
 	URL  string `json:"url,omitempty"`
 }
 
-// TextContent is a content of one text.
+// TextContent returns a content of one text.
 func TextContent(text string) Content { return Content{{Type: PartText, Text: text}} }
 
-// MarshalJSONTo writes a lone text as a string, and anything else as an array of parts.
+// MarshalJSONTo writes a single text as a string, and anything else as an array of parts.
 func (c Content) MarshalJSONTo(enc *jsontext.Encoder) error {
 	if len(c) == 0 {
 		return enc.WriteToken(jsontext.String(""))
@@ -74,7 +75,7 @@ func (c *Content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	}
 }
 
-// contentOf is what a user said, for clients. What the server keeps of it comes by URL.
+// contentOf converts an input for clients. Stored images and files become URLs.
 func contentOf(parts event.InputContent, threadID string) Content {
 	content := make(Content, 0, len(parts))
 	for _, p := range parts {
@@ -112,12 +113,12 @@ func dataURL(p event.InputPart) string {
 	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }
 
-// objectPath is where the gateway gives out what a thread refers to.
+// objectPath returns the path under which the gateway serves a thread's object.
 func objectPath(threadID string, ref event.ObjectRef) string {
 	return "/v1/threads/" + threadID + "/objects/" + ref.Object
 }
 
-// Input is c as a request brings it. What is wrong with a part is a *apierr.Error that begins with where.
+// Input converts c for a request. An invalid part is an *apierr.Error whose message begins with where.
 func (c Content) Input(where string) (event.InputContent, error) {
 	input := make(event.InputContent, 0, len(c))
 	for i, p := range c {

@@ -9,13 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The finish reasons of a message that its run cut short.
+// The finish reasons of a message whose run ended early.
 const (
 	FinishAbort = "abort"
 	FinishError = "error"
 )
 
-// endRun tells the end of the run, and what was said until then.
+// endRun adds the message so far and the end of the run.
 func (p *Projector) endRun(body event.Body) {
 	status := StatusIdle
 	switch b := body.(type) {
@@ -34,7 +34,7 @@ func (p *Projector) endRun(body event.Body) {
 	p.add(AgentRunEnd{SessionID: r.session, Iterations: r.turns, ElapsedMs: since(r.startedAt, p.event.Time), Status: status})
 }
 
-// addLimitNotice tells of an answer that ends before the agent wanted to end it.
+// addLimitNotice adds a notice if a limit ended the answer.
 func (p *Projector) addLimitNotice(reason event.FinishReason) {
 	var message string
 	switch reason {
@@ -48,14 +48,15 @@ func (p *Projector) addLimitNotice(reason event.FinishReason) {
 	p.add(System{Level: LevelWarning, Message: message, Details: jsontext.Value(`{"finishReason":"` + string(reason) + `"}`)})
 }
 
-// SessionStarted is the first event of a session (S0, session_start): no log has it, for a session begins before its
-// first run. It is for the nested vocabulary alone, in a list or a stream of all that a session has.
+// SessionStarted returns the first event of a session (session_start of the Agent Protocol). It is not in a log,
+// because a session exists before its first run. It is sent in the nested vocabulary only, by lists and streams of a
+// whole session.
 func SessionStarted(sessionID, agent string, at time.Time) eventstream.Event {
 	return sessionEvent(sessionID, at, SessionStart{SessionID: sessionID, AgentName: agent, Timestamp: at.UnixMilli()})
 }
 
-// SessionEnded is the last event of a session (S0, session_end): no log has it, for a session ends when it is deleted. It
-// is for the nested vocabulary alone, in a stream that is open then.
+// SessionEnded returns the last event of a session (session_end of the Agent Protocol). It is not in a log, because a
+// session ends when it is deleted. It is sent in the nested vocabulary only, by streams that are open at that time.
 func SessionEnded(sessionID string, started, at time.Time, messages int) eventstream.Event {
 	return sessionEvent(sessionID, at, SessionEnd{SessionID: sessionID, Duration: since(started, at), MessageCount: messages})
 }
@@ -63,7 +64,7 @@ func SessionEnded(sessionID string, started, at time.Time, messages int) eventst
 func sessionEvent(sessionID string, at time.Time, p Payload) eventstream.Event {
 	data, err := json.Marshal(p, marshalOptions)
 	if err != nil {
-		data = jsontext.Value("{}") // an id that is no UTF-8, which none is
+		data = jsontext.Value("{}") // not reached: ids are valid UTF-8
 	}
 	return eventstream.Event{
 		ID: sessionID + "-" + string(p.Type()), Type: string(p.Type()), Time: at, SessionID: sessionID, Data: data,

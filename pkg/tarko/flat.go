@@ -2,29 +2,30 @@ package tarko
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Payload is the members of one type of event: what [eventstream.Event] has as Data.
+// Payload is the data of one type of event, the field Data of [eventstream.Event].
 type Payload interface{ Type() Type }
 
-// UserMessage is what the user said (S4, UserMessageEvent; S0, user_message).
+// UserMessage is a message of the user (UserMessageEvent of Agent TARS; user_message of the Agent Protocol).
 type UserMessage struct {
 	Content Content `json:"content"`
 	Role    string  `json:"role,omitempty"` // "user", in the nested vocabulary
 }
 
-// AssistantMessage is what one turn of the model said (S4, AssistantMessageEvent; S0, assistant_message).
+// AssistantMessage is the message of one turn of the model (AssistantMessageEvent of Agent TARS; assistant_message of
+// the Agent Protocol).
 type AssistantMessage struct {
 	Content      string            `json:"content"`
 	Role         string            `json:"role,omitempty"`       // "assistant", in the nested vocabulary
 	RawContent   string            `json:"rawContent,omitempty"` // as the model wrote it
 	ToolCalls    []MessageToolCall `json:"toolCalls,omitempty"`
-	FinishReason string            `json:"finishReason,omitempty"` // a native one, "abort" or "error"
+	FinishReason string            `json:"finishReason,omitempty"` // a native reason, "abort" or "error"
 	TTFTMs       int64             `json:"ttftMs,omitzero"`        // from the start of the turn to its first block
-	TTLTMs       int64             `json:"ttltMs,omitzero"`        // to its end
-	ElapsedMs    int64             `json:"elapsedMs,omitzero"`     // the same, under S4's name
+	TTLTMs       int64             `json:"ttltMs,omitzero"`        // from the start of the turn to its end
+	ElapsedMs    int64             `json:"elapsedMs,omitzero"`     // equal to TTLTMs, under the name of Agent TARS
 	MessageID    string            `json:"messageId,omitempty"`    // shared with the increments
 }
 
-// MessageToolCall is a call as the model made it (S4, ChatCompletionMessageToolCall).
+// MessageToolCall is a call as the model made it (ChatCompletionMessageToolCall of Agent TARS).
 type MessageToolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"` // "function"
@@ -37,7 +38,7 @@ type FunctionText struct {
 	Arguments string `json:"arguments"`
 }
 
-// AssistantThinkingMessage is the reasoning of one turn, where the model shows it.
+// AssistantThinkingMessage is the thinking of one turn, if the model returns it.
 type AssistantThinkingMessage struct {
 	Content            string `json:"content"`
 	IsComplete         bool   `json:"isComplete"`
@@ -45,8 +46,9 @@ type AssistantThinkingMessage struct {
 	MessageID          string `json:"messageId,omitempty"`
 }
 
-// AssistantStreamingMessage is an increment of an AssistantMessage (S4, AssistantStreamingMessageEvent). One that is
-// complete says that no other follows and no AssistantMessage either: the agent begins again, under another id.
+// AssistantStreamingMessage is an increment of an AssistantMessage (AssistantStreamingMessageEvent of Agent TARS). If
+// it is complete, neither another increment nor an AssistantMessage follows: the agent starts the text again under
+// another id.
 type AssistantStreamingMessage struct {
 	Content    string `json:"content"`
 	IsComplete bool   `json:"isComplete"`
@@ -60,8 +62,8 @@ type AssistantStreamingThinkingMessage struct {
 	MessageID  string `json:"messageId,omitempty"`
 }
 
-// AssistantStreamingToolCall is an increment of a call's arguments (S4, AssistantStreamingToolCallEvent). A call that
-// was complete and comes again under its id was begun anew.
+// AssistantStreamingToolCall is an increment of a call's arguments (AssistantStreamingToolCallEvent of Agent TARS). If
+// a complete call is followed by increments under the same id, the call was started again.
 type AssistantStreamingToolCall struct {
 	ToolCallID string `json:"toolCallId"`
 	ToolName   string `json:"toolName"`
@@ -70,7 +72,7 @@ type AssistantStreamingToolCall struct {
 	MessageID  string `json:"messageId,omitempty"`
 }
 
-// ToolCall is a call that is about to run (S4, ToolCallEvent).
+// ToolCall is a call that is about to run (ToolCallEvent of Agent TARS).
 type ToolCall struct {
 	ToolCallID string         `json:"toolCallId"`
 	Name       string         `json:"name"`
@@ -79,32 +81,32 @@ type ToolCall struct {
 	Tool       ToolInfo       `json:"tool"`
 }
 
-// ToolInfo is what the model was told of a tool.
+// ToolInfo describes a tool as the model got it.
 type ToolInfo struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	Schema      jsontext.Value `json:"schema"` // JSON Schema of the arguments
 }
 
-// ToolResult is what came of a call (S4, ToolResultEvent).
+// ToolResult is the result of a call (ToolResultEvent of Agent TARS).
 type ToolResult struct {
 	ToolCallID       string         `json:"toolCallId"`
 	Name             string         `json:"name"`
 	Content          jsontext.Value `json:"content"`                    // any JSON; text is a string
-	ProcessedContent []Part         `json:"processedContent,omitempty"` // where the result is more than text
+	ProcessedContent []Part         `json:"processedContent,omitempty"` // set if the result has images or files
 	ElapsedMs        int64          `json:"elapsedMs"`
 	Error            string         `json:"error,omitempty"`
 	Extra            *ToolExtra     `json:"_extra,omitempty"`
 }
 
-// ToolExtra says more of a result than S4 has a place for.
+// ToolExtra has fields of a result that Agent TARS does not define.
 type ToolExtra struct {
-	Status string `json:"status,omitempty"` // how it failed: the native status
-	Size   int64  `json:"size,omitzero"`    // of a result that is too large for an event: its length in bytes
-	SHA256 string `json:"sha256,omitempty"` // and its hash; the content is its summary
+	Status string `json:"status,omitempty"` // the native status, if the call failed
+	Size   int64  `json:"size,omitzero"`    // length in bytes of a result that is too large for an event
+	SHA256 string `json:"sha256,omitempty"` // hash of such a result; the content is its summary
 }
 
-// AgentRunStart opens a run (S4, AgentRunStartEvent).
+// AgentRunStart opens a run (AgentRunStartEvent of Agent TARS).
 type AgentRunStart struct {
 	SessionID        string     `json:"sessionId"`
 	RunOptions       RunOptions `json:"runOptions"`
@@ -114,23 +116,23 @@ type AgentRunStart struct {
 	AgentName        string     `json:"agentName,omitempty"`
 }
 
-// RunOptions is what the run was asked for.
+// RunOptions is the input of a run.
 type RunOptions struct {
 	Input  Content `json:"input"`
 	Stream bool    `json:"stream"`
 }
 
-// Status is where an agent stands (S4, AgentStatus).
+// Status is the state of an agent (AgentStatus of Agent TARS).
 type Status string
 
-// The ends of a run.
+// The states at the end of a run.
 const (
 	StatusIdle    Status = "idle"
 	StatusAborted Status = "aborted"
 	StatusFailed  Status = "error"
 )
 
-// AgentRunEnd ends a run, whatever came of it (S4, AgentRunEndEvent). It is the last event of its request.
+// AgentRunEnd ends a run, also one that failed (AgentRunEndEvent of Agent TARS). It is the last event of its request.
 type AgentRunEnd struct {
 	SessionID  string `json:"sessionId"`
 	Iterations int    `json:"iterations"` // turns of the model
@@ -143,13 +145,13 @@ type PlanStart struct {
 	SessionID string `json:"sessionId"`
 }
 
-// PlanUpdate is the whole plan as it stands.
+// PlanUpdate is the whole current plan.
 type PlanUpdate struct {
 	SessionID string     `json:"sessionId"`
 	Steps     []PlanStep `json:"steps"`
 }
 
-// PlanStep is a line of a plan.
+// PlanStep is a step of a plan.
 type PlanStep struct {
 	Content string `json:"content"`
 	Done    bool   `json:"done"`
@@ -161,21 +163,21 @@ type PlanFinish struct {
 	Summary   string `json:"summary"`
 }
 
-// The levels of a System event. An error in the flat vocabulary is the end of the run: clients of Tarko take it for that.
+// The levels of a System event. In the flat vocabulary an error ends the run, because Tarko's clients read it so.
 const (
 	LevelInfo    = "info"
 	LevelWarning = "warning"
 	LevelError   = "error"
 )
 
-// System tells the reader something that is no part of the answer (S4, SystemEvent).
+// System is a notice that is not part of the answer (SystemEvent of Agent TARS).
 type System struct {
 	Level   string         `json:"level"`
 	Message string         `json:"message"`
 	Details jsontext.Value `json:"details,omitzero"` // an object
 }
 
-// FinalAnswer is a report that concludes the work (S4, FinalAnswerEvent).
+// FinalAnswer is a report that concludes the work (FinalAnswerEvent of Agent TARS).
 type FinalAnswer struct {
 	Content        string `json:"content"`
 	IsDeepResearch bool   `json:"isDeepResearch"`
@@ -184,8 +186,8 @@ type FinalAnswer struct {
 	MessageID      string `json:"messageId,omitempty"`
 }
 
-// FinalAnswerStreaming is an increment of a FinalAnswer. One that is complete says that no other follows and no
-// FinalAnswer either: the agent begins again, under another id.
+// FinalAnswerStreaming is an increment of a FinalAnswer. If it is complete, neither another increment nor a FinalAnswer
+// follows: the agent starts the report again under another id.
 type FinalAnswerStreaming struct {
 	Content        string `json:"content"`
 	IsDeepResearch bool   `json:"isDeepResearch"`
@@ -193,14 +195,14 @@ type FinalAnswerStreaming struct {
 	MessageID      string `json:"messageId,omitempty"`
 }
 
-// EnvironmentInput is what the agent was shown of its surroundings.
+// EnvironmentInput is an observation of the agent's environment, such as a screenshot.
 type EnvironmentInput struct {
 	Content     Content        `json:"content"`
 	Description string         `json:"description,omitempty"`
 	Metadata    jsontext.Value `json:"metadata,omitzero"` // an object with a type
 }
 
-// ActionRequired asks the client to act: the run ends, and goes on with a query that brings an ActionResult.
+// ActionRequired requires an action of the client: the run ends, and a query with an ActionResult continues it.
 type ActionRequired struct {
 	ActionID   string         `json:"actionId"`
 	Kind       string         `json:"kind"` // tool, approval, input
@@ -213,7 +215,7 @@ type ActionRequired struct {
 	ExpiresAt  int64          `json:"expiresAt,omitzero"` // ms since 1970
 }
 
-// ActionResult is what a client decided about an ActionRequired.
+// ActionResult is a client's result of an ActionRequired.
 type ActionResult struct {
 	ActionID string         `json:"actionId"`
 	Status   string         `json:"status"` // success, error, denied

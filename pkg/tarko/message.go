@@ -11,13 +11,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// message is what the model says in one turn, as its blocks become known.
+// message is the message of one turn, as far as it has been read.
 type message struct {
-	count  int // messages that were begun in the request
+	count  int // number of messages started in the request
 	id     string
-	open   bool      // increments under id may follow
+	open   bool      // more increments under id may follow
 	first  time.Time // when its first block started
-	blocks []block   // of the turn, those that count, in the order of their starts
+	blocks []block   // blocks of the turn that are not discarded, in the order of their starts
 }
 
 // block is a part of a message.
@@ -25,12 +25,12 @@ type block struct {
 	id        string
 	kind      event.Name
 	startedAt time.Time
-	endedAt   time.Time // zero while it is open
-	text      string    // of prose, when it has ended
+	endedAt   time.Time // zero while the block is open
+	text      string    // of a text or thinking, set at its end
 	callID    string
 	tool      string
-	args      jsontext.Value // of a call, when it has ended
-	report    *FinalAnswer   // of a text that is one
+	args      jsontext.Value // of a call, set at its end
+	report    *FinalAnswer   // set if the text is a final answer
 }
 
 func (m *message) find(blockID string) *block {
@@ -42,7 +42,7 @@ func (m *message) find(blockID string) *block {
 	return nil
 }
 
-// text joins the texts of one kind.
+// text concatenates the texts of one kind.
 func (m *message) text(kind event.Name) string {
 	var all strings.Builder
 	for _, b := range m.blocks {
@@ -53,7 +53,7 @@ func (m *message) text(kind event.Name) string {
 	return all.String()
 }
 
-// textBlock follows a text or a thinking. Of b it takes the kind and the text.
+// textBlock projects a text or thinking. It uses the kind and the text of b.
 func (p *Projector) textBlock(at event.Block, b block, delta string) {
 	m := &p.run.message
 	switch {
@@ -71,7 +71,7 @@ func (p *Projector) textBlock(at event.Block, b block, delta string) {
 	}
 }
 
-// setReport takes over what the start of a final answer did not tell of it.
+// setReport sets the fields of a final answer that its start did not contain.
 func (b *block) setReport(at *FinalAnswer) {
 	if b.report != nil && at != nil {
 		b.report.Title, b.report.Format = cmp.Or(at.Title, b.report.Title), cmp.Or(at.Format, b.report.Format)
@@ -90,8 +90,8 @@ func (p *Projector) increment(kind event.Name, text string) {
 	p.add(AssistantStreamingMessage{Content: text, MessageID: p.run.message.id})
 }
 
-// startBlock adds a block to the message, and begins the message with its first one. A message that takes the place of
-// another begins with what of that one counts.
+// startBlock adds a block to the message, and starts a message with its first block. A message that replaces another
+// one starts with the blocks of that message which are still valid.
 func (p *Projector) startBlock(blockID string, b block) {
 	m := &p.run.message
 	if !m.open {
@@ -118,8 +118,8 @@ func (p *Projector) startMessage() {
 	}
 }
 
-// discard takes a block back. Text that readers have seen cannot be taken out of a message, so the message is given up
-// with it, and the next block begins another.
+// discard removes a block. Text that clients have received cannot be removed from a message, so the message ends
+// incomplete, and the next block starts another one.
 func (p *Projector) discard(blockID string) {
 	m := &p.run.message
 	b := m.find(blockID)
@@ -142,14 +142,14 @@ func (p *Projector) discard(blockID string) {
 	m.open = false
 }
 
-// endIncrements ends the increments of a call that is still being written.
+// endIncrements ends the increments of a call whose arguments are incomplete.
 func (p *Projector) endIncrements(b block) {
 	if b.kind == event.NameToolCall && b.endedAt.IsZero() && p.run.message.open {
 		p.addArguments(b, "", true)
 	}
 }
 
-// addRestartNotice tells people why the same text comes again.
+// addRestartNotice adds a notice that explains why the same text is sent again.
 func (p *Projector) addRestartNotice(messageID string) {
 	details, _ := jsontext.AppendQuote([]byte(`{"messageId":`), messageID) // an id is plain text
 	p.add(System{
@@ -158,17 +158,17 @@ func (p *Projector) addRestartNotice(messageID string) {
 	})
 }
 
-// endTurn ends the message, when the model has said all of it, and tells which calls are about to run.
+// endTurn ends the message and adds the calls that are about to run.
 func (p *Projector) endTurn(b event.UsageSoFar) {
 	r := &p.run
 	calls := slices.DeleteFunc(slices.Clone(r.message.blocks), func(b block) bool { return b.kind != event.NameToolCall })
 	r.turns = b.Turns
 	if !r.message.open {
-		p.startMessage() // a turn without a word, or one that was given up in part and had no more to say
+		p.startMessage() // a turn without content, or one whose message was discarded and not replaced
 	}
 	p.endMessage(string(b.FinishReason), b)
 	if b.FinishReason == event.FinishContentFilter {
-		return // they never run
+		return // the calls do not run
 	}
 	for _, c := range calls {
 		p.add(ToolCall{
@@ -177,7 +177,8 @@ func (p *Projector) endTurn(b event.UsageSoFar) {
 	}
 }
 
-// endMessage tells the whole message, if there is any. Times that the runner did not measure are those between events.
+// endMessage adds the complete message, if there is one. Times that the runner did not measure are computed from the
+// times of the events.
 func (p *Projector) endMessage(reason string, measured event.UsageSoFar) {
 	r := &p.run
 	m := &r.message
@@ -210,7 +211,7 @@ func (p *Projector) endMessage(reason string, measured event.UsageSoFar) {
 	r.message = message{count: m.count}
 }
 
-// addThinking tells the whole reasoning of the message.
+// addThinking adds the complete thinking of the message.
 func (p *Projector) addThinking() {
 	m := &p.run.message
 	content := m.text(event.NameThinking)

@@ -2,25 +2,27 @@ package tarko
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// UserQuery is another name for a UserMessage (S0, user_query). Clients may send it; the log has a UserMessage.
+// UserQuery is an alias of UserMessage (user_query of the Agent Protocol). Clients may send it; the log contains a
+// UserMessage.
 type UserQuery struct {
 	Query Content `json:"query"`
 }
 
-// AssistantMessageStart opens a message (S0, assistant_message_start).
+// AssistantMessageStart opens a message (assistant_message_start of the Agent Protocol).
 type AssistantMessageStart struct {
 	Role      string `json:"role"`
 	MessageID string `json:"messageId,omitempty"`
 }
 
-// AssistantMessageDelta is an increment of a message (S0, assistant_message_delta). S0's accumulated is left out: it
-// would make a long answer grow with the square of its length.
+// AssistantMessageDelta is an increment of a message (assistant_message_delta of the Agent Protocol). The field
+// accumulated of that protocol is omitted: with it, the size of a long answer would grow with the square of its length.
 type AssistantMessageDelta struct {
 	Delta     string `json:"delta"`
 	MessageID string `json:"messageId,omitempty"`
 }
 
-// FunctionCall is a call that is about to run, as S0 writes a tool_call. Start time and tool are S4's.
+// FunctionCall is a call that is about to run, in the format of the Agent Protocol's tool_call. StartTime and Tool are
+// fields of Agent TARS.
 type FunctionCall struct {
 	ID        string         `json:"id"`
 	Name      string         `json:"name"`
@@ -30,19 +32,20 @@ type FunctionCall struct {
 	Tool      ToolInfo       `json:"tool"`
 }
 
-// ToolExecutionStart says that a tool begins (S0, tool_execution_start).
+// ToolExecutionStart is the start of a tool's run (tool_execution_start of the Agent Protocol).
 type ToolExecutionStart struct {
 	ToolCallID string `json:"toolCallId"`
 	Name       string `json:"name"`
 }
 
-// ToolExecutionDelta is what a tool prints while it runs (S0, tool_execution_delta).
+// ToolExecutionDelta is output of a running tool (tool_execution_delta of the Agent Protocol).
 type ToolExecutionDelta struct {
 	ToolCallID string `json:"toolCallId"`
 	Delta      string `json:"delta"`
 }
 
-// FunctionResult is what came of a call, as S0 writes a tool_result. What follows error is S4's.
+// FunctionResult is the result of a call, in the format of the Agent Protocol's tool_result. The fields after Error are
+// those of Agent TARS.
 type FunctionResult struct {
 	ToolCallID       string     `json:"toolCallId"`
 	Name             string     `json:"name"`
@@ -54,21 +57,23 @@ type FunctionResult struct {
 	Extra            *ToolExtra `json:"_extra,omitempty"`
 }
 
-// SessionStart is the first event of a session (S0, session_start). No log has it: see [SessionStarted].
+// SessionStart is the first event of a session (session_start of the Agent Protocol). It is not in a log: see
+// [SessionStarted].
 type SessionStart struct {
 	SessionID string `json:"sessionId"`
 	AgentName string `json:"agentName"`
 	Timestamp int64  `json:"timestamp"` // ms since 1970
 }
 
-// SessionEnd is the last event of a session that was deleted (S0, session_end). No log has it: see [SessionEnded].
+// SessionEnd is the last event of a deleted session (session_end of the Agent Protocol). It is not in a log: see
+// [SessionEnded].
 type SessionEnd struct {
 	SessionID    string `json:"sessionId"`
 	Duration     int64  `json:"duration"` // ms
 	MessageCount int    `json:"messageCount"`
 }
 
-// Error says why a run failed (S0, error). The flat vocabulary says it with a System event.
+// Error is the failure of a run (error of the Agent Protocol). In the flat vocabulary it is a System event.
 type Error struct {
 	Error       string         `json:"error"`
 	Code        string         `json:"code,omitempty"`
@@ -76,7 +81,7 @@ type Error struct {
 	Recoverable bool           `json:"recoverable"` // the same query may succeed later
 }
 
-// ContextCompressed says that older turns were summed up for the model (S0, context_compressed).
+// ContextCompressed reports that older turns were summarised for the model (context_compressed of the Agent Protocol).
 type ContextCompressed struct {
 	OriginalLength   int64   `json:"originalLength"`
 	CompressedLength int64   `json:"compressedLength"`

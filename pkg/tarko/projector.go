@@ -12,49 +12,47 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Projector turns the events of a log into those of a vocabulary. A session is a thread and a run is a request, so it
-// takes the requests of a thread one after the other, each from its first event on. What it says of an event depends on
-// that request's events alone. Deltas may be missing, as they are in history's answers: then the increments are missing,
-// and all else is the same. It is for one goroutine; [NewProjector] makes one.
+// Projector converts the events of logs to a vocabulary. A session is a thread and a run is a request: the projector
+// takes the requests of a thread one after the other, each from its first event. The result for an event depends only
+// on earlier events of the same request. If deltas are missing, as in lists from history, only the increments are
+// missing in the result. A projector serves one goroutine; create it with [NewProjector].
 //
-// Two rules hold in what comes out, whatever happened to the runners of the request:
+// Two properties hold even if a runner crashed:
 //
-//   - The increments under one messageId concatenate to the content of the final event under that id (S4, messageId).
-//     Where a runner died in the middle of a text, no final event comes under the id, and the text begins anew under
-//     another one.
-//   - An AgentRunEnd comes last, and once.
+//   - The increments with one messageId concatenate to the content of the final event with that id. If a runner crashed within a text, that id has no final event, and the text starts again under another id.
+//   - AgentRunEnd is last, and occurs once.
 type Projector struct {
 	vocabulary Vocabulary
 	run        run
 
-	event event.Event // the event that is told
-	n     uint64      // its place in its log
-	count int         // what has been told of it so far
+	event event.Event // the event to convert
+	n     uint64      // its number in the log
+	count int         // events made from it so far, including those that the vocabulary lacks
 	out   []eventstream.Event
 	err   error
 }
 
-// run is what must be remembered of a request.
+// run is the state of a request.
 type run struct {
 	id        string
 	session   string
 	agent     string
-	trace     string    // "" = the log does not tell
-	started   bool      // AgentRunStart is told
+	trace     string    // "" = unknown
+	started   bool      // AgentRunStart was added
 	startedAt time.Time // of its first event
-	turnStart time.Time // the model has had all it needs for its turn since then
+	turnStart time.Time // when the model had all input of its turn
 	input     Content
 	turns     int
 	message   message
-	tools     map[string]ToolInfo // by name, of those that were called
+	tools     map[string]ToolInfo // by name, of tools that were called
 	outputs   map[string]event.ToolOutput
 }
 
-// NewProjector returns a projector into a vocabulary.
+// NewProjector returns a projector to a vocabulary.
 func NewProjector(v Vocabulary) *Projector { return &Projector{vocabulary: v} }
 
-// Project tells e. Its events are in their order and the caller's to keep. The id of each is made of the request, the
-// place of e in its log, and a count, so it is the same whenever and from wherever the log is read.
+// Project converts e. The result is in order and belongs to the caller. The id of each event consists of the request,
+// the number of e in its log, and a count, so that it is the same each time the log is read, from any position.
 func (p *Projector) Project(e event.Event) ([]eventstream.Event, error) {
 	_, n, err := event.ParseCursor(string(e.ID))
 	if err != nil {
@@ -114,7 +112,7 @@ func (p *Projector) fold(body event.Body) {
 	}
 }
 
-// input tells what the user said and decided.
+// input adds the messages and action results of a client.
 func (p *Projector) input(b event.Input) {
 	r := &p.run
 	r.session, r.agent = cmp.Or(r.session, b.ThreadID), cmp.Or(r.agent, b.AgentID)
@@ -131,7 +129,7 @@ func (p *Projector) input(b event.Input) {
 	}
 }
 
-// startRun tells that the run starts, before anything that it does.
+// startRun adds the start of the run, which precedes all its other events.
 func (p *Projector) startRun(b event.Metadata) {
 	r := &p.run
 	r.started = true
@@ -142,7 +140,7 @@ func (p *Projector) startRun(b event.Metadata) {
 	})
 }
 
-// auxiliary tells what stands beside the answer.
+// auxiliary adds events that are not part of the answer.
 func (p *Projector) auxiliary(body event.Body) {
 	switch b := body.(type) {
 	case event.Plan:
@@ -161,7 +159,8 @@ func (p *Projector) auxiliary(body event.Body) {
 	}
 }
 
-// level is a notice's. The level error means the end to Tarko's clients, so it is left to the end.
+// level returns the level of a notice. It is never error, because Tarko's clients treat that level as the end of the
+// run.
 func level(of string) string {
 	if of == LevelInfo {
 		return LevelInfo
@@ -186,8 +185,8 @@ func (p *Projector) plan(b event.Plan) {
 	}
 }
 
-// add adds an event in the projector's vocabulary, if that has a word for the fact. Facts are counted in either case, so
-// that one fact has one id.
+// add adds an event if the vocabulary has a type for it. It is counted in either case, so that ids do not depend on the
+// vocabulary.
 func (p *Projector) add(fact Payload) {
 	k := p.count
 	p.count++
@@ -218,7 +217,7 @@ func (p *Projector) id(k int) string {
 	return string(id)
 }
 
-// source is the component that an event comes from (S0, metadata.source).
+// source returns the component that emitted an event (metadata.source of the Agent Protocol).
 func source(fact Payload) string {
 	switch fact.(type) {
 	case UserMessage, ActionResult:
@@ -230,10 +229,10 @@ func source(fact Payload) string {
 	}
 }
 
-// marshalOptions makes the text safe in one line anywhere.
+// marshalOptions escapes text so that it is safe within one line.
 var marshalOptions = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
 
-// objectOrNil is v if it is a JSON object, and nothing else.
+// objectOrNil returns v if it is a JSON object, otherwise nil.
 func objectOrNil(v jsontext.Value) jsontext.Value {
 	if v.Kind() != jsontext.KindBeginObject {
 		return nil
@@ -241,7 +240,7 @@ func objectOrNil(v jsontext.Value) jsontext.Value {
 	return v
 }
 
-// since is the milliseconds from one event to another, by their writers' clocks.
+// since returns the milliseconds between two events, by the clocks of their writers.
 func since(from, to time.Time) int64 {
 	if from.IsZero() {
 		return 0

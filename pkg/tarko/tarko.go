@@ -1,20 +1,20 @@
-// Package tarko is the vocabulary of Tarko's server and of Agent TARS, and the projection of a request's log into it.
-// The log stays what it is: nothing of this package is ever stored.
+// Package tarko has the event types of Tarko's server and of Agent TARS, and the projection of a request's log to them.
+// Nothing of this package is stored: the log is native.
 //
-// There are two vocabularies of the same facts. The flat one is the event stream of Agent TARS (S4) as Tarko's server
-// really sends it; the nested one is the event protocol that Tarko documents (S0). Where S0 has no word for something,
-// the nested one says it with S4's type and members, so that both are complete.
+// There are two vocabularies. The flat one is the event stream of Agent TARS as Tarko's server sends it; the nested one
+// is the Agent Protocol that Tarko documents. For events that the Agent Protocol does not define, the nested vocabulary
+// uses the types and fields of Agent TARS, so that both are complete.
 //
-// Read the constants below for the list of types, flat.go and nested.go for their members, projector.go for how the
-// events of a log become them.
+// Read the constants below for the types, flat.go and nested.go for their fields, projector.go for the conversion of a
+// log.
 package tarko
 
 import "slices"
 
-// Type says which event it is.
+// Type is the type of an event.
 type Type string
 
-// The types of S4, which both vocabularies share unless nested.go has a word of its own.
+// The types of Agent TARS. Both vocabularies use them, unless nested.go defines another one.
 const (
 	TypeUserMessage                       Type = "user_message"
 	TypeAssistantMessage                  Type = "assistant_message"
@@ -35,7 +35,7 @@ const (
 	TypeEnvironmentInput                  Type = "environment_input"
 )
 
-// The types that S0 alone has.
+// The types that only the Agent Protocol has.
 const (
 	TypeUserQuery             Type = "user_query" // on input only: the log has a user_message
 	TypeAssistantMessageStart Type = "assistant_message_start"
@@ -48,22 +48,22 @@ const (
 	TypeContextCompressed     Type = "context_compressed"
 )
 
-// The types that neither has and a frontend needs to let its user act: custom events of ours.
+// Custom types, which neither protocol has, for actions of the client.
 const (
 	TypeActionRequired Type = "action_required"
 	TypeActionResult   Type = "action_result"
 )
 
-// Vocabulary is one of the two ways to say what a log holds.
+// Vocabulary is a set of event types.
 type Vocabulary int
 
 // The vocabularies.
 const (
-	Flat   Vocabulary = iota // S4
-	Nested                   // S0
+	Flat   Vocabulary = iota // of Agent TARS
+	Nested                   // of the Agent Protocol
 )
 
-// shared are the types that mean the same in both vocabularies.
+// shared are the types with the same meaning in both vocabularies.
 var shared = []Type{
 	TypeUserMessage, TypeAssistantMessage, TypeAssistantThinkingMessage, TypeAssistantStreamingThinkingMessage,
 	TypeAssistantStreamingToolCall, TypeToolCall, TypeToolResult, TypeAgentRunStart, TypeAgentRunEnd, TypePlanStart,
@@ -71,7 +71,7 @@ var shared = []Type{
 	TypeContextCompressed, TypeActionRequired, TypeActionResult,
 }
 
-// Types lists the types that a client of v may meet, beside those of custom events, sorted.
+// Types returns the types that a client of v may receive, without custom events, sorted.
 func (v Vocabulary) Types() []Type {
 	own := []Type{TypeAssistantStreamingMessage}
 	if v == Nested {
@@ -85,14 +85,14 @@ func (v Vocabulary) Types() []Type {
 	return all
 }
 
-// reserved reports whether an application's own event must not be called t.
+// reserved reports whether t must not be the type of a custom event.
 func reserved(t Type) bool {
 	return t != TypeEnvironmentInput &&
 		(t == "" || t == TypeUserQuery || slices.Contains(Flat.Types(), t) || slices.Contains(Nested.Types(), t))
 }
 
-// IsStreaming reports whether events of the type are increments, which a list of a session's events leaves out because
-// the final event repeats them (as Tarko's server does not store them).
+// IsStreaming reports whether events of the type are increments. Lists of a session's events omit them, because the
+// final event repeats their content; Tarko's server does not store them either.
 func (t Type) IsStreaming() bool {
 	switch t {
 	case TypeAssistantStreamingMessage, TypeAssistantStreamingThinkingMessage, TypeAssistantStreamingToolCall,

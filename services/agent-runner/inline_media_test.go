@@ -69,7 +69,7 @@ func TestAModelSeesWhatTheThreadRefersTo(t *testing.T) {
 		{"so much that older ones have no room", []event.InputPart{s.kept("c.png", 10<<20), s.kept("d.png", 10<<20)},
 			[]string{
 				`inline.png 1 bytes of "i"`, `a.png 1048576 bytes of "a"`, `[image "b.png" (image/png, 7 bytes): no longer stored]`,
-				`[image "c.png" (image/png, 10485760 bytes): left out, since newer ones fill a turn]`, `d.png 10485760 bytes of "d"`,
+				`[image "c.png" (image/png, 10485760 bytes): left out, because newer ones fill the turn]`, `d.png 10485760 bytes of "d"`,
 			}},
 	}
 	for _, step := range steps {

@@ -1,4 +1,4 @@
-// Package tarkotest has recordings of Tarko's own agents, for tests that compare what we say with what Tarko said.
+// Package tarkotest has recordings of Tarko's agents, for tests that compare the projection with Tarko's events.
 package tarkotest
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed recordings
 var recordings embed.FS
 
-// The recordings. Planner is of an older Tarko, whose model writes its calls as JSON into its text.
+// The recordings. Planner is of an older version of Tarko, whose model writes its calls as JSON into its text.
 const (
 	Planner = "planner-basic"
 	Weather = "streaming-tool-calls"
@@ -24,11 +24,11 @@ const (
 
 // Recording is one run.
 type Recording struct {
-	Events []eventstream.Event // what it emitted
+	Events []eventstream.Event // the events that Tarko emitted
 	Turns  []Turn
 }
 
-// Turn is what the model said once, and what came of that.
+// Turn is one turn of the model, with the results of its calls.
 type Turn struct {
 	Chunks [][]byte // of chat completions, each one JSON text
 	Calls  []Call
@@ -83,7 +83,7 @@ func decode(t *testing.T, file string, value any) {
 	}
 }
 
-// Text joins what the model wrote in the turn.
+// Text concatenates the text of the turn.
 func (turn Turn) Text() string {
 	var text strings.Builder
 	for _, chunk := range turn.Chunks {

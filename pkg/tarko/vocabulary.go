@@ -5,7 +5,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// flat says a fact in S4's words; nil = it has none.
+// flat converts an event to the flat vocabulary; nil = it has no such type.
 func flat(fact Payload) Payload {
 	switch f := fact.(type) {
 	case AssistantMessageStart, ToolExecutionStart, ToolExecutionDelta:
@@ -23,7 +23,7 @@ func flat(fact Payload) Payload {
 	}
 }
 
-// nested says a fact in S0's words, or in S4's where S0 has none.
+// nested converts an event to the nested vocabulary; nil = it is omitted.
 func nested(fact Payload) Payload {
 	switch f := fact.(type) {
 	case UserMessage:
@@ -34,7 +34,7 @@ func nested(fact Payload) Payload {
 		return f
 	case AssistantStreamingMessage:
 		if f.IsComplete {
-			return nil // the next message begins with a start of its own
+			return nil // the next message has a start event
 		}
 		return AssistantMessageDelta{Delta: f.Content, MessageID: f.MessageID}
 	case ToolCall:
@@ -53,7 +53,7 @@ func nested(fact Payload) Payload {
 	}
 }
 
-// textOf is what a JSON value says: a string itself, anything else its JSON.
+// textOf returns a JSON string unquoted, and any other value as JSON.
 func textOf(v jsontext.Value) string {
 	var text string
 	if v.Kind() != jsontext.KindString || json.Unmarshal(v, &text) != nil {
@@ -62,7 +62,8 @@ func textOf(v jsontext.Value) string {
 	return text
 }
 
-// Custom is an application's own event (S0, Custom Event Types; S4, ExtendedEventMapping).
+// Custom is a custom event of an application (Custom Event Types of the Agent Protocol; ExtendedEventMapping of Agent
+// TARS).
 type Custom struct {
 	Name Type
 	Data jsontext.Value // an object
@@ -79,7 +80,7 @@ func (c Custom) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(c.Data)
 }
 
-// renamed keeps an application from speaking with the agent's words.
+// renamed returns c with another type if its type is reserved.
 func (c Custom) renamed() Custom {
 	if reserved(c.Name) {
 		c.Name = "custom_" + c.Name
@@ -87,7 +88,7 @@ func (c Custom) renamed() Custom {
 	return c
 }
 
-// flat moves data into a member of its own where it would not fit between the members that all events have.
+// flat wraps the data in a field if it cannot be merged with the fields that all events have.
 func (c Custom) flat() Custom {
 	c = c.renamed()
 	if fitsFlat(c.Data) {
