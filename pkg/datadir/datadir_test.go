@@ -46,7 +46,7 @@ func TestAWideFolderBecomesPrivate(t *testing.T) {
 		t.Skip("Windows has no permission bits")
 	}
 	path := t.TempDir()
-	if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // the defect under test
+	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	dir, err := datadir.Open(path, "test")

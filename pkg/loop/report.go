@@ -59,8 +59,8 @@ func kindOf(said string) string {
 	return said
 }
 
-// reports reports whether a call is a final answer.
-func (r *run) reports(c backend.CallStart) bool {
+// isFinalAnswer reports whether a call is a final answer.
+func (r *run) isFinalAnswer(c backend.CallStart) bool {
 	_, known := r.spec(c.Name)
 	return known && c.Name == FinalAnswer().Name && c.Gate != backend.GateClient && c.Gate != backend.GateInput
 }

@@ -206,7 +206,7 @@ func (s *turnWriter) call(c backend.CallStart) error {
 	if len(s.calls) == maxCalls {
 		return apierr.New(apierr.AgentError, "the model made more than %d tool calls in one turn", maxCalls)
 	}
-	if s.run.reports(c) {
+	if s.run.isFinalAnswer(c) {
 		s.calls = append(s.calls, &draft{kind: event.NameFinalAnswer, index: c.Index, report: new(report)})
 		return nil
 	}

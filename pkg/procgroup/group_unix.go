@@ -35,7 +35,7 @@ func New(lock *Lock) (*Group, error) {
 		lock.Release()
 		return nil, fmt.Errorf("open a pipe for the guard of a process group: %w", err)
 	}
-	leader := exec.Command("/bin/sh", "-c", guard)
+	leader := exec.Command("/bin/sh", "-c", guard) //nolint:noctx // it outlives every context: the caller ends it
 	leader.Stdin, leader.Env, leader.Dir = in, []string{}, "/"
 	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if lock != nil { // the group holds it too, should this process be killed

@@ -83,7 +83,7 @@ func TestTheGroupEndsWithTheProcessThatStartedIt(t *testing.T) {
 	}
 	defer lock.Release()
 	deadline := time.Now().Add(time.Minute)
-	for _, field := range strings.Fields(line) {
+	for field := range strings.FieldsSeq(line) {
 		pid, err := strconv.Atoi(field)
 		if err != nil {
 			t.Fatal(err)

@@ -128,7 +128,7 @@ func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, content, 0o755); err != nil { //nolint:gosec // so that it can be run
+	if err := os.WriteFile(path, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -88,8 +88,8 @@ func filterCalls() error {
 	for i, r := range raw {
 		code[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
-	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]} //nolint:gosec // some hundred
-	err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}                                      //nolint:gosec // some hundred
+	err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0) //nolint:gosec // prctl takes a pointer
 	if err != nil {
 		return fmt.Errorf("filter system calls (seccomp): %w", err)
 	}
@@ -128,7 +128,7 @@ func others(native *arch.Info) []bpf.Instruction {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(native.ID), SkipTrue: 1},
 		bpf.RetConstant{Val: uint32(seccomp.ActionKillProcess)},
 		bpf.LoadAbsolute{Off: number, Size: size},
-		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1}, //nolint:gosec // some hundred
+		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)},
 	}
 }

@@ -25,7 +25,7 @@ func cgroup(t *testing.T) (dir string, controllers []string) {
 			continue
 		}
 		_ = os.WriteFile(filepath.Join(fields[1], "cgroup.subtree_control"), []byte("+memory +pids"), 0) // where it has them
-		dir, err := os.MkdirTemp(fields[1], "agentbus-test-")
+		dir, err := os.MkdirTemp(fields[1], "agentbus-test-")                                            //nolint:usetesting // a folder of the cgroup file system
 		if err != nil {
 			t.Skipf("this user may not make a cgroup: %v", err)
 		}

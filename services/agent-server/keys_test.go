@@ -17,7 +17,7 @@ func TestKeysAreHashedInPrivateFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	env := envAt(dir)
-	if err := os.Mkdir(env.DataDir, 0o755); err != nil { //nolint:gosec // the defect under test
+	if err := os.Mkdir(env.DataDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, setup{env: env})

@@ -18,15 +18,15 @@ type root struct {
 }
 
 func openRoot(path string) (root, error) {
-	real, err := filepath.EvalSymlinks(path)
+	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return root{}, fmt.Errorf("folder that tasks work in (AGENT_ROOT): %w", err)
 	}
-	dir, err := os.OpenRoot(real)
+	dir, err := os.OpenRoot(resolved)
 	if err != nil {
 		return root{}, fmt.Errorf("folder that tasks work in (AGENT_ROOT): %w", err)
 	}
-	return root{dir: dir, path: real}, nil
+	return root{dir: dir, path: resolved}, nil
 }
 
 // open opens the folder of a task, given by its real path.
@@ -48,7 +48,7 @@ type confined struct{ backend backend.Backend }
 
 // Start implements [backend.Backend].
 func (c confined) Start(ctx context.Context, start backend.Start) (backend.Session, error) {
-	if real, err := filepath.EvalSymlinks(start.Workspace); err != nil || real != start.Workspace {
+	if resolved, err := filepath.EvalSymlinks(start.Workspace); err != nil || resolved != start.Workspace {
 		return nil, apierr.Wrap(err, apierr.AgentError, "the folder that the task works in has been removed or replaced")
 	}
 	return c.backend.Start(ctx, start)

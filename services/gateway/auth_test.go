@@ -25,7 +25,7 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 		"GET /v1/threads/t/messages", "GET /v1/threads/t/events", "GET /v1/threads/t/stream",
 	}
 	for _, route := range routes {
-		method, path, _ := cutSpace(route)
+		method, path, _ := strings.Cut(route, " ")
 		for _, headers := range [][]string{nil, {"Authorization", "Bearer"}, {"Authorization", "Basic YTpi"}, {"Authorization", "Bearer ak_a_b"}} {
 			a := b.do(b.request(method, path, hello, headers...))
 			if a.status != http.StatusUnauthorized || a.failure(t).Code != apierr.AuthFailed || a.header.Get("WWW-Authenticate") != "Bearer" {
@@ -41,15 +41,6 @@ func TestEveryRouteAsksForAKey(t *testing.T) {
 			t.Errorf("%s: got %d, want no key to be needed", open, a.status)
 		}
 	}
-}
-
-func cutSpace(s string) (before, after string, ok bool) {
-	for i := range s {
-		if s[i] == ' ' {
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", false
 }
 
 func TestOwnership(t *testing.T) {

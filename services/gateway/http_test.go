@@ -163,7 +163,7 @@ func TestParametersThatAreNoTextAreRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for _, route := range b.gateway.Routes() {
-		method, path, _ := cutSpace(regexp.MustCompile(`[:*][A-Za-z]+`).ReplaceAllString(route, "x"))
+		method, path, _ := strings.Cut(regexp.MustCompile(`[:*][A-Za-z]+`).ReplaceAllString(route, "x"), " ")
 		for _, query := range []string{"?cursor=%ff%fe", "?after=%ff", "?%ff=1"} {
 			if a := b.do(b.request(method, path+query, "")); a.status != http.StatusBadRequest {
 				t.Errorf("%s %s%s: got %d %s", method, path, query, a.status, a.body)

@@ -27,6 +27,7 @@ func (d database) bytes(t *testing.T) (sum int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer rows.Close()
 		for rows.Next() {
 			var data []byte
 			if err := rows.Scan(&data); err != nil {
@@ -34,7 +35,7 @@ func (d database) bytes(t *testing.T) (sum int64) {
 			}
 			sum += int64(len(data))
 		}
-		if err := rows.Close(); err != nil {
+		if err := rows.Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

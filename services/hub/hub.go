@@ -185,7 +185,7 @@ type arriving struct {
 
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // io.Reader returns io.EOF itself
+	if err == io.EOF {
 		_ = a.connection.SetReadDeadline(time.Time{}) // a connection without deadlines has none to lift
 	}
 	return n, err

@@ -51,8 +51,8 @@ func program(dir string) error {
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "end")); err == nil {
-			fmt.Println("done")
-			return nil
+			_, err := fmt.Fprintln(os.Stdout, "done")
+			return err
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

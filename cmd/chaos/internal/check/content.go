@@ -13,7 +13,7 @@ const providerScripted = "scripted"
 
 // contents is I15: of each request what its terminal event repeats, and of each thread what the scripts prescribe.
 func (r *Run) contents() []Violation {
-	found := r.each(func(id ID, l *Log) []Violation { return repeated(id, l) })
+	found := r.each(repeated)
 	for _, id := range sorted(r.Threads) {
 		s := &scripts{}
 		for _, t := range r.Threads[id] {

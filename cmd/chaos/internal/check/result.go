@@ -204,7 +204,7 @@ func (r *Run) disobeyed(a action, id ID, status event.ActionStatus, out event.To
 		return "its result is denied: " + out.Content
 	case a.kind == event.ContinueApproval && isJournal(a.tool):
 		// An executor that dies after its started record leaves a call that may or may not have run.
-		if runs == 0 && !(out.Status == event.ToolUnknown && started) {
+		if runs == 0 && (out.Status != event.ToolUnknown || !started) {
 			return "it never ran: " + string(out.Status) + " " + out.Content
 		}
 	case a.kind != event.ContinueApproval && out.Content != answerOf(r.Logs[id], a.actionID):

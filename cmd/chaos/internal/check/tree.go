@@ -49,7 +49,9 @@ func (r *Run) trees() []Violation {
 		if shown == nil {
 			shown = map[ID][]copied{}
 		}
-		shown[above] = shown[above] // the caller must show it, even where nothing of it is shown anywhere
+		if _, ok := shown[above]; !ok { // the caller must show it, even where nothing of it is shown anywhere
+			shown[above] = nil
+		}
 		for _, by := range sorted(shown) {
 			found = append(found, r.mirrored(id, by, shown[by], by == above && resultOf(caller, c.ToolCallID) == event.ToolSuccess)...)
 		}

@@ -137,7 +137,7 @@ func (a *API) handlers(p protocol.Protocol, r protocol.Route) []gin.HandlerFunc 
 // serve calls the handler of a route.
 func (a *API) serve(c *gin.Context, r protocol.Route) error {
 	call := protocol.Call{Writer: c.Writer, Request: c.Request, Route: r, Param: c.Param, CheckOrigin: a.origins.checkUpgrade}
-	call.Principal, _ = principal(c)
+	call.Principal = principal(c)
 	if slot, ok := c.Get(keySlot); ok {
 		call.Slot, _ = slot.(*protocol.Slot)
 	}

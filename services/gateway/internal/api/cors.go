@@ -15,7 +15,8 @@ import (
 const (
 	corsMethods = "GET, POST, DELETE"
 	corsHeaders = "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
-	corsExposed = protocol.HeaderRequestID + ", " + protocol.HeaderThreadID + ", " + headerTrace + ", " + protocol.HeaderReplayed + ", " + protocol.HeaderStreamReset + ", " + protocol.HeaderStreamStart +
+	corsExposed = protocol.HeaderRequestID + ", " + protocol.HeaderThreadID + ", " + headerTrace + ", " + protocol.HeaderReplayed +
+		", " + protocol.HeaderStreamReset + ", " + protocol.HeaderStreamStart +
 		", Location, Retry-After"
 )
 

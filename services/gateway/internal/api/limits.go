@@ -64,7 +64,7 @@ func (a *API) admit(c *gin.Context) {
 // limitStreams takes one of the principal's slots for streams. It is released after the handler, or at the end of the stream
 // that the handler has started. A stream of events that exist waits for its tenant's pace.
 func (a *API) limitStreams(c *gin.Context) {
-	p, _ := principal(c)
+	p := principal(c)
 	leave, ok := a.streams.Enter(p.Tenant + "/" + p.Subject)
 	if !ok {
 		f := apierr.New(apierr.RateLimitExceeded, "you have %d streams open here; close one to open another", a.limits.streams)
@@ -92,7 +92,7 @@ const (
 
 // limitLists takes one of the principal's slots for lists, and one of the process's, for the duration of the handler.
 func (a *API) limitLists(c *gin.Context) {
-	p, _ := principal(c)
+	p := principal(c)
 	leave, ok := a.lists.Enter(p.Tenant + "/" + p.Subject)
 	if !ok {
 		f := apierr.New(apierr.RateLimitExceeded, "you read %d lists at one time; wait until one is answered", a.limits.lists)

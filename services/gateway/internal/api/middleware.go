@@ -105,19 +105,16 @@ func (a *API) verify(r *http.Request) (auth.Principal, error) {
 	return a.Host.Keys.Verify(key, a.Host.Bus.Now())
 }
 
-// principal returns the principal that authenticate has set; false on a route without authentication.
-func principal(c *gin.Context) (auth.Principal, bool) {
-	v, ok := c.Get(keyPrincipal)
-	if !ok {
-		return auth.Principal{}, false
-	}
-	p, ok := v.(auth.Principal)
-	return p, ok
+// principal returns the principal that authenticate has set, a zero one on a route without authentication.
+func principal(c *gin.Context) auth.Principal {
+	v, _ := c.Get(keyPrincipal)
+	p, _ := v.(auth.Principal)
+	return p
 }
 
 // checkRate counts the request against the rate limit of its key.
 func (a *API) checkRate(c *gin.Context) {
-	p, _ := principal(c)
+	p := principal(c)
 	if err := a.Host.CheckRate(c.Request.Context(), p); err != nil {
 		a.fail(c, err)
 	}
@@ -126,7 +123,7 @@ func (a *API) checkRate(c *gin.Context) {
 // requireScope refuses keys without a scope.
 func (a *API) requireScope(s auth.Scope) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if p, _ := principal(c); !p.May(s) {
+		if p := principal(c); !p.May(s) {
 			a.fail(c, apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", s))
 		}
 	}

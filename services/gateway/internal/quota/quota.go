@@ -113,7 +113,7 @@ func (q *Quotas) enterTenant(ctx context.Context, tenant string) (leave func(), 
 	count := 0
 	if !known {
 		if count, err = q.bus.Open(ctx, tenant); err != nil {
-			return func() {}, nil //nolint:nilerr // without the broker nothing is taken, and the refusal says why
+			return func() {}, nil // without the broker nothing is taken, and the refusal says why
 		}
 	}
 	q.mu.Lock()

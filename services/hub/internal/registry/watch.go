@@ -77,7 +77,7 @@ func (r *Registry) ask(ctx context.Context, a store.Agent) error {
 		return gone(r.Alive(ctx, a))
 	}
 	if ctx.Err() != nil || r.Now().Sub(a.LastHeartbeat) < r.OfflineAfter {
-		return nil //nolint:nilerr // it may answer the next time
+		return nil // it may answer the next time
 	}
 	return gone(r.Lost(ctx, a))
 }

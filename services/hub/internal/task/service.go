@@ -94,7 +94,7 @@ func (d *Desk) open(ctx context.Context) (open []store.Task, err error) {
 		return err
 	})
 	if ctx.Err() != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // the process stops
 	}
 	return open, err
 }

@@ -38,7 +38,7 @@ func run(ctx context.Context) error {
 	mux.Handle("/mcp", handler())
 	server := &http.Server{Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	fmt.Printf("http://%s/mcp\n", listener.Addr())
+	fmt.Fprintf(os.Stdout, "http://%s/mcp\n", listener.Addr())
 	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}
