@@ -25,7 +25,7 @@ func newPool(t *testing.T, b *bus.Bus, slots int) *pool {
 	ctx, cancel := context.WithCancel(t.Context())
 	var queue sync.WaitGroup
 	queue.Go(func() {
-		err := b.Starts(ctx, slots, func(_ context.Context, s record.Start) error {
+		err := b.ConsumeRequests(ctx, slots, func(_ context.Context, s record.Start) error {
 			select {
 			case p.taken <- s:
 			case <-ctx.Done():
@@ -153,7 +153,7 @@ func TestTenantsWithABacklogTakeTurns(t *testing.T) {
 func eventuallyOpen(t *testing.T, b *bus.Bus, tenant string, want int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		got, err := b.Open(t.Context(), tenant)
+		got, err := b.OpenRequests(t.Context(), tenant)
 		if err == nil && got == want {
 			return
 		}
@@ -196,7 +196,7 @@ func race(t *testing.T, buses ...*bus.Bus) {
 	if queued, err := buses[0].Queued(t.Context(), "a"); err != nil || queued != 1 {
 		t.Errorf("%d pointers of one tenant are in the queue, %v; want 1", queued, err)
 	}
-	if waiting, err := buses[0].Waiting(t.Context()); err != nil || waiting != int64(len(buses)*each) {
+	if waiting, err := buses[0].QueueDepth(t.Context()); err != nil || waiting != int64(len(buses)*each) {
 		t.Errorf("%d requests wait, %v; want %d", waiting, err, len(buses)*each)
 	}
 	p := newPool(t, buses[0], 4)
@@ -241,7 +241,7 @@ func TestEnsurePointerAdvancesABacklogThatNothingElseMoves(t *testing.T) {
 	if err := b.ParkAndDie(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if pointed, err := b.Pointed(t.Context(), a); err != nil || !pointed {
+	if pointed, err := b.HasPointer(t.Context(), a); err != nil || !pointed {
 		t.Fatalf("pointed is %t, %v", pointed, err)
 	}
 	if sent, err := b.EnsurePointer(t.Context(), a, 0); err != nil || sent {

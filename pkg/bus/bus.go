@@ -1,48 +1,28 @@
-// Package bus is agentbus on NATS JetStream: the logs of requests, the records that decide (who runs on a thread, who
-// aborted, how a tool call ended), the work queues, and questions between services. ARCHITECTURE.md tells the subjects
-// and the rules; no other package knows a subject or imports nats.go.
+// Package bus connects to NATS JetStream and puts the packages below it together: the logs of requests (eventlog), the records
+// that decide (records), the queues (workqueue), what history projects (projection), request and response between services
+// (rpc), and buckets (kv, objects). ARCHITECTURE.md has the table of the subjects, and the rules. No package outside this
+// folder uses a subject or imports nats.go.
 //
-// Start at writer.go (how a log is written), follower.go (how it is read) and record.go (first write wins).
+// Start at eventlog/writer.go (how a log is written), eventlog/follower.go (how it is read) and internal/broker/append.go
+// (how a message is stored under a condition).
 package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/budget"
-	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/pkg/redact"
+	"github.com/agentbus/agentbus/pkg/bus/eventlog"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/kv"
+	"github.com/agentbus/agentbus/pkg/bus/objects"
+	"github.com/agentbus/agentbus/pkg/bus/projection"
+	"github.com/agentbus/agentbus/pkg/bus/records"
+	"github.com/agentbus/agentbus/pkg/bus/rpc"
+	"github.com/agentbus/agentbus/pkg/bus/workqueue"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-)
-
-// DefaultPrefix is the first token of every subject and, in capitals, the start of every stream's name.
-const DefaultPrefix = "agentbus"
-
-var (
-	// ErrNotFound is record.ErrNotFound.
-	ErrNotFound = record.ErrNotFound
-	// ErrConflict is record.ErrConflict.
-	ErrConflict = record.ErrConflict
-	// ErrFenced says that another runner has claimed the log: the caller must stop at once and acknowledge nothing.
-	ErrFenced = errors.New("fenced: another runner has claimed the log")
-	// ErrEnded says that the log has its terminal event.
-	ErrEnded = errors.New("the request has ended")
-	// ErrIdle says that nothing came in the time given.
-	ErrIdle = errors.New("nothing new")
-	// ErrNoRoom is the ErrIdle of a reader that has to wait for other readers of storage: for their memory or its turn.
-	ErrNoRoom = fmt.Errorf("too much is read for other readers: %w", ErrIdle)
-	// ErrForgotten says that the stream no longer holds the events asked for; history does.
-	ErrForgotten = errors.New("the stream has forgotten these events")
-	// ErrDamaged says that a payload is not the one that was stored.
-	ErrDamaged = errors.New("not what was stored")
-	// ErrTooLarge says that an event or record cannot fit into one message.
-	ErrTooLarge = errors.New("too large for one message")
 )
 
 // Options say how to reach NATS.
@@ -50,112 +30,78 @@ type Options struct {
 	URL       string                                         // nats://host:port, several by comma
 	InProcess interface{ InProcessConn() (net.Conn, error) } // an embedded server; instead of URL
 	Name      string                                         // of the service, as NATS shows it and in its inboxes
-	Prefix    string                                         // "" = DefaultPrefix
+	Prefix    string                                         // "" = agentbus
 	CredsFile string                                         // NATS credentials; "" = none
 	Replay    *budget.Budget                                 // for what readers of logs buffer; nil = one of the default size
 }
 
-// Bus is a connection. It is safe for concurrent use.
+// Bus is a connection with all that is built on it. It is safe for concurrent use.
 type Bus struct {
-	broker
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	prefix   string
-	feeds    feeds
-	link     *link
-	replay   *budget.Budget
-	turns    *budget.Turns // of those that read logs from storage
-	room     room
-	weak     weakness // nothing, but in builds for tests
-	clock    clock
-	advances advances
+	conn   *broker.Conn
+	replay *budget.Budget
+	turns  *budget.Turns // of those that read logs from storage
 
-	mu          sync.Mutex
-	incarnation string
-	replicas    int
-	maxAge      time.Duration                 // of the EVENTS stream; 0 = no limit
-	buckets     map[string]jetstream.KeyValue // by the kind of their shelf
-	objects     jetstream.ObjectStore
+	*eventlog.Logs
+	*records.Requests
+	*records.Threads
+	*records.Sessions
+	*records.Commands
+	*records.ToolCalls
+	*workqueue.RequestQueue
+	*workqueue.ToolQueue
+	*projection.Source
+	*rpc.Peer
+	*kv.KeyBucket
+	*kv.AgentBucket
+	*kv.ToolsetBucket
+	*objects.Store
 }
 
 // Connect reaches NATS, waiting for it until ctx is done. Afterwards the connection repairs itself for ever; calls made
 // while it is down fail or wait as their context allows.
 func Connect(ctx context.Context, o Options) (*Bus, error) {
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if err := checkToken(o.Prefix); err != nil {
-		return nil, fmt.Errorf("subject prefix: %w", err)
-	}
-	connection := &link{}
-	nc, err := dial(ctx, o, connection)
+	conn, err := broker.Dial(ctx, broker.Options{
+		URL: o.URL, InProcess: o.InProcess, Name: o.Name, Prefix: o.Prefix, CredsFile: o.CredsFile,
+	})
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("open JetStream: %w", err)
-	}
-	weak := newWeakness()
 	if o.Replay == nil {
 		o.Replay = budget.New(0)
 	}
-	return &Bus{
-		broker: weak.broker(server{nc, connection}), nc: nc, js: js, prefix: o.Prefix, link: connection, replay: o.Replay, weak: weak,
-		turns: newTurns(),
-	}, nil
+	return newBus(conn, o.Replay), nil
 }
 
-func dial(ctx context.Context, o Options, connection *link) (*nats.Conn, error) {
-	options := []nats.Option{
-		nats.Name(o.Name),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(100 * time.Millisecond),
-		nats.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
-		// What is published while the connection is down must fail now, not be stored at some later time.
-		nats.ReconnectBufSize(-1),
-		nats.Timeout(2 * time.Second),
-		// A subscription that is read message by message reserves this many places, for every question.
-		nats.SyncQueueLen(1000),
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { connection.lost() }),
-		nats.ReconnectHandler(func(*nats.Conn) { connection.restored() }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrSlowConsumer) {
-				return // its reader sees the gap and reads storage
-			}
-			slog.Warn("NATS reports an error", "error", err)
-		}),
-	}
-	if checkToken(o.Name) == nil {
-		options = append(options, nats.CustomInboxPrefix("_INBOX."+o.Name))
-	}
-	if o.InProcess != nil {
-		options = append(options, nats.InProcessServer(o.InProcess))
-	}
-	if o.CredsFile != "" {
-		options = append(options, nats.UserCredentials(o.CredsFile))
-	}
-	for {
-		nc, err := nats.Connect(o.URL, options...)
-		if err == nil {
-			return nc, nil
-		}
-		if errors.Is(err, nats.ErrAuthorization) || pause(ctx, 200*time.Millisecond) != nil {
-			return nil, fmt.Errorf("connect to NATS at %s: %w", redact.URL(o.URL), redact.Error(err))
-		}
+func newBus(conn *broker.Conn, replay *budget.Budget) *Bus {
+	turns := eventlog.NewTurns()
+	return &Bus{
+		conn: conn, replay: replay, turns: turns,
+		Logs:          eventlog.New(conn, replay, turns),
+		Requests:      records.NewRequests(conn),
+		Threads:       records.NewThreads(conn),
+		Sessions:      records.NewSessions(conn),
+		Commands:      records.NewCommands(conn),
+		ToolCalls:     records.NewToolCalls(conn),
+		RequestQueue:  workqueue.NewRequestQueue(conn),
+		ToolQueue:     workqueue.NewToolQueue(conn),
+		Source:        projection.New(conn),
+		Peer:          rpc.New(conn),
+		KeyBucket:     kv.NewKeyBucket(conn),
+		AgentBucket:   kv.NewAgentBucket(conn),
+		ToolsetBucket: kv.NewToolsetBucket(conn),
+		Store:         objects.New(conn),
 	}
 }
 
 // Close drops the connection. End Serve, Project and the queues first, by their contexts: each waits for its own.
-func (b *Bus) Close() { b.nc.Close() }
+func (b *Bus) Close() { b.conn.NATS.Close() }
 
 // Ready reports why the bus cannot be used, or nil.
 func (b *Bus) Ready(ctx context.Context) error {
-	if status := b.nc.Status(); status != nats.CONNECTED {
+	if status := b.conn.NATS.Status(); status != nats.CONNECTED {
 		return fmt.Errorf("NATS connection is %s", status)
 	}
-	if err := b.flush(ctx); err != nil {
+	if err := b.conn.Flush(ctx); err != nil {
 		return fmt.Errorf("NATS does not answer: %w", err)
 	}
 	return nil
@@ -165,33 +111,13 @@ func (b *Bus) Ready(ctx context.Context) error {
 func (b *Bus) Replay() *budget.Budget { return b.replay }
 
 // Incarnation names the EVENTS stream that holds the logs now. It is "" until Provision or Verify has succeeded.
-func (b *Bus) Incarnation() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.incarnation
-}
+func (b *Bus) Incarnation() string { return b.conn.Incarnation() }
 
 // MaxAge is how long the EVENTS stream keeps what it holds, as Provision or Verify has seen it; 0 = no limit.
-func (b *Bus) MaxAge() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.maxAge
-}
+func (b *Bus) MaxAge() time.Duration { return b.conn.MaxAge() }
 
-func (b *Bus) replicated() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.replicas > 1
-}
-
-// pause waits for d, or returns ctx's error when it is done first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
+// Now returns the time by the clock that stamps the messages of the EVENTS stream. It is the only clock whose times
+// services may compare with those of messages, or with one another: the wall clocks of machines differ. It sends no request:
+// each look at the stream ([Bus.Verify], and [Bus.Watch] every few seconds) measures the difference, and in between the
+// process' monotonic clock advances. Before the first look it is the process' own wall clock.
+func (b *Bus) Now() time.Time { return b.conn.Now() }

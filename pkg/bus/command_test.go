@@ -15,7 +15,7 @@ func tellsOfCommands(t *testing.T, b *bus.Bus) {
 	log := newLog()
 	asked := func(after uint64, aborts bool, steers ...string) uint64 {
 		t.Helper()
-		c, err := b.Commands(t.Context(), log, after)
+		c, err := b.CommandsAfter(t.Context(), log, after)
 		if err != nil || (c.Abort != nil) != aborts || len(c.Steers) != len(steers) {
 			t.Fatalf("got %+v, %v; want abort %t, steers %q", c, err, aborts, steers)
 		}
@@ -56,7 +56,7 @@ func saysWhetherPointed(t *testing.T, b *bus.Bus) {
 	a := request()
 	pointed := func(want bool) {
 		t.Helper()
-		if got, err := b.Pointed(t.Context(), a); err != nil || got != want {
+		if got, err := b.HasPointer(t.Context(), a); err != nil || got != want {
 			t.Fatalf("pointed is %t, %v; want %t", got, err, want)
 		}
 	}
@@ -94,7 +94,7 @@ func sendsCallAgain(t *testing.T, b *bus.Bus) {
 	got := make(chan string, 8)
 	done := make(chan error, 1)
 	go func() {
-		done <- b.ToolCalls(ctx, 1, func(_ context.Context, c record.ToolCall) error {
+		done <- b.ConsumeToolCalls(ctx, 1, func(_ context.Context, c record.ToolCall) error {
 			got <- c.RequestID
 			return nil
 		})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/projection"
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
@@ -16,14 +18,14 @@ const unanswered = 6 * time.Second
 func TestConsumersAreOpenedWhenTheBrokerAnswers(t *testing.T) {
 	t.Parallel()
 	near, far, relay := behindRelay(t)
-	relay.setCut(true)
+	relay.SetCut(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	defer readers.Wait()
 	defer cancel()
 	arrived := make(chan string, 2)
 	readers.Go(func() {
-		err := far.Project(ctx, nil, func(_ context.Context, batch []Entry) ([]error, error) {
+		err := far.Project(ctx, nil, func(_ context.Context, batch []projection.Entry) ([]error, error) {
 			arrived <- "an entry"
 			cancel()
 			return make([]error, len(batch)), nil
@@ -37,7 +39,7 @@ func TestConsumersAreOpenedWhenTheBrokerAnswers(t *testing.T) {
 		defer close(queued)
 		work, done := context.WithCancel(t.Context())
 		defer done()
-		err := far.Starts(work, 1, func(context.Context, record.Start) error {
+		err := far.ConsumeRequests(work, 1, func(context.Context, record.Start) error {
 			arrived <- "a pointer"
 			done()
 			return nil
@@ -46,10 +48,10 @@ func TestConsumersAreOpenedWhenTheBrokerAnswers(t *testing.T) {
 			t.Errorf("the queue ended: %v", err)
 		}
 	})
-	if pause(ctx, unanswered) != nil {
+	if broker.Pause(ctx, unanswered) != nil {
 		t.Fatal("something arrived without a broker")
 	}
-	relay.setCut(false)
+	relay.SetCut(false)
 	accepted := record.Accepted{Tenant: "t", RequestID: "req_1", ThreadID: "thr_1", AgentID: "demo"}
 	if _, _, err := near.Accept(t.Context(), accepted); err != nil {
 		t.Fatal(err)

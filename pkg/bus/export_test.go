@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/budget"
+	"github.com/agentbus/agentbus/pkg/bus/eventlog"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/go-json-experiment/json"
@@ -18,19 +20,19 @@ func (b *Bus) StartLate(ctx context.Context, a record.Accepted) (held int, err e
 	if err != nil {
 		return 0, err
 	}
-	if err := b.send(ctx, b.requestsStream(), msg, id.New("late")); err != nil {
+	if err := b.conn.Send(ctx, b.conn.RequestsStream(), msg, id.New("late")); err != nil {
 		return 0, err
 	}
-	messages, _, err := b.page(ctx, b.requestsStream(), msg.Subject, 0, fullPage())
+	messages, _, err := b.conn.Page(ctx, b.conn.RequestsStream(), msg.Subject, 0, broker.FullPage())
 	return len(messages), err
 }
 
 func (b *Bus) pointer(ctx context.Context, a record.Accepted) (*nats.Msg, error) {
-	subject, err := b.subject(kindRequest, a.Tenant, a.AgentID, a.RequestID)
+	subject, err := b.conn.Subject(broker.KindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	return newMessage(ctx, subject, record.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID})
+	return broker.NewMessage(ctx, subject, record.Start{Tenant: a.Tenant, AgentID: a.AgentID, RequestID: a.RequestID})
 }
 
 // ParkAndDie puts a pointer into the backlog and does no more, whenever it was there before.
@@ -39,13 +41,13 @@ func (b *Bus) ParkAndDie(ctx context.Context, a record.Accepted) error {
 	if err != nil {
 		return err
 	}
-	msg.Subject = b.parked(msg.Subject)
-	return b.send(ctx, b.backlogStream(), msg, a.Tenant+"/"+a.RequestID)
+	msg.Subject = b.conn.Parked(msg.Subject)
+	return b.conn.Send(ctx, b.conn.BacklogStream(), msg, a.Tenant+"/"+a.RequestID)
 }
 
 // TakeAndDie takes a pointer and does no more.
 func (b *Bus) TakeAndDie(ctx context.Context) (s record.Start, err error) {
-	queue, err := b.js.Consumer(ctx, b.requestsStream(), runnerConsumer)
+	queue, err := b.conn.JetStream.Consumer(ctx, b.conn.RequestsStream(), broker.RunnerConsumer)
 	if err != nil {
 		return s, err
 	}
@@ -58,7 +60,7 @@ func (b *Bus) TakeAndDie(ctx context.Context) (s record.Start, err error) {
 
 // Queued counts the pointers of a tenant in the queue, those that runners have taken included.
 func (b *Bus) Queued(ctx context.Context, tenant string) (int, error) {
-	return b.count(ctx, b.requestsStream(), b.tenantWild(kindRequest, tenant))
+	return b.conn.Count(ctx, b.conn.RequestsStream(), b.conn.TenantWildcard(broker.KindRequest, tenant))
 }
 
 // HoldTurns takes all turns of readers of storage, until release is called.
@@ -80,10 +82,11 @@ func (b *Bus) UseUpPace(tenant string, wait time.Duration) {
 	if !turn.Try() {
 		panic("the turns are in use")
 	}
-	turn.Leave(replayBurst + int64(wait.Seconds()*float64(runtime.GOMAXPROCS(0)*replayRate)))
+	turn.Leave(eventlog.ReplayBurst + int64(wait.Seconds()*float64(runtime.GOMAXPROCS(0)*eventlog.ReplayRate)))
 }
 
 // SetBurst lets the followers of a tenant read so many bytes, and then next to nothing.
 func (b *Bus) SetBurst(bytes int) {
 	b.turns = budget.NewTurns(1, budget.Pace{Rate: 1, Burst: float64(bytes)})
+	b.Logs = eventlog.New(b.conn, b.replay, b.turns)
 }

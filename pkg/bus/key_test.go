@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/bus/kv"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -13,21 +14,21 @@ import (
 func TestWhoWatchesKeysHasNoConsumer(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	if err := b.PutKey(t.Context(), KeyRecord{ID: "k1"}); err != nil {
+	if err := b.PutKey(t.Context(), kv.KeyRecord{ID: "k1"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if err := b.WatchKeys(ctx, func(KeyRecord) {}, func() { close(ready) }); err != nil {
+		if err := b.WatchKeys(ctx, func(kv.KeyRecord) {}, func() { close(ready) }); err != nil {
 			t.Error(err)
 		}
 	})
 	defer watch.Wait()
 	defer cancel()
 	<-ready
-	stream, err := b.js.Stream(t.Context(), "KV_"+b.bucketOf(keyShelf()))
+	stream, err := b.conn.JetStream.Stream(t.Context(), "KV_"+b.KeyBucket.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +41,15 @@ func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for _, name := range []string{"k1", "k2"} {
-		if err := b.PutKey(t.Context(), KeyRecord{ID: name}); err != nil {
+		if err := b.PutKey(t.Context(), kv.KeyRecord{ID: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.buckets["KEYS"].Delete(t.Context(), "k1"); err != nil {
+	bucket, err := b.conn.JetStream.KeyValue(t.Context(), b.KeyBucket.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bucket.Delete(t.Context(), "k1"); err != nil {
 		t.Fatal(err)
 	}
 	all, err := b.Keys(t.Context())
@@ -56,8 +61,8 @@ func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
 func TestABucketOfKeysThatTellsNobodyIsMended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	old := jetstream.KeyValueConfig{Bucket: b.bucketOf(keyShelf()), Storage: jetstream.MemoryStorage}
-	if _, err := b.js.UpdateKeyValue(t.Context(), old); err != nil {
+	old := jetstream.KeyValueConfig{Bucket: b.KeyBucket.Name(), Storage: jetstream.MemoryStorage}
+	if _, err := b.conn.JetStream.UpdateKeyValue(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "republish must be $KV.AGENTBUS_KEYS.>") {

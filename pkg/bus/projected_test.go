@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/records"
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
@@ -46,12 +48,12 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("it stays at %+v, the stream ends at %d", p, head)
 			}
-			_ = pause(ctx, 5*time.Millisecond)
+			_ = broker.Pause(ctx, 5*time.Millisecond)
 		}
 	}
 	head := func() uint64 {
 		t.Helper()
-		n, err := b.Head(ctx)
+		n, err := b.LastSequence(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 	}
 	note := func(threadID string) {
 		t.Helper()
-		if _, err := b.SwapSession(ctx, "t", record.Session{ThreadID: threadID}, SessionRecord{}); err != nil {
+		if _, err := b.SwapSession(ctx, "t", record.Session{ThreadID: threadID}, records.SessionRecord{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +80,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = pause(ctx, 5*time.Millisecond)
+		_ = broker.Pause(ctx, 5*time.Millisecond)
 	}
 	if p, err := b.Projected(ctx); err != nil || p.Through != before {
 		t.Errorf("with a refused entry it is at %+v (%v), want %d", p, err, before)
@@ -92,13 +94,13 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 func TestAProjectionThatLeavesSubjectsOutIsRefused(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	consumer, err := b.js.Consumer(t.Context(), b.eventsStream(), historyConsumer)
+	consumer, err := b.conn.JetStream.Consumer(t.Context(), b.conn.EventsStream(), broker.HistoryConsumer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := consumer.CachedInfo().Config
-	config.FilterSubjects = []string{b.wild(kindEvent), b.wild(kindThread)}
-	if _, err := b.js.UpdateConsumer(t.Context(), b.eventsStream(), config); err != nil {
+	config.FilterSubjects = []string{b.conn.Wildcard(broker.KindEvent), b.conn.Wildcard(broker.KindThread)}
+	if _, err := b.conn.JetStream.UpdateConsumer(t.Context(), b.conn.EventsStream(), config); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "no filter") {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/projection"
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
@@ -16,10 +18,12 @@ func TestAPullerWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	pullers := map[string]func(context.Context, *Bus) error{
 		"a queue": func(ctx context.Context, b *Bus) error {
-			return b.Starts(ctx, 4, func(context.Context, record.Start) error { return nil })
+			return b.ConsumeRequests(ctx, 4, func(context.Context, record.Start) error { return nil })
 		},
 		"the projection": func(ctx context.Context, b *Bus) error {
-			return b.Project(ctx, nil, func(_ context.Context, batch []Entry) ([]error, error) { return make([]error, len(batch)), nil })
+			return b.Project(ctx, nil, func(_ context.Context, batch []projection.Entry) ([]error, error) {
+				return make([]error, len(batch)), nil
+			})
 		},
 	}
 	for name, pull := range pullers {
@@ -47,7 +51,7 @@ func TestAPullerWithoutItsBrokerLeavesNothingBehind(t *testing.T) {
 // leavesNothingBehind starts a puller, takes its broker away, and counts its subscriptions for a while.
 func leavesNothingBehind(t *testing.T, b *Bus, pull func(context.Context, *Bus) error, stop func()) {
 	t.Helper()
-	idle := b.nc.NumSubscriptions()
+	idle := b.conn.NATS.NumSubscriptions()
 	ctx, cancel := context.WithCancel(t.Context())
 	var puller sync.WaitGroup
 	puller.Go(func() {
@@ -57,16 +61,16 @@ func leavesNothingBehind(t *testing.T, b *Bus, pull func(context.Context, *Bus) 
 	})
 	defer puller.Wait()
 	defer cancel()
-	for deadline := time.Now().Add(30 * time.Second); b.nc.NumSubscriptions() <= idle; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); b.conn.NATS.NumSubscriptions() <= idle; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is pulled")
 		}
 	}
-	before := b.nc.NumSubscriptions()
+	before := b.conn.NATS.NumSubscriptions()
 	stop()
 	// One may be left by a pull that is tried just when the connection goes.
-	for end := time.Now().Add(3 * fetchWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if held := b.nc.NumSubscriptions(); held > before+1 {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if held := b.conn.NATS.NumSubscriptions(); held > before+1 {
 			t.Fatalf("%d subscriptions are held without the broker, and %d were with it", held, before)
 		}
 	}
@@ -78,7 +82,7 @@ func TestWaitingCountsWhatNoRunnerHasTaken(t *testing.T) {
 	waiting := func(want int64) { // a pointer that moves out of the backlog may count twice
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			got, err := b.Waiting(t.Context())
+			got, err := b.QueueDepth(t.Context())
 			if err == nil && got == want {
 				return
 			}
@@ -99,10 +103,10 @@ func TestWaitingCountsWhatNoRunnerHasTaken(t *testing.T) {
 	taken := make(chan struct{})
 	var queue sync.WaitGroup
 	queue.Go(func() {
-		err := b.Starts(ctx, 1, func(context.Context, record.Start) error {
+		err := b.ConsumeRequests(ctx, 1, func(context.Context, record.Start) error {
 			taken <- struct{}{}
 			<-ctx.Done()
-			return ErrLeave
+			return broker.ErrLeave
 		})
 		if err != nil {
 			t.Error(err)

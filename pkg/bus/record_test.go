@@ -286,7 +286,7 @@ func TestQueueGivesEachPointerToOneHandler(t *testing.T) {
 	var queues sync.WaitGroup
 	for range 2 {
 		queues.Go(func() {
-			err := b.Starts(ctx, 4, func(_ context.Context, s record.Start) error {
+			err := b.ConsumeRequests(ctx, 4, func(_ context.Context, s record.Start) error {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[s.RequestID]++

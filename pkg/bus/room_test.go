@@ -44,7 +44,7 @@ func TestStreamsHaveALimitThatTheServerHasRoomFor(t *testing.T) {
 		if err := b.Provision(t.Context(), Storage{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{b.eventsStream(), b.resultsStream(), "OBJ_" + b.objectsBucket()} {
+		for _, name := range []string{b.conn.EventsStream(), b.conn.ResultsStream(), "OBJ_" + b.conn.ObjectsBucket()} {
 			info, err := b.look(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestStreamsHaveALimitThatTheServerHasRoomFor(t *testing.T) {
 	if err := b.Provision(t.Context(), Storage{MaxBytes: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := b.look(t.Context(), b.eventsStream()); err != nil || info.Config.MaxBytes != -1 {
+	if info, err := b.look(t.Context(), b.conn.EventsStream()); err != nil || info.Config.MaxBytes != -1 {
 		t.Errorf("got %d bytes, %v, want no limit", info.Config.MaxBytes, err)
 	}
 }
@@ -73,7 +73,7 @@ func TestStreamsKeepTheFirstLimitWhenAProvisionerDies(t *testing.T) {
 	if err := b.Provision(t.Context(), Storage{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{b.eventsStream(), b.resultsStream(), "OBJ_" + b.objectsBucket()} {
+	for _, name := range []string{b.conn.EventsStream(), b.conn.ResultsStream(), "OBJ_" + b.conn.ObjectsBucket()} {
 		info, err := b.look(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAServerWithoutRoomIsFull(t *testing.T) {
 	if full, err := b.Fullness(t.Context()); err != nil || full != 1 {
 		t.Errorf("got %v, %v, want 1", full, err)
 	}
-	stream, err := b.js.Stream(t.Context(), b.eventsStream())
+	stream, err := b.conn.JetStream.Stream(t.Context(), b.conn.EventsStream())
 	if err != nil {
 		t.Fatal(err)
 	}

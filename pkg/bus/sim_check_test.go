@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -169,7 +170,7 @@ func (w *simWorld) left(r *simRun) {
 	log := w.log(r.log.RequestID)
 	w.cluster.mu.Unlock()
 	switch epoch := r.writer.Epoch(); {
-	case !errors.Is(err, ErrFenced):
+	case !errors.Is(err, broker.ErrFenced):
 		w.violate("log %s: the writer of epoch %d gave up: %v", r.log.RequestID, epoch, err)
 	case len(log) == 0 || log[len(log)-1].Epoch <= epoch:
 		w.violate("log %s: the writer of epoch %d was fenced, and nobody had claimed since", r.log.RequestID, epoch)
@@ -187,7 +188,7 @@ func (w *simWorld) checkAborts() {
 		if last.Names[len(last.Names)-1] == event.NameAborted {
 			continue
 		}
-		if asked := w.listens[claimOf(LogID{Tenant: simTenant, RequestID: requestID}, last.Epoch)]; asked.After(at) {
+		if asked := w.listens[claimOf(broker.LogID{Tenant: simTenant, RequestID: requestID}, last.Epoch)]; asked.After(at) {
 			w.violate("log %s: the abort was taken %s before the last look for one, and the request is done", requestID, asked.Sub(at))
 		}
 	}
@@ -204,7 +205,7 @@ func (w *simWorld) checkSteers() {
 		if last.Names[len(last.Names)-1] == event.NameAborted || bytes.Contains(log.lines(), []byte(`"steerId":"`+steer[1]+`"`)) {
 			continue
 		}
-		if asked := w.listens[claimOf(LogID{Tenant: simTenant, RequestID: steer[0]}, last.Epoch)]; asked.After(at) {
+		if asked := w.listens[claimOf(broker.LogID{Tenant: simTenant, RequestID: steer[0]}, last.Epoch)]; asked.After(at) {
 			w.violate("log %s: steer %s was taken before the runner listened, and it did not hear", steer[0], steer[1])
 		}
 	}

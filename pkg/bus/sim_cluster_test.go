@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/eventlog"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -36,7 +38,7 @@ type simCluster struct {
 
 // simStream is a stream as its leader has it. The sequence of a message is its place, counted from 1.
 type simStream struct {
-	messages []stored
+	messages []broker.Message
 	ids      map[string]uint64 // sequence by Msg-Id; 0 = in process
 	writing  map[string]bool   // subjects with a write in process
 	has      [3]int            // how many messages each replica has applied; the first is the leader
@@ -74,7 +76,7 @@ func (c *simCluster) saw(what string) { c.seen[what]++ }
 
 // say adds to the story. It must be called with mu held.
 func (c *simCluster) say(who, what string) {
-	fmt.Fprintf(&c.story, "%10.4fs %s: %s\n", time.Since(c.start).Seconds(), strings.TrimPrefix(who, DefaultPrefix+"."), what)
+	fmt.Fprintf(&c.story, "%10.4fs %s: %s\n", time.Since(c.start).Seconds(), strings.TrimPrefix(who, broker.DefaultPrefix+"."), what)
 }
 
 func (c *simCluster) tell(who, what string) {
@@ -91,14 +93,14 @@ func (c *simCluster) note(what string) {
 
 // home is the stream of a subject.
 func (c *simCluster) home(subject string) *simStream {
-	switch kind, _, _ := strings.Cut(strings.TrimPrefix(subject, DefaultPrefix+"."), "."); kind {
-	case kindStarted, kindResult:
+	switch kind, _, _ := strings.Cut(strings.TrimPrefix(subject, broker.DefaultPrefix+"."), "."); kind {
+	case broker.KindStarted, broker.KindResult:
 		return c.streams["AGENTBUS_RESULTS"]
-	case kindRequest:
+	case broker.KindRequest:
 		return c.streams["AGENTBUS_REQUESTS"]
-	case kindBacklog:
+	case broker.KindBacklog:
 		return c.streams["AGENTBUS_BACKLOG"]
-	case kindTool:
+	case broker.KindTool:
 		return c.streams["AGENTBUS_TOOLS"]
 	default:
 		return c.streams["AGENTBUS_EVENTS"]
@@ -106,18 +108,18 @@ func (c *simCluster) home(subject string) *simStream {
 }
 
 // publish takes a message in. answer is called when the broker answers, if it does; mu must be held, and is then.
-func (c *simCluster) publish(msg *nats.Msg, f fate, answer func(pubAck, error)) {
+func (c *simCluster) Publish(msg *nats.Msg, f fate, answer func(broker.PubAck, error)) {
 	s := c.home(msg.Subject)
 	msgID := msg.Header.Get(jetstream.MsgIDHeader)
 	if c.replicas == 1 {
 		if seq, ok := s.unexpected(msg); ok {
 			c.saw("wrong last sequence")
-			answer(refusal(codeWrongLast, 400, seq), nil)
+			answer(refusal(broker.CodeWrongLast, 400, seq), nil)
 			return
 		}
 		if seq := s.ids[msgID]; seq > 0 {
 			c.saw("duplicate")
-			answer(pubAck{Sequence: seq, Duplicate: true}, nil)
+			answer(broker.PubAck{Sequence: seq, Duplicate: true}, nil)
 			return
 		}
 		answer(c.keep(s, msg, f), nil)
@@ -125,28 +127,28 @@ func (c *simCluster) publish(msg *nats.Msg, f fate, answer func(pubAck, error)) 
 	}
 	if seq, ok := s.ids[msgID]; ok && seq > 0 {
 		c.saw("duplicate")
-		answer(pubAck{Sequence: seq, Duplicate: true}, nil)
+		answer(broker.PubAck{Sequence: seq, Duplicate: true}, nil)
 		return
 	} else if ok {
 		c.saw("its id is in process")
-		answer(refusal(codeInProcess, 409, 0), nil)
+		answer(refusal(broker.CodeInProcess, 409, 0), nil)
 		return
 	}
 	if msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "" && s.writing[conditional(msg)] {
 		c.saw("its subject is in process")
-		answer(refusal(codeWrongLastR3, 400, 0), nil)
+		answer(refusal(broker.CodeWrongLastR3, 400, 0), nil)
 		return
 	}
 	if seq, ok := s.unexpected(msg); ok {
 		c.saw("wrong last sequence")
-		answer(refusal(codeWrongLast, 400, seq), nil)
+		answer(refusal(broker.CodeWrongLast, 400, seq), nil)
 		return
 	}
 	c.propose(s, msg, f, answer)
 }
 
 // propose commits a message on three replicas after a while, or drops it with its leader. mu must be held.
-func (c *simCluster) propose(s *simStream, msg *nats.Msg, f fate, answer func(pubAck, error)) {
+func (c *simCluster) propose(s *simStream, msg *nats.Msg, f fate, answer func(broker.PubAck, error)) {
 	msgID := msg.Header.Get(jetstream.MsgIDHeader)
 	if msgID != "" {
 		s.ids[msgID] = 0
@@ -176,8 +178,8 @@ func (s *simStream) unexpected(msg *nats.Msg) (newest uint64, wrong bool) {
 	return m.Sequence, expected != strconv.FormatUint(m.Sequence, 10)
 }
 
-func refusal(code jetstream.ErrorCode, status int, newest uint64) pubAck {
-	return pubAck{Error: &jetstream.APIError{
+func refusal(code jetstream.ErrorCode, status int, newest uint64) broker.PubAck {
+	return broker.PubAck{Error: &jetstream.APIError{
 		Code: status, ErrorCode: code, Description: "wrong last sequence: " + strconv.FormatUint(newest, 10),
 	}}
 }
@@ -188,21 +190,21 @@ func conditional(msg *nats.Msg) string {
 }
 
 // keep stores a message, unless its stream has one on the subject and room for no more. mu must be held.
-func (c *simCluster) keep(s *simStream, msg *nats.Msg, f fate) pubAck {
+func (c *simCluster) keep(s *simStream, msg *nats.Msg, f fate) broker.PubAck {
 	if _, err := s.last(msg.Subject, len(s.messages)); !s.journal && err == nil {
 		c.saw("no second message on its subject")
-		return refusal(codeNoRoom, 400, 0)
+		return refusal(broker.CodeNoRoom, 400, 0)
 	}
-	return pubAck{Sequence: c.store(s, msg, f)}
+	return broker.PubAck{Sequence: c.store(s, msg, f)}
 }
 
 // store appends a message and tells whoever listens. mu must be held.
 func (c *simCluster) store(s *simStream, msg *nats.Msg, f fate) uint64 {
-	m := stored{
+	m := broker.Message{
 		Subject: msg.Subject, Sequence: uint64(len(s.messages) + 1), Time: time.Now(), Header: msg.Header, Data: msg.Data,
 	}
 	s.messages = append(s.messages, m)
-	c.say(m.Subject, fmt.Sprintf("stored at %d %s %s", m.Sequence, m.Header.Get(headerFrame), m.Header.Get(headerEvents)))
+	c.say(m.Subject, fmt.Sprintf("stored at %d %s %s", m.Sequence, m.Header.Get(eventlog.HeaderFrame), m.Header.Get(eventlog.HeaderEvents)))
 	if msgID := msg.Header.Get(jetstream.MsgIDHeader); msgID != "" {
 		s.ids[msgID] = m.Sequence
 	}
@@ -227,8 +229,8 @@ func (c *simCluster) store(s *simStream, msg *nats.Msg, f fate) uint64 {
 }
 
 // republish sends what was stored to those who listen. mu must be held.
-func (c *simCluster) republish(m stored) {
-	live := DefaultPrefix + "." + kindLive + m.Subject[len(DefaultPrefix):]
+func (c *simCluster) republish(m broker.Message) {
+	live := broker.DefaultPrefix + "." + broker.KindLive + m.Subject[len(broker.DefaultPrefix):]
 	header := maps.Clone(m.Header)
 	header.Set("Nats-Subject", m.Subject)
 	header.Set("Nats-Sequence", strconv.FormatUint(m.Sequence, 10))
@@ -279,17 +281,17 @@ func (c *simCluster) view(s *simStream, f fate) int {
 }
 
 // last is the newest message on a subject, of the first have.
-func (s *simStream) last(subject string, have int) (stored, error) {
+func (s *simStream) last(subject string, have int) (broker.Message, error) {
 	for _, m := range slices.Backward(s.messages[:have]) {
 		if matches(subject, m.Subject) && !s.removed[m.Sequence] {
 			return m, nil
 		}
 	}
-	return stored{}, ErrNotFound
+	return broker.Message{}, broker.ErrNotFound
 }
 
 // next are the messages on a subject from a sequence on, of the first have, at most limit, and whether more follow.
-func (s *simStream) next(subject string, from uint64, have, limit int) (messages []stored, more bool) {
+func (s *simStream) next(subject string, from uint64, have, limit int) (messages []broker.Message, more bool) {
 	for _, m := range s.messages[min(int(max(from, 1))-1, have):have] {
 		if !matches(subject, m.Subject) || s.removed[m.Sequence] {
 			continue

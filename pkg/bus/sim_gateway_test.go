@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/records"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
@@ -51,7 +53,7 @@ func (g *simGateway) accept(ctx context.Context, c simCall) error {
 		return err
 	}
 	_, _, err = admission.queue.Put(ctx, admission, stored, recorded, 3+c.queue)
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, broker.ErrConflict) {
 		return errSimBusy
 	}
 	return err
@@ -64,10 +66,10 @@ type simThreads struct {
 	name  string
 }
 
-func (l simThreads) AdvanceThread(ctx context.Context, tenant string, next record.Thread, after uint64) (ThreadRecord, error) {
+func (l simThreads) AdvanceThread(ctx context.Context, tenant string, next record.Thread, after uint64) (records.ThreadRecord, error) {
 	op := l.world.begin(registerSwap, "thread/"+next.ThreadID, l.name+"/"+next.RequestID, strconv.FormatUint(after, 10))
 	mine, err := l.Bus.AdvanceThread(ctx, tenant, next, after)
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, broker.ErrConflict) {
 		op.returns("", false, nil)
 		return mine, err
 	}
@@ -84,8 +86,8 @@ type simAdmission struct {
 
 // Recorded implements threadqueue.Admission.
 func (m simAdmission) Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error) {
-	stored, err = m.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: a.RequestID})
-	if errors.Is(err, ErrNotFound) {
+	stored, err = m.bus.Accepted(ctx, broker.LogID{Tenant: simTenant, RequestID: a.RequestID})
+	if errors.Is(err, broker.ErrNotFound) {
 		return a, false, nil
 	}
 	return stored, err == nil, err
@@ -100,10 +102,10 @@ func (m simAdmission) Record(ctx context.Context, a record.Accepted) (stored rec
 }
 
 // Thread implements threadqueue.Admission.
-func (m simAdmission) Thread(ctx context.Context, a record.Accepted) (ThreadRecord, error) {
+func (m simAdmission) Thread(ctx context.Context, a record.Accepted) (records.ThreadRecord, error) {
 	op := m.world.begin(registerSwap, "thread/"+a.ThreadID, "", "")
 	thread, err := m.bus.Thread(ctx, simTenant, a.ThreadID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, broker.ErrNotFound) {
 		err = nil
 	}
 	op.returns(strconv.FormatUint(thread.Sequence, 10), false, err)
@@ -112,7 +114,7 @@ func (m simAdmission) Thread(ctx context.Context, a record.Accepted) (ThreadReco
 
 // Admit implements threadqueue.Admission.
 func (m simAdmission) Admit(
-	ctx context.Context, newest ThreadRecord, entries []threadqueue.Entry, _ record.Accepted,
+	ctx context.Context, newest records.ThreadRecord, entries []threadqueue.Entry, _ record.Accepted,
 ) (behind int, err error) {
 	c := m.call
 	if len(entries) == 0 {
@@ -150,13 +152,13 @@ func (c *simClient) ask(what string, do func(context.Context, *simGateway) error
 		c.world.cluster.tell(c.name, fmt.Sprintf("asks %s to %s", g.name, what))
 		err := do(context.WithValue(g.ctx, simCaller{}, c.name), g)
 		c.world.cluster.tell(c.name, fmt.Sprintf("hears of %s: %v", what, err))
-		for _, final := range []error{nil, errSimBusy, errSimResolved, ErrEnded} {
+		for _, final := range []error{nil, errSimBusy, errSimResolved, broker.ErrEnded} {
 			if errors.Is(err, final) {
 				return err
 			}
 		}
 		luck := c.world.dice.at("again", c.name, strconv.Itoa(c.turn))
-		if pause(c.world.ctx, spell(luck, 40*slow, 60*slow)) != nil {
+		if broker.Pause(c.world.ctx, spell(luck, 40*slow, 60*slow)) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -179,7 +181,7 @@ func (c *simClient) post(call simCall) error {
 func (c *simClient) insist(call simCall) error {
 	for {
 		err := c.post(call)
-		if !errors.Is(err, errSimBusy) || pause(c.world.ctx, time.Second) != nil {
+		if !errors.Is(err, errSimBusy) || broker.Pause(c.world.ctx, time.Second) != nil {
 			return err
 		}
 	}
@@ -187,7 +189,7 @@ func (c *simClient) insist(call simCall) error {
 
 // watch reads a request's log to its end, and resumes where a gateway has failed it.
 func (c *simClient) watch(requestID string) error {
-	s := &simSession{log: LogID{Tenant: simTenant, RequestID: requestID}}
+	s := &simSession{log: broker.LogID{Tenant: simTenant, RequestID: requestID}}
 	c.world.reads(s)
 	return c.ask("watch "+requestID, func(ctx context.Context, g *simGateway) error {
 		f, err := g.bus.Follow(ctx, s.log, s.n)
@@ -196,12 +198,12 @@ func (c *simClient) watch(requestID string) error {
 		}
 		defer f.Close()
 		for {
-			frame, err := f.Next(ctx, rarestLook)
+			frame, err := f.Next(ctx, broker.RarestLook)
 			switch {
 			case errors.Is(err, io.EOF):
 				s.ended = true
 				return nil
-			case errors.Is(err, ErrIdle):
+			case errors.Is(err, broker.ErrIdle):
 				continue
 			case err != nil:
 				return err
@@ -216,15 +218,15 @@ func (c *simClient) abort(requestID string) error {
 	return c.ask("abort "+requestID, func(ctx context.Context, g *simGateway) error {
 		ctx, cancel := context.WithTimeout(ctx, simPatience)
 		defer cancel()
-		if _, err := g.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: requestID}); err != nil {
+		if _, err := g.bus.Accepted(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID}); err != nil {
 			return err
 		}
-		last, err := g.bus.Last(ctx, LogID{Tenant: simTenant, RequestID: requestID})
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		last, err := g.bus.Last(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID})
+		if err != nil && !errors.Is(err, broker.ErrNotFound) {
 			return err
 		}
 		if last.Terminal() {
-			return ErrEnded
+			return broker.ErrEnded
 		}
 		op := c.world.begin(registerFirst, "abort/"+requestID, c.name+time.Now().String(), "")
 		first, err := g.bus.Abort(ctx, simTenant, record.Abort{RequestID: requestID, By: op.input.value, At: time.Now()})
@@ -241,12 +243,12 @@ func (c *simClient) steer(requestID, steerID string) error {
 	return c.ask("steer "+requestID, func(ctx context.Context, g *simGateway) error {
 		ctx, cancel := context.WithTimeout(ctx, simPatience)
 		defer cancel()
-		last, err := g.bus.Last(ctx, LogID{Tenant: simTenant, RequestID: requestID})
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		last, err := g.bus.Last(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID})
+		if err != nil && !errors.Is(err, broker.ErrNotFound) {
 			return err
 		}
 		if last.Terminal() {
-			return ErrEnded
+			return broker.ErrEnded
 		}
 		op := c.world.begin(registerFirst, "steer/"+requestID+"/"+steerID, c.name+time.Now().String(), "")
 		stored, first, err := g.bus.Steer(ctx, simTenant, record.Steer{RequestID: requestID, SteerID: steerID, By: op.input.value})

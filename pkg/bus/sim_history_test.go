@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 )
 
 // simHistory is what the actors of a run have done and were told. It is safe for concurrent use.
@@ -25,7 +27,7 @@ type simHistory struct {
 }
 
 type simStored struct {
-	log   LogID
+	log   broker.LogID
 	n     uint64 // that follows
 	epoch uint64
 }
@@ -61,15 +63,15 @@ func (h *simHistory) answered(c simCall, taken bool) {
 	}
 }
 
-func (h *simHistory) acknowledged(log LogID, n, epoch uint64) {
+func (h *simHistory) acknowledged(log broker.LogID, n, epoch uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stored = append(h.stored, simStored{log, n, epoch})
 }
 
-func claimOf(log LogID, epoch uint64) string { return fmt.Sprint(log.RequestID, "/", epoch) }
+func claimOf(log broker.LogID, epoch uint64) string { return fmt.Sprint(log.RequestID, "/", epoch) }
 
-func (h *simHistory) listened(log LogID, epoch uint64, asked time.Time) {
+func (h *simHistory) listened(log broker.LogID, epoch uint64, asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listens[claimOf(log, epoch)] = asked

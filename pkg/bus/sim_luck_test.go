@@ -4,6 +4,8 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 )
 
 // dice is the luck of a run. Each call draws from a place of its own, named by who asks for what for the how-manieth
@@ -84,13 +86,13 @@ func (f faults) fate(r *rand.Rand) fate {
 		lags: [2]time.Duration{spell(r, quick, slow), spell(r, slow, 20*slow)}, page: 1 + r.IntN(5),
 	}
 	if chance(f.late) {
-		is.there = spell(r, answerWait, 6*answerWait)
+		is.there = spell(r, broker.AnswerWait, 6*broker.AnswerWait)
 	}
 	if chance(f.twice) {
-		is.again = spell(r, quick, 4*answerWait)
+		is.again = spell(r, quick, 4*broker.AnswerWait)
 	}
 	if chance(f.stall) {
-		is.commit = spell(r, answerWait/2, 3*answerWait)
+		is.commit = spell(r, broker.AnswerWait/2, 3*broker.AnswerWait)
 	}
 	if chance(f.lag) {
 		is.lags[r.IntN(2)] = spell(r, 20*slow, 3*time.Second)

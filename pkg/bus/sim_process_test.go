@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/budget"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -50,9 +51,7 @@ type simProcess struct {
 func newSimProcess(ctx context.Context, c *simCluster, name string, harms []moment) *simProcess {
 	p := &simProcess{name: name, cluster: c, harms: harms, counts: map[string]int{}}
 	p.ctx, p.die = context.WithCancel(ctx)
-	p.bus = &Bus{
-		broker: p, prefix: DefaultPrefix, link: &link{}, replay: budget.New(0), turns: newTurns(), incarnation: "sim", replicas: c.replicas,
-	}
+	p.bus = newBus(broker.New(p, broker.EventsInfo{Incarnation: "sim", Replicas: c.replicas}), budget.New(0))
 	return p
 }
 
@@ -80,7 +79,7 @@ func (p *simProcess) enter(op, subject string) (number int, f fate, err error) {
 		p.crash()
 	}
 	if wait > 0 {
-		_ = pause(p.ctx, wait+spell(luck, quick, slow))
+		_ = broker.Pause(p.ctx, wait+spell(luck, quick, slow))
 	}
 	return number, f, p.ctx.Err()
 }
@@ -113,7 +112,7 @@ func exchange[T any](
 	if err != nil {
 		return value, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, broker.AnswerWait)
 	defer cancel()
 	type reply struct {
 		value T
@@ -182,7 +181,7 @@ func (p *simProcess) send(f fate, arrive func(), refuse func(error)) {
 	}
 }
 
-func (p *simProcess) publish(ctx context.Context, msg *nats.Msg) (pubAck, error) {
+func (p *simProcess) Publish(ctx context.Context, msg *nats.Msg) (broker.PubAck, error) {
 	msg = fork(msg)
 	if p.cluster.missing == noCompareAndSet {
 		delete(msg.Header, jetstream.ExpectedLastSubjSeqHeader)
@@ -190,13 +189,13 @@ func (p *simProcess) publish(ctx context.Context, msg *nats.Msg) (pubAck, error)
 	if p.cluster.missing == noMessageID {
 		delete(msg.Header, jetstream.MsgIDHeader)
 	}
-	return exchange(ctx, p, "publish", msg.Subject, func(f fate, answer func(pubAck, error)) {
-		p.cluster.publish(fork(msg), f, answer)
+	return exchange(ctx, p, "publish", msg.Subject, func(f fate, answer func(broker.PubAck, error)) {
+		p.cluster.Publish(fork(msg), f, answer)
 	})
 }
 
-func (p *simProcess) lastOfLeader(ctx context.Context, stream, subject string) (stored, error) {
-	return exchange(ctx, p, "leader", subject, func(f fate, answer func(stored, error)) {
+func (p *simProcess) LastOfLeader(ctx context.Context, stream, subject string) (broker.Message, error) {
+	return exchange(ctx, p, "leader", subject, func(f fate, answer func(broker.Message, error)) {
 		s := p.cluster.streams[stream]
 		have := len(s.messages)
 		if p.cluster.missing == noLeaderRead {
@@ -207,25 +206,25 @@ func (p *simProcess) lastOfLeader(ctx context.Context, stream, subject string) (
 	})
 }
 
-func (p *simProcess) firstOfLeader(ctx context.Context, stream, subject string, from uint64) (stored, error) {
-	return exchange(ctx, p, "first", subject, func(_ fate, answer func(stored, error)) {
+func (p *simProcess) FirstOfLeader(ctx context.Context, stream, subject string, from uint64) (broker.Message, error) {
+	return exchange(ctx, p, "first", subject, func(_ fate, answer func(broker.Message, error)) {
 		s := p.cluster.streams[stream]
 		messages, _ := s.next(subject, from, len(s.messages), 1)
 		if len(messages) == 0 {
-			answer(stored{}, ErrNotFound)
+			answer(broker.Message{}, broker.ErrNotFound)
 			return
 		}
 		answer(messages[0], nil)
 	})
 }
 
-func (p *simProcess) delivered(ctx context.Context, stream, _ string) (uint64, error) {
+func (p *simProcess) Delivered(ctx context.Context, stream, _ string) (uint64, error) {
 	return exchange(ctx, p, "delivered", stream, func(_ fate, answer func(uint64, error)) {
 		answer(p.cluster.streams[stream].queue.newest, nil)
 	})
 }
 
-func (p *simProcess) remove(ctx context.Context, stream string, sequence uint64) error {
+func (p *simProcess) Remove(ctx context.Context, stream string, sequence uint64) error {
 	_, err := exchange(ctx, p, "remove", stream, func(_ fate, answer func(struct{}, error)) {
 		p.cluster.saw("moved out of the backlog")
 		p.cluster.streams[stream].removed[sequence] = true
@@ -235,7 +234,7 @@ func (p *simProcess) remove(ctx context.Context, stream string, sequence uint64)
 }
 
 // anonymous takes the id from what is read back when that safeguard is missing.
-func (p *simProcess) anonymous(m stored) stored {
+func (p *simProcess) anonymous(m broker.Message) broker.Message {
 	if p.cluster.missing == noReadBack && m.Header != nil {
 		m.Header = fork(&nats.Msg{Header: m.Header}).Header
 		delete(m.Header, jetstream.MsgIDHeader)
@@ -243,20 +242,20 @@ func (p *simProcess) anonymous(m stored) stored {
 	return m
 }
 
-func (p *simProcess) lastDirect(ctx context.Context, stream, subject string) (stored, error) {
-	return exchange(ctx, p, "direct", subject, func(f fate, answer func(stored, error)) {
+func (p *simProcess) LastDirect(ctx context.Context, stream, subject string) (broker.Message, error) {
+	return exchange(ctx, p, "direct", subject, func(f fate, answer func(broker.Message, error)) {
 		s := p.cluster.streams[stream]
 		m, err := s.last(subject, p.cluster.view(s, f))
 		answer(p.anonymous(m), err)
 	})
 }
 
-func (p *simProcess) nextDirect(ctx context.Context, stream, subject string, from uint64) (stored, error) {
-	return exchange(ctx, p, "next", subject, func(f fate, answer func(stored, error)) {
+func (p *simProcess) NextDirect(ctx context.Context, stream, subject string, from uint64) (broker.Message, error) {
+	return exchange(ctx, p, "next", subject, func(f fate, answer func(broker.Message, error)) {
 		s := p.cluster.streams[stream]
 		messages, _ := s.next(subject, from, p.cluster.view(s, f), 1)
 		if len(messages) == 0 {
-			answer(stored{}, ErrNotFound)
+			answer(broker.Message{}, broker.ErrNotFound)
 			return
 		}
 		answer(messages[0], nil)
@@ -264,11 +263,11 @@ func (p *simProcess) nextDirect(ctx context.Context, stream, subject string, fro
 }
 
 type simPage struct {
-	messages []stored
+	messages []broker.Message
 	more     bool
 }
 
-func (p *simProcess) page(ctx context.Context, stream, subject string, from uint64, size pageSize) ([]stored, bool, error) {
+func (p *simProcess) Page(ctx context.Context, stream, subject string, from uint64, size broker.PageSize) ([]broker.Message, bool, error) {
 	if p.cluster.missing == noGapFill && p.pagedBefore(ctx, subject) {
 		return nil, false, nats.ErrTimeout
 	}
@@ -277,7 +276,7 @@ func (p *simProcess) page(ctx context.Context, stream, subject string, from uint
 		if p.cluster.missing == noGapFill {
 			f.page = len(s.messages)
 		}
-		messages, more := s.next(subject, from, p.cluster.view(s, f), min(f.page, size.messages))
+		messages, more := s.next(subject, from, p.cluster.view(s, f), min(f.page, size.Messages))
 		answer(simPage{messages, more}, nil)
 	})
 	return got.messages, got.more, err
@@ -291,7 +290,7 @@ func (p *simProcess) pagedBefore(ctx context.Context, subject string) bool {
 	return p.counts["page"+caller+subject] > 0 && strings.HasPrefix(p.name, "gateway")
 }
 
-func (p *simProcess) subscribe(subject string, messages chan *nats.Msg) (stop func(), err error) {
+func (p *simProcess) Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.cluster
@@ -307,7 +306,7 @@ func (p *simProcess) subscribe(subject string, messages chan *nats.Msg) (stop fu
 	}, p.ctx.Err()
 }
 
-func (p *simProcess) flush(ctx context.Context) error {
+func (p *simProcess) Flush(ctx context.Context) error {
 	p.mu.Lock()
 	stands := p.stands
 	p.mu.Unlock()

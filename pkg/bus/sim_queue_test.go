@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -78,7 +79,7 @@ func (q *simQueue) watch(j *simJob, round int) {
 // fetch waits for a message for process p. It fails when p is dead.
 func (q *simQueue) fetch(p *simProcess) (*simMsg, error) {
 	number, f, err := p.enter("fetch", q.name)
-	if err != nil || pause(p.ctx, f.there) != nil {
+	if err != nil || broker.Pause(p.ctx, f.there) != nil {
 		return nil, p.ctx.Err()
 	}
 	hears := make(chan *simMsg, 1)
@@ -166,7 +167,7 @@ func (m *simMsg) tell(what string, effect func()) error {
 }
 
 // work is what [work] does with a real queue: it gives messages to handle, slots at a time, until p is dead.
-func simWork[T any](p *simProcess, q *simQueue, slots int, before func(*simMsg), handle handleMessage[T]) {
+func simWork[T any](p *simProcess, q *simQueue, slots int, before func(*simMsg), handle broker.HandleMessage[T]) {
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
 	free := make(chan struct{}, slots)
@@ -183,11 +184,11 @@ func simWork[T any](p *simProcess, q *simQueue, slots int, before func(*simMsg),
 		before(m)
 		handlers.Go(func() {
 			defer func() { <-free }()
-			err := serve(p.ctx, m, defaultAckWait/4, handle)
+			err := broker.Serve(p.ctx, m, defaultAckWait/4, handle)
 			if errors.Is(err, context.Canceled) {
 				return // with its process
 			}
-			settle(m, err)
+			broker.Settle(m, err)
 		})
 	}
 }

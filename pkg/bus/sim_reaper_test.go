@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 )
@@ -22,11 +23,11 @@ const (
 func (r *simRunner) heard(_ string, a record.Abort) {
 	r.world.actors.Go(func() {
 		luck := r.cluster.dice.at("heard", r.name)
-		if pause(r.ctx, spell(luck, simAbortPause, 2*simAbortPause)) != nil {
+		if broker.Pause(r.ctx, spell(luck, simAbortPause, 2*simAbortPause)) != nil {
 			return
 		}
-		_, err := r.bus.Last(r.ctx, LogID{Tenant: simTenant, RequestID: a.RequestID})
-		if errors.Is(err, ErrNotFound) {
+		_, err := r.bus.Last(r.ctx, broker.LogID{Tenant: simTenant, RequestID: a.RequestID})
+		if errors.Is(err, broker.ErrNotFound) {
 			_ = r.conclude(r.ctx, a.RequestID) // the sweep finds what is left of it
 		}
 	})
@@ -36,7 +37,7 @@ func (r *simRunner) heard(_ string, a record.Abort) {
 func (r *simRunner) sweep() {
 	for n := 0; ; n++ {
 		luck := r.cluster.dice.at("sweep", r.name, string(rune(n)))
-		if pause(r.ctx, spell(luck, simSweep/2, simSweep+simSweep/2)) != nil {
+		if broker.Pause(r.ctx, spell(luck, simSweep/2, simSweep+simSweep/2)) != nil {
 			return
 		}
 		_, _ = r.bus.AdvanceBacklog(r.ctx, 0) // the next sweep comes
@@ -48,13 +49,13 @@ func (r *simRunner) sweep() {
 
 // visit looks what a request lacks.
 func (r *simRunner) visit(ctx context.Context, requestID string) error {
-	log := LogID{Tenant: simTenant, RequestID: requestID}
+	log := broker.LogID{Tenant: simTenant, RequestID: requestID}
 	last, err := r.bus.Last(ctx, log)
 	begun := err == nil
 	switch {
 	case begun && (last.Terminal() || time.Since(last.Time) < simQuiet):
 		return nil
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, broker.ErrNotFound):
 		return err
 	}
 	a, err := r.bus.Accepted(ctx, log)
@@ -65,7 +66,7 @@ func (r *simRunner) visit(ctx context.Context, requestID string) error {
 	switch {
 	case err == nil && (!begun || time.Since(abort.At) > simAbortWait):
 		return r.conclude(ctx, requestID)
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, broker.ErrNotFound):
 		return err
 	case !begun:
 		_, err := r.queue().Next(ctx, simTenant, a.ThreadID, -1)
@@ -77,7 +78,7 @@ func (r *simRunner) visit(ctx context.Context, requestID string) error {
 
 // conclude ends an aborted request that nobody runs.
 func (r *simRunner) conclude(ctx context.Context, requestID string) error {
-	a, err := r.bus.Accepted(ctx, LogID{Tenant: simTenant, RequestID: requestID})
+	a, err := r.bus.Accepted(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID})
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (r *simRunner) conclude(ctx context.Context, requestID string) error {
 		err = run.end(ctx, event.Aborted{})
 		run.writer.Close()
 	}
-	if err != nil && !errors.Is(err, ErrEnded) {
+	if err != nil && !errors.Is(err, broker.ErrEnded) {
 		return err
 	}
 	_, err = r.queue().Next(ctx, simTenant, a.ThreadID, -1)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/anishathalye/porcupine"
 )
@@ -49,7 +50,7 @@ type registerOutput struct {
 
 // returns ends an operation, unless err says that its outcome is not known.
 func (o *simOp) returns(value string, won bool, err error) {
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, broker.ErrNotFound) {
 		return
 	}
 	o.history.mu.Lock()
@@ -160,25 +161,25 @@ func (w *simWorld) final(r *simRegister) string {
 		return w.ender(r.key)
 	}
 	if r.kind == registerSwap {
-		_, m := newest[record.Thread](w, "EVENTS", kindThread, simTenant, key)
+		_, m := newest[record.Thread](w, "EVENTS", broker.KindThread, simTenant, key)
 		return strconv.FormatUint(m.Sequence, 10)
 	}
 	switch what {
 	case "accept":
-		a, _ := newest[record.Accepted](w, "EVENTS", kindAccept, simTenant, key)
+		a, _ := newest[record.Accepted](w, "EVENTS", broker.KindAccept, simTenant, key)
 		return a.Owner
 	case "abort":
-		a, _ := newest[record.Abort](w, "EVENTS", kindCommand, simTenant, key, commandAbort)
+		a, _ := newest[record.Abort](w, "EVENTS", broker.KindCommand, simTenant, key, broker.KindAbort)
 		return a.By
 	case "steer":
 		requestID, steerID, _ := strings.Cut(key, "/")
-		s, _ := newest[record.Steer](w, "EVENTS", kindCommand, simTenant, requestID, commandSteer, steerID)
+		s, _ := newest[record.Steer](w, "EVENTS", broker.KindCommand, simTenant, requestID, broker.KindSteer, steerID)
 		return s.By
 	case "started":
-		s, _ := newest[record.ToolStarted](w, "RESULTS", kindStarted, simTenant, w.caller(key), key)
+		s, _ := newest[record.ToolStarted](w, "RESULTS", broker.KindStarted, simTenant, w.caller(key), key)
 		return s.Executor
 	default:
-		s, _ := newest[record.ToolResult](w, "RESULTS", kindResult, simTenant, w.caller(key), key)
+		s, _ := newest[record.ToolResult](w, "RESULTS", broker.KindResult, simTenant, w.caller(key), key)
 		return strings.Trim(s.Content+"/"+string(s.Status), "/")
 	}
 }

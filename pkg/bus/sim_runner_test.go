@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/eventlog"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
@@ -25,9 +27,9 @@ type simRunner struct {
 // simRun is one claim of a runner.
 type simRun struct {
 	*simRunner
-	log     LogID
+	log     broker.LogID
 	plan    simPlan
-	writer  *Writer
+	writer  *eventlog.Writer
 	aborted chan struct{} // closed when the watch has found an abort
 	asked   uint64        // sequence of the newest command that was read
 	stop    bool          // one of them is an abort
@@ -42,14 +44,14 @@ type simRun struct {
 // handle takes a request to its end, and starts the one behind it on its thread.
 func (r *simRunner) handle(ctx context.Context, start record.Start) error {
 	accepted, err := r.accepted(ctx, start)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, broker.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	err = r.run(ctx, accepted)
-	if err != nil && !errors.Is(err, ErrEnded) {
+	if err != nil && !errors.Is(err, broker.ErrEnded) {
 		return err
 	}
 	_, err = r.queue().Next(ctx, simTenant, accepted.ThreadID, start.Index)
@@ -60,7 +62,7 @@ func (r *simRunner) accepted(ctx context.Context, start record.Start) (record.Ac
 	if start.Accepted != nil {
 		return *start.Accepted, nil
 	}
-	return r.bus.Accepted(ctx, LogID{Tenant: start.Tenant, RequestID: start.RequestID})
+	return r.bus.Accepted(ctx, broker.LogID{Tenant: start.Tenant, RequestID: start.RequestID})
 }
 
 func (r *simRunner) queue() *threadqueue.Queue { return threadqueue.New(r.bus, time.Now) }
@@ -98,7 +100,7 @@ func (r *simRunner) run(ctx context.Context, accepted record.Accepted) error {
 
 func (r *simRunner) claim(ctx context.Context, accepted record.Accepted) (*simRun, error) {
 	run := &simRun{
-		simRunner: r, log: LogID{Tenant: accepted.Tenant, RequestID: accepted.RequestID}, plan: r.world.plans[accepted.RequestID],
+		simRunner: r, log: broker.LogID{Tenant: accepted.Tenant, RequestID: accepted.RequestID}, plan: r.world.plans[accepted.RequestID],
 		aborted: make(chan struct{}), steers: map[string]bool{}, tools: map[string]bool{},
 	}
 	opening := []event.Body{
@@ -179,7 +181,7 @@ func (r *simRun) step(ctx context.Context) error {
 		return err
 	}
 	if luck.IntN(2) == 0 {
-		return r.flush(ctx)
+		return r.Flush(ctx)
 	}
 	return nil
 }
@@ -201,7 +203,7 @@ func (r *simRun) think(ctx context.Context, d time.Duration) error {
 // listen looks for what users ask, writes the steers that are new into the log, and reports whether there were any.
 func (r *simRun) listen(ctx context.Context) (heard bool, err error) {
 	at := time.Now()
-	asked, err := r.bus.Commands(ctx, r.log, r.asked)
+	asked, err := r.bus.CommandsAfter(ctx, r.log, r.asked)
 	if err != nil {
 		return false, r.cause(ctx, err)
 	}
@@ -235,7 +237,7 @@ func (r *simRun) emit(body event.Body) error {
 	return nil
 }
 
-func (r *simRun) flush(ctx context.Context) error {
+func (r *simRun) Flush(ctx context.Context) error {
 	n := r.n
 	if err := r.writer.Flush(context.WithoutCancel(ctx)); err != nil {
 		return err
@@ -248,7 +250,7 @@ func (r *simRun) flush(ctx context.Context) error {
 func (r *simRun) call(ctx context.Context, callID string) error {
 	wait, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if err := r.flush(ctx); err != nil { // the call before its effect
+	if err := r.Flush(ctx); err != nil { // the call before its effect
 		return err
 	}
 	c := record.ToolCall{Tenant: simTenant, RequestID: r.log.RequestID, ToolCallID: callID, Tool: "tool"}
@@ -266,12 +268,12 @@ func (r *simRun) call(ctx context.Context, callID string) error {
 func (r *simRun) end(ctx context.Context, terminal event.Body) error {
 	op := r.world.begin(registerEnd, r.log.RequestID, r.name+"/"+string(terminal.Name()), "")
 	if err := r.emit(terminal); err != nil {
-		op.fails(errors.Is(err, ErrFenced))
+		op.fails(errors.Is(err, broker.ErrFenced))
 		return err
 	}
-	err := r.flush(ctx)
+	err := r.Flush(ctx)
 	if err != nil {
-		op.fails(errors.Is(err, ErrFenced))
+		op.fails(errors.Is(err, broker.ErrFenced))
 		return err
 	}
 	op.stores()
@@ -285,9 +287,9 @@ type simExecutor struct {
 }
 
 func (e *simExecutor) handle(ctx context.Context, c record.ToolCall) error {
-	log := LogID{Tenant: c.Tenant, RequestID: c.RequestID}
+	log := broker.LogID{Tenant: c.Tenant, RequestID: c.RequestID}
 	_, err := e.bus.ToolResult(ctx, log, c.ToolCallID)
-	if !errors.Is(err, ErrNotFound) {
+	if !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}
 	op := e.world.begin(registerFirst, "started/"+c.ToolCallID, e.name+time.Now().String(), "")
@@ -300,7 +302,7 @@ func (e *simExecutor) handle(ctx context.Context, c record.ToolCall) error {
 	result := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolUnknown, Content: op.input.value}
 	if first {
 		e.world.effect(c.ToolCallID)
-		if err := pause(ctx, e.world.plans[c.RequestID].think); err != nil {
+		if err := broker.Pause(ctx, e.world.plans[c.RequestID].think); err != nil {
 			return err
 		}
 		result.Status = event.ToolSuccess

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
@@ -111,11 +112,11 @@ func playAbort(w *simWorld) {
 	for _, name := range []string{"stop", "stop!"} {
 		w.client(name, func(c *simClient) error {
 			luck := w.dice.at("abort", name)
-			if err := pause(w.ctx, spell(luck, slow, 200*time.Millisecond)); err != nil {
+			if err := broker.Pause(w.ctx, spell(luck, slow, 200*time.Millisecond)); err != nil {
 				return err
 			}
 			err := c.abort("r1")
-			if errors.Is(err, ErrEnded) {
+			if errors.Is(err, broker.ErrEnded) {
 				return nil
 			}
 			return err
@@ -142,14 +143,14 @@ func playQueue(w *simWorld) {
 			c.turn = i
 			call := first(requestID)
 			call.queue = 3
-			if err := pause(w.ctx, spell(w.dice.at("post", requestID), slow, 20*slow)); err != nil {
+			if err := broker.Pause(w.ctx, spell(w.dice.at("post", requestID), slow, 20*slow)); err != nil {
 				return err
 			}
 			if err := c.insist(call); err != nil {
 				return err
 			}
 			if requestID == "r3" {
-				if err := c.abort(requestID); err != nil && !errors.Is(err, ErrEnded) {
+				if err := c.abort(requestID); err != nil && !errors.Is(err, broker.ErrEnded) {
 					return err
 				}
 			}
@@ -163,7 +164,7 @@ func playBacklog(w *simWorld) {
 	for i, requestID := range []string{"r1", "r2", "r3", "r4", "r5"} {
 		w.client(requestID, func(c *simClient) error {
 			c.turn = i
-			if err := pause(w.ctx, spell(w.dice.at("post", requestID), slow, 20*slow)); err != nil {
+			if err := broker.Pause(w.ctx, spell(w.dice.at("post", requestID), slow, 20*slow)); err != nil {
 				return err
 			}
 			if err := c.post(simCall{requestID: requestID, threadID: "thr-" + requestID}); err != nil {
@@ -192,11 +193,11 @@ func playSteer(w *simWorld) {
 	})
 	for i := range 3 {
 		w.client(fmt.Sprint("steer-", i), func(c *simClient) error {
-			if err := pause(w.ctx, spell(w.dice.at("steer", c.name), slow, 4*time.Second)); err != nil {
+			if err := broker.Pause(w.ctx, spell(w.dice.at("steer", c.name), slow, 4*time.Second)); err != nil {
 				return err
 			}
 			err := c.steer("r1", fmt.Sprint("s", i/2)) // the last one alone, the others with the same name
-			if errors.Is(err, ErrEnded) || errors.Is(err, context.Canceled) {
+			if errors.Is(err, broker.ErrEnded) || errors.Is(err, context.Canceled) {
 				return nil
 			}
 			return err

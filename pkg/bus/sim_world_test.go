@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/eventlog"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/nats-io/nats.go/jetstream"
@@ -114,7 +116,7 @@ func newSimWorld(ctx context.Context, sc scenario, cfg simConfig) *simWorld {
 	for i := range sc.executors {
 		e := &simExecutor{start(fmt.Sprint("executor-", i)), w}
 		w.actors.Go(func() {
-			simWork(e.simProcess, w.cluster.streams["AGENTBUS_TOOLS"].queue, 4, func(*simMsg) {}, Handle[record.ToolCall](e.handle).anyMessage)
+			simWork(e.simProcess, w.cluster.streams["AGENTBUS_TOOLS"].queue, 4, func(*simMsg) {}, broker.Handle[record.ToolCall](e.handle).AnyMessage)
 		})
 	}
 	return w
@@ -156,7 +158,7 @@ func (w *simWorld) run(sc scenario) {
 		w.actors.Go(r.sweep)
 	}
 	w.actors.Go(func() {
-		if pause(w.ctx, simHeal) != nil {
+		if broker.Pause(w.ctx, simHeal) != nil {
 			return
 		}
 		w.cluster.mu.Lock()
@@ -166,7 +168,7 @@ func (w *simWorld) run(sc scenario) {
 	sc.play(w)
 	w.clients.Wait()
 	for !w.settled() {
-		if pause(w.ctx, time.Second) != nil {
+		if broker.Pause(w.ctx, time.Second) != nil {
 			return
 		}
 	}
@@ -185,9 +187,9 @@ func (w *simWorld) client(name string, part func(*simClient) error) {
 // take handles a pointer as [Bus.Starts] does. The sign of life, the look into the backlog and the handler begin at different
 // instants, so that a seed repeats itself.
 func (r *simRunner) take(ctx context.Context, s record.Start, msg jetstream.Msg) error {
-	_ = pause(ctx, time.Nanosecond)
-	return r.bus.advancing(func(ctx context.Context, s record.Start) error {
-		_ = pause(ctx, time.Nanosecond)
+	_ = broker.Pause(ctx, time.Nanosecond)
+	return r.bus.Advancing(func(ctx context.Context, s record.Start) error {
+		_ = broker.Pause(ctx, time.Nanosecond)
 		return r.handle(ctx, s)
 	})(context.WithValue(ctx, simCaller{}, s.RequestID), s, msg)
 }
@@ -205,9 +207,9 @@ func (w *simWorld) settled() bool {
 }
 
 // parked are the pointers in the backlog. The cluster's lock must be held, or the run be over.
-func (w *simWorld) parked() []stored {
+func (w *simWorld) parked() []broker.Message {
 	backlog := w.cluster.streams["AGENTBUS_BACKLOG"]
-	parked, _ := backlog.next(DefaultPrefix+"."+kindBacklog+".>", 1, len(backlog.messages), len(backlog.messages))
+	parked, _ := backlog.next(broker.DefaultPrefix+"."+broker.KindBacklog+".>", 1, len(backlog.messages), len(backlog.messages))
 	return parked
 }
 
@@ -230,12 +232,12 @@ func (l simLog) lines() []byte {
 // log reads a request's log where it is stored. The cluster's lock must be held, or the run be over.
 func (w *simWorld) log(requestID string) simLog {
 	var log simLog
-	subject := DefaultPrefix + "." + kindEvent + "." + simTenant + "." + requestID
+	subject := broker.DefaultPrefix + "." + broker.KindEvent + "." + simTenant + "." + requestID
 	for _, m := range w.cluster.streams["AGENTBUS_EVENTS"].messages {
 		if m.Subject != subject {
 			continue
 		}
-		f, err := m.frame()
+		f, err := eventlog.FrameOf(m)
 		if err != nil {
 			w.violate("log of %s: %v", requestID, err)
 			continue
@@ -251,7 +253,7 @@ func (w *simWorld) open(quiet time.Duration) []string {
 	defer w.cluster.mu.Unlock()
 	var open []string
 	for _, m := range w.cluster.streams["AGENTBUS_EVENTS"].messages {
-		requestID, ok := strings.CutPrefix(m.Subject, DefaultPrefix+"."+kindAccept+"."+simTenant+".")
+		requestID, ok := strings.CutPrefix(m.Subject, broker.DefaultPrefix+"."+broker.KindAccept+"."+simTenant+".")
 		if ok && time.Since(m.Time) > quiet && !w.log(requestID).terminal() {
 			open = append(open, requestID)
 		}
@@ -261,30 +263,31 @@ func (w *simWorld) open(quiet time.Duration) []string {
 
 // thread reads a thread's records.
 func (w *simWorld) thread(threadID string) []ThreadRecord {
-	var records []ThreadRecord
+	var all []ThreadRecord
 	for _, m := range w.cluster.streams["AGENTBUS_EVENTS"].messages {
-		if m.Subject != DefaultPrefix+"."+kindThread+"."+simTenant+"."+threadID {
+		if m.Subject != broker.DefaultPrefix+"."+broker.KindThread+"."+simTenant+"."+threadID {
 			continue
 		}
-		t, err := m.thread()
+		t := ThreadRecord{Sequence: m.Sequence}
+		err := m.Decode(&t.Thread)
 		if err != nil {
 			w.violate("thread %s: %v", threadID, err)
 		}
-		records = append(records, t)
+		all = append(all, t)
 	}
-	return records
+	return all
 }
 
 // newest reads the newest message on a subject.
-func newest[T any](w *simWorld, stream string, tokens ...string) (value T, m stored) {
-	subject := DefaultPrefix
+func newest[T any](w *simWorld, stream string, tokens ...string) (value T, m broker.Message) {
+	subject := broker.DefaultPrefix
 	for _, token := range tokens {
 		subject += "." + token
 	}
 	s := w.cluster.streams["AGENTBUS_"+stream]
 	m, err := s.last(subject, len(s.messages))
 	if err == nil {
-		err = m.decode(&value)
+		err = m.Decode(&value)
 		if err != nil {
 			w.violate("record %s: %v", subject, err)
 		}
@@ -294,7 +297,7 @@ func newest[T any](w *simWorld, stream string, tokens ...string) (value T, m sto
 
 // simSession is what a client has read of a log.
 type simSession struct {
-	log   LogID
+	log   broker.LogID
 	n     uint64
 	lines bytes.Buffer
 	ended bool

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -54,24 +55,6 @@ const defaultAckWait = 10 * time.Second
 // defaultMaxQueue bounds a work queue: far more than anyone waits for, and little on a disk.
 const defaultMaxQueue = 100_000
 
-// The durable consumers: one for each service, however many instances it has.
-const (
-	runnerConsumer   = "agent-runner"
-	executorConsumer = "tool-executor"
-	historyConsumer  = "history"
-)
-
-func (b *Bus) streamName(kind string) string { return strings.ToUpper(b.prefix) + "_" + kind }
-
-func (b *Bus) eventsStream() string   { return b.streamName("EVENTS") }
-func (b *Bus) resultsStream() string  { return b.streamName("RESULTS") }
-func (b *Bus) requestsStream() string { return b.streamName("REQUESTS") }
-func (b *Bus) backlogStream() string  { return b.streamName("BACKLOG") }
-func (b *Bus) toolsStream() string    { return b.streamName("TOOLS") }
-func (b *Bus) objectsBucket() string  { return b.streamName("OBJECTS") }
-
-func (b *Bus) wild(kind string) string { return b.prefix + "." + kind + ".>" }
-
 // streams is the shape of our streams; Storage fills in the rest.
 func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 	storage := jetstream.FileStorage
@@ -83,27 +66,27 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 			Name: name, Storage: storage, Replicas: max(s.Replicas, 1),
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, AllowDirect: true,
 			MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Duplicates: duplicateWindow(s.MaxAge),
-			RePublish: &jetstream.RePublish{Source: b.prefix + ".>", Destination: b.prefix + "." + kindLive + ".>"},
+			RePublish: &jetstream.RePublish{Source: b.conn.Prefix + ".>", Destination: b.conn.Prefix + "." + broker.KindLive + ".>"},
 		}
 		for _, kind := range kinds {
-			c.Subjects = append(c.Subjects, b.wild(kind))
+			c.Subjects = append(c.Subjects, b.conn.Wildcard(kind))
 		}
 		return c
 	}
 	queue := func(name, kind string) jetstream.StreamConfig {
 		return jetstream.StreamConfig{
-			Name: name, Storage: storage, Replicas: max(s.Replicas, 1), Subjects: []string{b.wild(kind)},
+			Name: name, Storage: storage, Replicas: max(s.Replicas, 1), Subjects: []string{b.conn.Wildcard(kind)},
 			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: s.MaxQueue,
 			MaxMsgsPerSubject: 1, DiscardNewPerSubject: true, Duplicates: duplicates, AllowDirect: true,
 		}
 	}
-	return b.weak.streams([]jetstream.StreamConfig{
-		journal(b.eventsStream(), kindEvent, kindAccept, kindThread, kindSession, kindCommand),
-		journal(b.resultsStream(), kindStarted, kindResult),
-		queue(b.requestsStream(), kindRequest),
-		queue(b.backlogStream(), kindBacklog),
-		queue(b.toolsStream(), kindTool),
-	}, b.eventsStream())
+	return b.conn.Weak.Streams([]jetstream.StreamConfig{
+		journal(b.conn.EventsStream(), broker.KindEvent, broker.KindAccept, broker.KindThread, broker.KindSession, broker.KindCommand),
+		journal(b.conn.ResultsStream(), broker.KindStarted, broker.KindResult),
+		queue(b.conn.RequestsStream(), broker.KindRequest),
+		queue(b.conn.BacklogStream(), broker.KindBacklog),
+		queue(b.conn.ToolsStream(), broker.KindTool),
+	}, b.conn.EventsStream())
 }
 
 // consumers lists the durable consumers by stream.
@@ -113,14 +96,14 @@ func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
 			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.AckWait, MaxDeliver: -1, MaxAckPending: pending,
 		}
 		for _, kind := range kinds {
-			c.FilterSubjects = append(c.FilterSubjects, b.wild(kind))
+			c.FilterSubjects = append(c.FilterSubjects, b.conn.Wildcard(kind))
 		}
 		return c
 	}
 	return map[string]jetstream.ConsumerConfig{
-		b.requestsStream(): durable(runnerConsumer, 100_000, kindRequest),
-		b.toolsStream():    durable(executorConsumer, 100_000, kindTool),
-		b.eventsStream():   durable(historyConsumer, 8192), // all kinds, so that its place can be held against the stream's end
+		b.conn.RequestsStream(): durable(broker.RunnerConsumer, 100_000, broker.KindRequest),
+		b.conn.ToolsStream():    durable(broker.ExecutorConsumer, 100_000, broker.KindTool),
+		b.conn.EventsStream():   durable(broker.HistoryConsumer, 8192), // all kinds, so that its place can be held against the stream's end
 	}
 }
 
@@ -141,16 +124,16 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	}
 	for _, c := range b.streams(s) {
 		// What an operator noted on the stream stays: its incarnation above all.
-		if stream, err := b.js.Stream(ctx, c.Name); err == nil {
+		if stream, err := b.conn.JetStream.Stream(ctx, c.Name); err == nil {
 			c.Metadata = stream.CachedInfo().Config.Metadata
 			delete(c.Metadata, metaProbe)
 		}
-		if _, err := b.js.CreateOrUpdateStream(ctx, c); err != nil {
+		if _, err := b.conn.JetStream.CreateOrUpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("provision stream %s: %w", c.Name, err)
 		}
 	}
 	for stream, c := range b.consumers(s) {
-		if _, err := b.js.CreateOrUpdateConsumer(ctx, stream, c); err != nil {
+		if _, err := b.conn.JetStream.CreateOrUpdateConsumer(ctx, stream, c); err != nil {
 			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, stream, err)
 		}
 	}
@@ -158,16 +141,23 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 	if s.Memory {
 		storage = jetstream.MemoryStorage
 	}
-	for _, shelf := range shelves() {
-		if err := b.provisionShelf(ctx, shelf, storage, max(s.Replicas, 1)); err != nil {
+	return b.provisionBuckets(ctx, s, storage)
+}
+
+func (b *Bus) provisionBuckets(ctx context.Context, s Storage, storage jetstream.StorageType) error {
+	replicas := max(s.Replicas, 1)
+	for _, provision := range []func(context.Context, jetstream.StorageType, int) error{
+		b.KeyBucket.Provision, b.ToolsetBucket.Provision, b.AgentBucket.Provision,
+	} {
+		if err := provision(ctx, storage, replicas); err != nil {
 			return err
 		}
 	}
-	objects := jetstream.ObjectStoreConfig{
-		Bucket: b.objectsBucket(), Storage: storage, Replicas: max(s.Replicas, 1), TTL: s.MaxAge, MaxBytes: s.MaxBytes,
-	}
-	if _, err := b.js.CreateOrUpdateObjectStore(ctx, objects); err != nil {
-		return fmt.Errorf("provision object store %s: %w", objects.Bucket, err)
+	err := b.Store.Provision(ctx, jetstream.ObjectStoreConfig{
+		Storage: storage, Replicas: replicas, TTL: s.MaxAge, MaxBytes: s.MaxBytes,
+	})
+	if err != nil {
+		return err
 	}
 	return b.Verify(ctx)
 }
@@ -196,7 +186,7 @@ func (b *Bus) firstMaxBytes(ctx context.Context, s Storage) (int64, error) {
 	}
 	for {
 		// Other services provision at the same time, so this one looks before each attempt.
-		stream, err := b.js.Stream(ctx, events.Name)
+		stream, err := b.conn.JetStream.Stream(ctx, events.Name)
 		if err == nil {
 			return maxBytesOf(stream.CachedInfo().Config), nil
 		}
@@ -204,7 +194,7 @@ func (b *Bus) firstMaxBytes(ctx context.Context, s Storage) (int64, error) {
 			return 0, fmt.Errorf("look at stream %s: %w", events.Name, err)
 		}
 		events.MaxBytes, events.Metadata = 3*limit, map[string]string{metaProbe: strconv.FormatInt(limit, 10)}
-		_, err = b.js.CreateStream(ctx, events)
+		_, err = b.conn.JetStream.CreateStream(ctx, events)
 		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			continue
 		}
@@ -225,28 +215,28 @@ func maxBytesOf(c jetstream.StreamConfig) int64 {
 
 // insufficient reports whether the server, the account or every node of the cluster has too little room for a stream.
 func insufficient(answer *jetstream.APIError) bool {
-	return answer.ErrorCode != codeNoRoom && noRoom(answer.ErrorCode) || strings.Contains(answer.Description, "insufficient")
+	return answer.ErrorCode != broker.CodeNoRoom && broker.IsFull(answer.ErrorCode) || strings.Contains(answer.Description, "insufficient")
 }
 
 // Verify checks that the streams, consumers and buckets exist and keep the promises that the protocols rely on. The
 // error says what is wrong and how it must be.
 func (b *Bus) Verify(ctx context.Context) error {
 	for _, want := range b.streams(Storage{}) {
-		info, err := b.streamInfo(ctx, want.Name)
+		info, err := b.conn.StreamInfo(ctx, want.Name)
 		if err != nil {
 			return err
 		}
 		if err := checkStream(info.Config, want); err != nil {
 			return fmt.Errorf("stream %s is %w: %w", want.Name, errUnfit, err)
 		}
-		if want.Name == b.eventsStream() {
+		if want.Name == b.conn.EventsStream() {
 			if err := b.remember(info); err != nil {
 				return fmt.Errorf("stream %s is %w: %w", want.Name, errUnfit, err)
 			}
 		}
 	}
 	for stream, c := range b.consumers(Storage{}) {
-		have, err := b.js.Consumer(ctx, stream, c.Durable)
+		have, err := b.conn.JetStream.Consumer(ctx, stream, c.Durable)
 		if err != nil {
 			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=create)",
 				c.Durable, stream, err)
@@ -259,33 +249,12 @@ func (b *Bus) Verify(ctx context.Context) error {
 	return b.openBuckets(ctx)
 }
 
-func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
-	stream, err := b.stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("stream %s does not exist: create it, or start one service with NATS_PROVISION=create", name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look at stream %s: %w", name, err)
-	}
-	return stream.CachedInfo(), nil
-}
-
 // errUnfit says that the broker, or what is asked of it, must be configured in another way.
 var errUnfit = errors.New("not configured as it must be")
 
 // Final reports whether an error of Connect, Provision or Verify is one that waiting does not change.
 func Final(err error) bool {
 	return errors.Is(err, errUnfit) || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired)
-}
-
-// stream asks for a stream. The answer of EVENTS also says what time it is: see [Bus.Now].
-func (b *Bus) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	asked := time.Now()
-	stream, err := b.js.Stream(ctx, name)
-	if err == nil && name == b.eventsStream() {
-		b.clock.measure(asked, time.Now(), stream.CachedInfo().TimeStamp)
-	}
-	return stream, err
 }
 
 func checkStream(have, want jetstream.StreamConfig) error {
@@ -318,11 +287,9 @@ func (b *Bus) remember(info *jetstream.StreamInfo) error {
 	if _, _, err := event.ParseCursor(string(event.NewCursor(incarnation, 0))); err != nil {
 		return fmt.Errorf("metadata %s is %.40q: it must be 1 to 16 characters of a-z and 0-9", metaIncarnation, incarnation)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.incarnation = incarnation
-	b.replicas = info.Config.Replicas
-	b.maxAge = info.Config.MaxAge
+	b.conn.SetEvents(broker.EventsInfo{
+		Incarnation: incarnation, Replicas: info.Config.Replicas, MaxAge: info.Config.MaxAge,
+	})
 	return nil
 }
 
@@ -341,20 +308,10 @@ func incarnationOf(info *jetstream.StreamInfo) string {
 }
 
 func (b *Bus) openBuckets(ctx context.Context) error {
-	buckets := make(map[string]jetstream.KeyValue, len(shelves()))
-	for _, shelf := range shelves() {
-		bucket, err := b.openShelf(ctx, shelf)
-		if err != nil {
+	for _, open := range []func(context.Context) error{b.KeyBucket.Open, b.ToolsetBucket.Open, b.AgentBucket.Open, b.Store.Open} {
+		if err := open(ctx); err != nil {
 			return err
 		}
-		buckets[shelf.kind] = bucket
 	}
-	objects, err := b.js.ObjectStore(ctx, b.objectsBucket())
-	if err != nil {
-		return fmt.Errorf("open object store %s: %w", b.objectsBucket(), err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buckets, b.objects = buckets, objects
 	return nil
 }

@@ -5,12 +5,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agentbus/agentbus/pkg/bus/kv"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-func toolset(source string, names ...string) Toolset {
-	t := Toolset{Source: source}
+func toolset(source string, names ...string) kv.Toolset {
+	t := kv.Toolset{Source: source}
 	for _, name := range names {
 		t.Tools = append(t.Tools, tool.Spec{
 			Name: name, Description: "Does.", Schema: jsontext.Value(`{"type":"object"}`), Effect: tool.EffectNone, Approval: tool.ApprovalNever,
@@ -26,10 +27,10 @@ func TestToolsetsAreWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	changes, ready := make(chan Toolset, 8), make(chan struct{})
+	changes, ready := make(chan kv.Toolset, 8), make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if err := b.WatchToolsets(ctx, func(s Toolset) { changes <- s }, func() { close(ready) }); err != nil {
+		if err := b.WatchToolsets(ctx, func(s kv.Toolset) { changes <- s }, func() { close(ready) }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -39,7 +40,7 @@ func TestToolsetsAreWatched(t *testing.T) {
 	if first := <-changes; first.Source != "one" || len(first.Tools) != 1 {
 		t.Errorf("got %+v before ready, want what was there", first)
 	}
-	for _, next := range []Toolset{toolset("one", "a"), toolset("one", "a", "b"), toolset("two")} {
+	for _, next := range []kv.Toolset{toolset("one", "a"), toolset("one", "a", "b"), toolset("two")} {
 		if err := b.PutToolset(t.Context(), next); err != nil {
 			t.Fatal(err)
 		}

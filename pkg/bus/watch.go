@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -15,11 +15,11 @@ import (
 // lack of room, whichever limit that was, the disk included. A stream without a limit counts for nothing. What is full
 // refuses the end of a request as it refuses a new one, so a gateway stops to accept requests early.
 func (b *Bus) Fullness(ctx context.Context) (float64, error) {
-	if b.room.refused() {
+	if b.conn.Room.Refused() {
 		return 1, nil
 	}
 	fullest := b.accountFullness(ctx)
-	objects, err := b.look(ctx, "OBJ_"+b.objectsBucket())
+	objects, err := b.look(ctx, "OBJ_"+b.conn.ObjectsBucket())
 	if err != nil {
 		return 0, err
 	}
@@ -38,14 +38,14 @@ func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 // accountFullness is that of the JetStream account: of each tier that has a limit. An account that may not be looked at
 // counts for nothing, and is looked at again a minute later.
 func (b *Bus) accountFullness(ctx context.Context) float64 {
-	if !b.room.mayAsk() {
+	if !b.conn.Room.MayAsk() {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	account, err := b.js.AccountInfo(ctx)
+	account, err := b.conn.JetStream.AccountInfo(ctx)
 	if err != nil {
-		b.room.askLater()
+		b.conn.Room.AskLater()
 		return 0
 	}
 	fullest := tierFullness(account.Tier)
@@ -59,47 +59,9 @@ func tierFullness(t jetstream.Tier) float64 {
 	return max(share(t.Store, t.Limits.MaxStore), share(t.Memory, t.Limits.MaxMemory))
 }
 
-// room notes what cannot be learnt by looking at a stream. It is safe for concurrent use.
-type room struct {
-	mu      sync.Mutex
-	fullAt  time.Time // when the broker last refused a record for lack of room
-	askedAt time.Time // when the account could not be looked at
-}
-
-const (
-	// refusedFor is how long a refusal counts: after it a record shows whether there is room again.
-	refusedFor = 10 * time.Second
-	// askAfter is the time between attempts to look at an account that could not be looked at.
-	askAfter = time.Minute
-)
-
-func (r *room) refuse() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fullAt = time.Now()
-}
-
-func (r *room) refused() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.fullAt.IsZero() && time.Since(r.fullAt) < refusedFor
-}
-
-func (r *room) askLater() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.askedAt = time.Now()
-}
-
-func (r *room) mayAsk() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.askedAt.IsZero() || time.Since(r.askedAt) >= askAfter
-}
-
 // EventsFullness tells how full the EVENTS stream is, from 0 to 1; 0 where it has no limit.
 func (b *Bus) EventsFullness(ctx context.Context) (float64, error) {
-	info, err := b.look(ctx, b.eventsStream())
+	info, err := b.look(ctx, b.conn.EventsStream())
 	if err != nil {
 		return 0, err
 	}
@@ -114,9 +76,9 @@ func share(have uint64, limit int64) float64 {
 }
 
 func (b *Bus) look(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, broker.AnswerWait)
 	defer cancel()
-	return b.streamInfo(ctx, stream)
+	return b.conn.StreamInfo(ctx, stream)
 }
 
 // watchEvery is the time between two looks of Watch; lostAfter is how many of them must miss the same thing: a cluster
@@ -132,7 +94,7 @@ const (
 // returns nil when ctx is done.
 func (b *Bus) Watch(ctx context.Context) error {
 	missed := 0
-	for pause(ctx, watchEvery) == nil {
+	for broker.Pause(ctx, watchEvery) == nil {
 		err := b.unchanged(ctx)
 		switch {
 		case err == nil:
@@ -151,22 +113,22 @@ func (b *Bus) Watch(ctx context.Context) error {
 var errLost = errors.New("not what it was when this process started")
 
 func (b *Bus) unchanged(ctx context.Context) error {
-	name := b.eventsStream()
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	name := b.conn.EventsStream()
+	ctx, cancel := context.WithTimeout(ctx, broker.AnswerWait)
 	defer cancel()
-	stream, err := b.stream(ctx, name)
+	stream, err := b.conn.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("stream %s is gone: %w", name, errLost)
 	}
 	if err != nil {
 		return err
 	}
-	if is, was := incarnationOf(stream.CachedInfo()), b.Incarnation(); is != was {
+	if is, was := incarnationOf(stream.CachedInfo()), b.conn.Incarnation(); is != was {
 		return fmt.Errorf("stream %s has incarnation %s, and had %s: %w", name, is, was, errLost)
 	}
-	_, err = stream.Consumer(ctx, historyConsumer)
+	_, err = stream.Consumer(ctx, broker.HistoryConsumer)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return fmt.Errorf("consumer %s of stream %s is gone: %w", historyConsumer, name, errLost)
+		return fmt.Errorf("consumer %s of stream %s is gone: %w", broker.HistoryConsumer, name, errLost)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
@@ -77,17 +78,17 @@ func TestALostStreamIsNoticed(t *testing.T) {
 	}{
 		"nothing": {func(*Bus) error { return nil }, ""},
 		"gone": {func(b *Bus) error {
-			return b.js.DeleteStream(t.Context(), b.eventsStream())
+			return b.conn.JetStream.DeleteStream(t.Context(), b.conn.EventsStream())
 		}, "is gone"},
 		"made anew": {func(b *Bus) error {
-			if err := b.js.DeleteStream(t.Context(), b.eventsStream()); err != nil {
+			if err := b.conn.JetStream.DeleteStream(t.Context(), b.conn.EventsStream()); err != nil {
 				return err
 			}
-			_, err := b.js.CreateStream(t.Context(), b.streams(Storage{Memory: true})[0])
+			_, err := b.conn.JetStream.CreateStream(t.Context(), b.streams(Storage{Memory: true})[0])
 			return err
 		}, "has incarnation"},
 		"without history's place": {func(b *Bus) error {
-			return b.js.DeleteConsumer(t.Context(), b.eventsStream(), historyConsumer)
+			return b.conn.JetStream.DeleteConsumer(t.Context(), b.conn.EventsStream(), broker.HistoryConsumer)
 		}, "consumer history"},
 	}
 	for name, test := range tests {
@@ -113,13 +114,13 @@ func TestQueuesOfAnOlderBuildAreMended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	a := record.Accepted{Tenant: "t", AgentID: "a", RequestID: "r"}
-	stream, err := b.js.Stream(t.Context(), b.requestsStream())
+	stream, err := b.conn.JetStream.Stream(t.Context(), b.conn.RequestsStream())
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := stream.CachedInfo().Config
 	old.MaxMsgsPerSubject, old.DiscardNewPerSubject = -1, false
-	if _, err := b.js.UpdateStream(t.Context(), old); err != nil {
+	if _, err := b.conn.JetStream.UpdateStream(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {

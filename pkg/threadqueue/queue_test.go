@@ -100,7 +100,7 @@ func (f fixture) end(n int) {
 func (f fixture) wantPointers(want ...int) {
 	f.Helper()
 	for n := range 10 {
-		got, err := f.bus.Pointed(f.Context(), request(n))
+		got, err := f.bus.HasPointer(f.Context(), request(n))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestRequestsThatComeAtOnceGetOneOrder(t *testing.T) {
 		if entry.Index != i {
 			t.Errorf("got index %d for entry %d", entry.Index, i)
 		}
-		if pointed, err := f.bus.Pointed(t.Context(), *entry.Accepted); err != nil || pointed != (i == 0) {
+		if pointed, err := f.bus.HasPointer(t.Context(), *entry.Accepted); err != nil || pointed != (i == 0) {
 			t.Errorf("entry %d: got a pointer %t, %v", i, pointed, err)
 		}
 	}

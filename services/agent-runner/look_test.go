@@ -20,11 +20,11 @@ type lossy struct {
 
 var errNoAnswer = errors.New("the broker does not answer")
 
-func (l *lossy) Commands(ctx context.Context, log bus.LogID, after uint64) (bus.Commands, error) {
+func (l *lossy) CommandsAfter(ctx context.Context, log bus.LogID, after uint64) (bus.CommandList, error) {
 	if l.unanswered.Add(-1) >= 0 {
-		return bus.Commands{}, errNoAnswer
+		return bus.CommandList{}, errNoAnswer
 	}
-	return l.Bus.Commands(ctx, log, after)
+	return l.Bus.CommandsAfter(ctx, log, after)
 }
 
 func (*lossy) WatchAbort(context.Context, bus.LogID, func(record.Abort)) (stop func(), err error) {

@@ -37,7 +37,7 @@ type claim struct {
 	index    int // of the request on its thread
 	writer   *bus.Writer
 	events   []event.Event   // the request's events so far, those of this claim included
-	commands bus.Commands    // aborts and steers of users so far
+	commands bus.CommandList // aborts and steers of users so far
 	handOver <-chan struct{} // closed when the request is to be handed over; nil = never
 }
 
@@ -279,9 +279,9 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 // readCommands returns users' aborts and steers. A running request retries until the broker answers: it must not end as if
 // there were no abort.
 func (c *claim) readCommands(ctx context.Context) (*loop.Abort, []loop.Steer) {
-	var more bus.Commands
+	var more bus.CommandList
 	err := retry.Policy{First: commandsPause, Failed: func(err error, _ time.Duration) {
-		c.runner.deps.Log.WarnContext(ctx, "could not readCommands for commands", "request", c.log.RequestID, "error", err)
+		c.runner.deps.Log.WarnContext(ctx, "could not read commands", "request", c.log.RequestID, "error", err)
 	}}.Do(ctx, func(ctx context.Context) (err error) {
 		more, err = c.readCommandsOnce(ctx)
 		return err
@@ -303,10 +303,10 @@ func (c *claim) readCommands(ctx context.Context) (*loop.Abort, []loop.Steer) {
 	return &loop.Abort{Reason: c.commands.Abort.Reason}, steers
 }
 
-func (c *claim) readCommandsOnce(ctx context.Context) (bus.Commands, error) {
+func (c *claim) readCommandsOnce(ctx context.Context) (bus.CommandList, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandsTimeout)
 	defer cancel()
-	return c.runner.deps.Bus.Commands(ctx, c.log, c.commands.Sequence)
+	return c.runner.deps.Bus.CommandsAfter(ctx, c.log, c.commands.Sequence)
 }
 
 const handedOver = "handed_over"

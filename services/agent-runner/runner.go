@@ -33,11 +33,11 @@ import (
 type Bus interface {
 	reaper.Bus
 	threadqueue.Log
-	Starts(ctx context.Context, slots int, handle bus.Handle[record.Start]) error
-	Waiting(ctx context.Context) (int64, error)
+	ConsumeRequests(ctx context.Context, slots int, handle bus.Handle[record.Start]) error
+	QueueDepth(ctx context.Context) (int64, error)
 	EventsFullness(ctx context.Context) (float64, error)
 	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
-	Commands(ctx context.Context, log bus.LogID, after uint64) (bus.Commands, error)
+	CommandsAfter(ctx context.Context, log bus.LogID, after uint64) (bus.CommandList, error)
 	WatchAbort(ctx context.Context, log bus.LogID, found func(record.Abort)) (stop func(), err error)
 	Follow(ctx context.Context, log bus.LogID, from uint64) (*bus.Follower, error)
 	Abort(ctx context.Context, tenant string, a record.Abort) (first bool, err error)
@@ -157,7 +157,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cancel()
 	background.Go(func() { r.reaper().Run(ctx) })
 	background.Go(func() { r.backpressure.watch(ctx, r.deps.Bus.EventsFullness, r.deps.Log) })
-	unmeasure, err := r.meters.Waiting(r.deps.Bus.Waiting)
+	unmeasure, err := r.meters.Waiting(r.deps.Bus.QueueDepth)
 	if err != nil {
 		return fmt.Errorf("metrics of the queue: %w", err)
 	}
@@ -170,7 +170,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	d, stop := newDrain(ctx, r.deps.HandOver, r.deps.Grace)
 	defer stop()
 	take := func(ctx context.Context, slots int) error {
-		return r.deps.Bus.Starts(ctx, slots, func(ctx context.Context, start record.Start) error {
+		return r.deps.Bus.ConsumeRequests(ctx, slots, func(ctx context.Context, start record.Start) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(d.closed, cancel)() //nolint:contextcheck // d only signals

@@ -99,7 +99,7 @@ func (s *stack) runner(name string) (stop func()) {
 	})
 	execute := func(call context.Context, c record.ToolCall) error { return s.execute(call, ctx.Done(), c) }
 	running.Go(func() {
-		if err := s.bus.ToolCalls(ctx, 4, execute); err != nil && ctx.Err() == nil {
+		if err := s.bus.ConsumeToolCalls(ctx, 4, execute); err != nil && ctx.Err() == nil {
 			s.t.Errorf("tool calls: %v", err)
 		}
 	})

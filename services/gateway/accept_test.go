@@ -62,7 +62,7 @@ func TestALostPointerIsSentAgain(t *testing.T) {
 	}
 	pointers := make(chan record.Start, 1)
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 1, func(_ context.Context, s record.Start) error { pointers <- s; return nil })
+		return b.bus.ConsumeRequests(ctx, 1, func(_ context.Context, s record.Start) error { pointers <- s; return nil })
 	})
 	want := record.Start{Tenant: "default", AgentID: "demo", RequestID: a.RequestID, ThreadID: a.ThreadID}
 	select {

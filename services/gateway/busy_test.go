@@ -62,7 +62,7 @@ func (b *bench) pointed() func() []string {
 	var mu sync.Mutex
 	var requests []string
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 1, func(_ context.Context, s record.Start) error {
+		return b.bus.ConsumeRequests(ctx, 1, func(_ context.Context, s record.Start) error {
 			mu.Lock()
 			defer mu.Unlock()
 			requests = append(requests, s.RequestID)

@@ -48,7 +48,7 @@ func TestAKeyKeepsItsMeaningWhenTheStreamHasForgottenItsRequest(t *testing.T) {
 				(a.header.Get("X-Request-Id") != tt.requestID || a.header.Get("Idempotency-Replayed") != "true") {
 				t.Errorf("got %v, want request %s again", a.header, tt.requestID)
 			}
-			if waiting, err := b.bus.Waiting(t.Context()); err != nil || waiting != 0 {
+			if waiting, err := b.bus.QueueDepth(t.Context()); err != nil || waiting != 0 {
 				t.Errorf("got %d pointers, %v; want none: the request has run", waiting, err)
 			}
 		})

@@ -67,7 +67,7 @@ func TestATenantHasSoManyRequestsOpen(t *testing.T) {
 		t.Errorf("WebSocket: got %s, %v", m, err)
 	}
 	b.background(func(ctx context.Context) error { // what ends counts no more
-		return b.bus.Starts(ctx, 1, func(_ context.Context, s record.Start) error {
+		return b.bus.ConsumeRequests(ctx, 1, func(_ context.Context, s record.Start) error {
 			if s.RequestID == child.RequestID {
 				return nil
 			}

@@ -20,7 +20,7 @@ import (
 // runs answers every pointer with these events, as runners do.
 func (b *bench) runs(bodies ...event.Body) {
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 4, func(ctx context.Context, s record.Start) error {
+		return b.bus.ConsumeRequests(ctx, 4, func(ctx context.Context, s record.Start) error {
 			w, _, err := b.bus.Claim(ctx, b.log(s.RequestID), "bench", "test")
 			if err != nil {
 				return nil // a pointer that came twice
@@ -169,7 +169,7 @@ func TestTheRequestOfAClientThatLeavesIsAbortedWhereTheAgentSaysSo(t *testing.T)
 	})
 	requests := make(chan string, 1)
 	b.background(func(ctx context.Context) error {
-		return b.bus.Starts(ctx, 1, func(ctx context.Context, s record.Start) error {
+		return b.bus.ConsumeRequests(ctx, 1, func(ctx context.Context, s record.Start) error {
 			w, _, err := b.bus.Claim(ctx, b.log(s.RequestID), "bench", "test")
 			if err != nil {
 				return err

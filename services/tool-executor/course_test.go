@@ -163,7 +163,7 @@ func dies(t *testing.T, b *bus.Bus, c record.ToolCall, started bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	err := b.ToolCalls(ctx, 1, func(ctx context.Context, got record.ToolCall) error {
+	err := b.ConsumeToolCalls(ctx, 1, func(ctx context.Context, got record.ToolCall) error {
 		defer cancel()
 		if got.ToolCallID != c.ToolCallID {
 			t.Errorf("got call %s, want %s", got.ToolCallID, c.ToolCallID)

@@ -69,7 +69,7 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	if a.AgentID != "helper" || a.Owner != "ann" || a.Request.Messages[0].Content[0].Text != "help me" || a.Caller.RequestID != c.RequestID {
 		t.Errorf("got %+v", a)
 	}
-	pointed, err := b.Pointed(t.Context(), a)
+	pointed, err := b.HasPointer(t.Context(), a)
 	if err != nil || !pointed {
 		t.Errorf("nobody was pointed at it, %v", err)
 	}
@@ -117,7 +117,7 @@ func TestACallOfAnAgentThatWasCutOff(t *testing.T) {
 				}
 				records++
 			}
-			waiting, err := b.Waiting(t.Context())
+			waiting, err := b.QueueDepth(t.Context())
 			if err != nil || waiting != 1 || records != 1 {
 				t.Errorf("got %d pointers and %d records of the thread, %v; want one of each", waiting, records, err)
 			}

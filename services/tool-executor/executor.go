@@ -28,7 +28,7 @@ import (
 
 // Queue gives out calls.
 type Queue interface {
-	ToolCalls(ctx context.Context, slots int, handle bus.Handle[record.ToolCall]) error
+	ConsumeToolCalls(ctx context.Context, slots int, handle bus.Handle[record.ToolCall]) error
 }
 
 // Records decide what has happened to a call: first write wins.
@@ -181,7 +181,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		case <-work.Done():
 		}
 	})
-	err := e.deps.Bus.ToolCalls(ctx, e.deps.Slots, func(ctx context.Context, call record.ToolCall) error {
+	err := e.deps.Bus.ConsumeToolCalls(ctx, e.deps.Slots, func(ctx context.Context, call record.ToolCall) error {
 		ctx, cancel := context.WithCancelCause(ctx) // carries the trace, and outlives the queue's
 		defer cancel(nil)
 		defer context.AfterFunc(work, func() { cancel(context.Cause(work)) })()

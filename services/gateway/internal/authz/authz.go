@@ -26,8 +26,8 @@ func NewGuard(b *bus.Bus, history historyapi.Client) *Guard { return &Guard{b, h
 // Request is a request that the principal may see.
 type Request struct {
 	record.Accepted
-	Past  bool      // the bus has forgotten its log; history knows it
-	Known bus.Known // of its log
+	Past  bool           // the bus has forgotten its log; history knows it
+	Known bus.ResumeHint // of its log
 }
 
 // Log names the request's log.
@@ -112,7 +112,7 @@ func (g *Guard) find(ctx context.Context, tenant, requestID string) (Request, er
 	if t.Deleted {
 		return Request{}, noRequest()
 	}
-	return Request{Accepted: a.Accepted, Known: bus.Known{After: a.Sequence}}, nil
+	return Request{Accepted: a.Accepted, Known: bus.ResumeHint{After: a.Sequence}}, nil
 }
 
 // pastRequest finds a request whose record the bus does not have. Its log may be there all the same: one that lasted

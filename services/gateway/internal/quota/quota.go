@@ -28,7 +28,7 @@ type Limits struct {
 
 // Bus knows what is open.
 type Bus interface {
-	Open(ctx context.Context, tenant string) (int, error)
+	OpenRequests(ctx context.Context, tenant string) (int, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Accepted(ctx context.Context, log bus.LogID) (record.Accepted, error)
 }
@@ -112,7 +112,7 @@ func (q *Quotas) enterTenant(ctx context.Context, tenant string) (leave func(), 
 	q.mu.Unlock()
 	count := 0
 	if !known {
-		if count, err = q.bus.Open(ctx, tenant); err != nil {
+		if count, err = q.bus.OpenRequests(ctx, tenant); err != nil {
 			return func() {}, nil // without the broker nothing is taken, and the refusal says why
 		}
 	}

@@ -58,7 +58,7 @@ func (l *Logs) Open(ctx context.Context, r authz.Request, from uint64) (Frames, 
 type logFrames struct {
 	logs     *Logs
 	log      bus.LogID
-	known    bus.Known
+	known    bus.ResumeHint
 	follower *bus.Follower // nil while history is read
 	past     bool          // the next events are in history
 	lost     bool          // the bus has said that it does not have them

@@ -20,7 +20,7 @@ import (
 type Stream interface {
 	Last(ctx context.Context, id bus.LogID) (event.Frame, error)
 	Accepted(ctx context.Context, id bus.LogID) (record.Accepted, error)
-	Pointed(ctx context.Context, a record.Accepted) (bool, error)
+	HasPointer(ctx context.Context, a record.Accepted) (bool, error)
 	Incarnation() string
 	Now() time.Time // by the clock that stamps entries
 }
@@ -117,7 +117,7 @@ func (c *Closer) forgotten(ctx context.Context, r historyapi.OpenRequest) (bool,
 	if _, err := c.stream.Accepted(ctx, id); !errors.Is(err, bus.ErrNotFound) {
 		return false, err
 	}
-	pointed, err := c.stream.Pointed(ctx, record.Accepted{Tenant: r.Tenant, AgentID: r.AgentID, RequestID: r.RequestID})
+	pointed, err := c.stream.HasPointer(ctx, record.Accepted{Tenant: r.Tenant, AgentID: r.AgentID, RequestID: r.RequestID})
 	return !pointed, err
 }
 

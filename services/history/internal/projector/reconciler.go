@@ -15,7 +15,7 @@ import (
 // Source is the stream that a reconciler compares the database with. A *bus.Bus is one.
 type Source interface {
 	Incarnation() string
-	Head(ctx context.Context) (uint64, error)
+	LastSequence(ctx context.Context) (uint64, error)
 	Projected(ctx context.Context) (bus.Projected, error)
 	Entries(ctx context.Context, from uint64) (entries []bus.Entry, next uint64, err error)
 }
@@ -217,7 +217,7 @@ func (r *Reconciler) restart(ctx context.Context) (store.Progress, error) {
 	if err != nil {
 		return store.Progress{}, err
 	}
-	head, err := r.source.Head(ctx)
+	head, err := r.source.LastSequence(ctx)
 	if err != nil {
 		return store.Progress{}, err
 	}

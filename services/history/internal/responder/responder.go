@@ -27,7 +27,7 @@ type Bus interface {
 	Session(ctx context.Context, tenant, threadID string) (bus.SessionRecord, error)
 	Accepted(ctx context.Context, id bus.LogID) (record.Accepted, error)
 	Last(ctx context.Context, id bus.LogID) (event.Frame, error)
-	Head(ctx context.Context) (uint64, error)
+	LastSequence(ctx context.Context) (uint64, error)
 	Projected(ctx context.Context) (bus.Projected, error)
 }
 

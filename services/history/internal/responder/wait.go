@@ -98,7 +98,7 @@ const (
 func (a *Answerer) seeAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, historyapi.Patience)
 	defer cancel()
-	head, err := a.bus.Head(ctx)
+	head, err := a.bus.LastSequence(ctx)
 	if err != nil {
 		return noLog(err)
 	}

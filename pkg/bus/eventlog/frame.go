@@ -1,0 +1,55 @@
+package eventlog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/nats-io/nats.go"
+)
+
+// The headers of a frame. The names stand in a header so that readers may choose and pass on events unread.
+const (
+	HeaderFrame  = "Agentbus-Frame"  // <incarnation>-<epoch>-<first n>
+	HeaderEvents = "Agentbus-Events" // names in order, runs as "text*12"
+)
+
+func setFrameHeaders(h nats.Header, f event.Frame) {
+	h.Set(HeaderFrame, f.Incarnation+"-"+strconv.FormatUint(f.Epoch, 10)+"-"+strconv.FormatUint(f.First, 10))
+	h.Set(HeaderEvents, event.PackNames(f.Names))
+}
+
+// ParseFrame reads a frame from its message. A body that is not packed is shared, not copied.
+func ParseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (event.Frame, error) {
+	frame, err := parsePlace(h, sequence, at)
+	if err != nil {
+		return event.Frame{}, err
+	}
+	if frame.Lines, err = event.UnpackLines(body); err != nil {
+		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
+	}
+	return frame, nil
+}
+
+// parsePlace reads what the header of a message says of its frame: everything but the lines.
+func parsePlace(h nats.Header, sequence uint64, at time.Time) (event.Frame, error) {
+	head := h.Get(HeaderFrame)
+	parts := strings.Split(head, "-")
+	if len(parts) != 3 {
+		return event.Frame{}, fmt.Errorf("message %d: header %s is %.60q", sequence, HeaderFrame, head)
+	}
+	epoch, errEpoch := strconv.ParseUint(parts[1], 10, 64)
+	first, errFirst := strconv.ParseUint(parts[2], 10, 64)
+	if errEpoch != nil || errFirst != nil {
+		return event.Frame{}, fmt.Errorf("message %d: header %s is %.60q", sequence, HeaderFrame, head)
+	}
+	names, err := event.UnpackNames(h.Get(HeaderEvents))
+	if err != nil {
+		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
+	}
+	return event.Frame{
+		Incarnation: parts[0], Epoch: epoch, First: first, Names: names, Sequence: sequence, Time: at,
+	}, nil
+}

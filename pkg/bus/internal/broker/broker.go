@@ -1,0 +1,98 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Broker is all that the protocols of logs and records ask of JetStream. [server] asks a real one; the simulation in
+// the tests answers with the faults that a real one has. It is safe for concurrent use.
+type Broker interface {
+	// Publish sends msg once and returns the answer. After an error the message may be stored or not.
+	Publish(ctx context.Context, msg *nats.Msg) (PubAck, error)
+	// LastOfLeader returns the newest message on subject as the stream's leader knows it, or ErrNotFound.
+	LastOfLeader(ctx context.Context, stream, subject string) (Message, error)
+	// LastDirect is the same from whichever replica answers first: fast, perhaps stale.
+	LastDirect(ctx context.Context, stream, subject string) (Message, error)
+	// FirstOfLeader returns the oldest message on subject with a sequence of at least from, as the stream's leader knows it, or
+	// ErrNotFound.
+	FirstOfLeader(ctx context.Context, stream, subject string, from uint64) (Message, error)
+	// Delivered returns the sequence of the newest message that a consumer has given to anyone.
+	Delivered(ctx context.Context, stream, consumer string) (uint64, error)
+	// Remove deletes the message with a sequence, if it is there.
+	Remove(ctx context.Context, stream string, sequence uint64) error
+	// NextDirect returns the first message on subject with a sequence of at least from, perhaps stale, or ErrNotFound.
+	NextDirect(ctx context.Context, stream, subject string, from uint64) (Message, error)
+	// Page returns the next messages on subject with a sequence of at least from, and whether more follow, perhaps stale.
+	Page(ctx context.Context, stream, subject string, from uint64, size PageSize) (messages []Message, more bool, err error)
+	// Subscribe sends what comes on subject into messages, and drops what finds it full, until stop is called.
+	Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error)
+	// Flush waits until the broker has seen everything that was sent before, subscriptions above all.
+	Flush(ctx context.Context) error
+}
+
+// PubAck is the broker's answer to a publish.
+type PubAck struct {
+	Stream    string              `json:"stream"`
+	Sequence  uint64              `json:"seq"`
+	Duplicate bool                `json:"duplicate"`
+	Error     *jetstream.APIError `json:"error"`
+}
+
+// publishWait bounds the wait for one answer to a publish. It is short, for the answer may have died with its connection,
+// and whoever publishes tries again with the same message.
+const publishWait = 2 * time.Second
+
+// Server is the broker behind a connection. storage.go has its reads.
+type Server struct {
+	nc   *nats.Conn
+	link *Link
+}
+
+// request sends msg and waits for the answer: for so long at most, and no longer than the connection lasts.
+func (s Server) request(ctx context.Context, msg *nats.Msg, wait time.Duration) (*nats.Msg, error) {
+	ctx, cancel := s.link.Within(ctx, wait)
+	defer cancel()
+	answer, err := s.nc.RequestMsgWithContext(ctx, msg)
+	return answer, lostDuring(ctx, err)
+}
+
+func (s Server) Publish(ctx context.Context, msg *nats.Msg) (PubAck, error) {
+	answer, err := s.request(ctx, msg, publishWait)
+	if err != nil {
+		return PubAck{}, err
+	}
+	var ack PubAck
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return PubAck{}, fmt.Errorf("read the broker's answer: %w", err)
+	}
+	return ack, nil
+}
+
+func (s Server) Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error) {
+	sub, err := s.nc.ChanSubscribe(subject, messages)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails only when the connection is gone, and the subscription with it
+}
+
+func (s Server) Flush(ctx context.Context) error {
+	ctx, cancel := s.link.Within(ctx, AnswerWait)
+	defer cancel()
+	return lostDuring(ctx, s.nc.FlushWithContext(ctx))
+}
+
+// Refill is the pause between attempts to read when the broker does not answer.
+const Refill = 200 * time.Millisecond
+
+// Now returns the time by the clock that stamps the messages of the EVENTS stream. It is the only clock whose times
+// services may compare with those of messages, or with one another: the wall clocks of machines differ. It sends no request:
+// each look at the stream ([Bus.Verify], and [Bus.Watch] every few seconds) measures the difference, and in between the
+// process' monotonic clock advances. Before the first look it is the process' own wall clock.
+func (b *Conn) Now() time.Time { return b.Clock.now() }

@@ -1,0 +1,135 @@
+// Package broker reads and writes the streams of NATS JetStream: it appends with a condition, reads what is stored, follows
+// what comes, and knows the names of subjects and streams. The packages of pkg/bus build logs, records and queues on it.
+//
+// Start at append.go (how a message is stored) and storage.go (how it is read).
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/redact"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Options say how to reach NATS.
+type Options struct {
+	URL       string                                         // nats://host:port, several by comma
+	InProcess interface{ InProcessConn() (net.Conn, error) } // an embedded server; instead of URL
+	Name      string                                         // of the service, as NATS shows it and in its inboxes
+	Prefix    string                                         // "" = DefaultPrefix
+	CredsFile string                                         // NATS credentials; "" = none
+}
+
+// Conn is a connection to NATS. It is safe for concurrent use.
+type Conn struct {
+	Broker
+	NATS      *nats.Conn
+	JetStream jetstream.JetStream
+	Prefix    string // of all subjects
+	Link      *Link
+	Room      Room
+	Weak      Weakness // nothing, but in builds for tests
+	Clock     Clock
+
+	mu   sync.Mutex
+	info EventsInfo
+}
+
+// EventsInfo is what reading and writing need to know of the EVENTS stream.
+type EventsInfo struct {
+	Incarnation string
+	Replicas    int
+	MaxAge      time.Duration // 0 = no limit
+}
+
+// New returns a connection to a broker that is no NATS server, as the simulation has it: what needs NATS itself does not
+// work.
+func New(b Broker, events EventsInfo) *Conn {
+	return &Conn{Broker: b, Prefix: DefaultPrefix, Link: &Link{}, info: events}
+}
+
+// Dial reaches NATS, waiting for it until ctx is done. Afterwards the connection repairs itself for ever; calls made while
+// it is down fail or wait as their context allows.
+func Dial(ctx context.Context, o Options) (*Conn, error) {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if err := CheckToken(o.Prefix); err != nil {
+		return nil, fmt.Errorf("subject prefix: %w", err)
+	}
+	connection := &Link{}
+	nc, err := dial(ctx, o, connection)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	weak := NewWeakness()
+	return &Conn{
+		Broker: weak.Broker(Server{nc, connection}), NATS: nc, JetStream: js, Prefix: o.Prefix, Link: connection, Weak: weak,
+	}, nil
+}
+
+func dial(ctx context.Context, o Options, connection *Link) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name(o.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
+		// What is published while the connection is down must fail now, not be stored at some later time.
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(2 * time.Second),
+		// A subscription that is read message by message reserves this many places, for every question.
+		nats.SyncQueueLen(1000),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { connection.Lost() }),
+		nats.ReconnectHandler(func(*nats.Conn) { connection.Restored() }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrSlowConsumer) {
+				return // its reader sees the gap and reads storage
+			}
+			slog.Warn("NATS reports an error", "error", err)
+		}),
+	}
+	if CheckToken(o.Name) == nil {
+		options = append(options, nats.CustomInboxPrefix("_INBOX."+o.Name))
+	}
+	if o.InProcess != nil {
+		options = append(options, nats.InProcessServer(o.InProcess))
+	}
+	if o.CredsFile != "" {
+		options = append(options, nats.UserCredentials(o.CredsFile))
+	}
+	for {
+		nc, err := nats.Connect(o.URL, options...)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) || Pause(ctx, 200*time.Millisecond) != nil {
+			return nil, fmt.Errorf("connect to NATS at %s: %w", redact.URL(o.URL), redact.Error(err))
+		}
+	}
+}
+
+// SetEvents replaces what is known of the EVENTS stream.
+func (b *Conn) SetEvents(info EventsInfo) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.info = info
+}
+
+// Events returns what is known of the EVENTS stream: nothing until it was set.
+func (b *Conn) Events() EventsInfo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.info
+}

@@ -1,0 +1,178 @@
+//go:build chaos
+
+package broker
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/weaken"
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Weakness is what builds for tests have (see cmd/chaos): the name of a safeguard to go without, from AGENTBUS_WEAKEN,
+// which shows that the checker sees what the safeguard is for; and a file of marks, from AGENTBUS_MARKS, which shows that
+// rare paths were taken. Other builds have neither.
+type Weakness struct {
+	name  string
+	marks *marks
+}
+
+func NewWeakness() Weakness {
+	return Weakness{name: os.Getenv("AGENTBUS_WEAKEN"), marks: &marks{path: os.Getenv("AGENTBUS_MARKS")}}
+}
+
+func (w Weakness) Broker(b Broker) Broker { return weakBroker{b, w} }
+
+func (w Weakness) EarlyAck() bool     { return w.name == "early-ack" }
+func (w Weakness) NoGapFilling() bool { return w.name == "no-gap-filling" }
+
+// fewMessages of one log are soon there. It is a limit that no gateway looks at before it takes a request.
+const fewMessages = 20
+
+// Streams changes what is provisioned, and what is verified with it.
+func (w Weakness) Streams(all []jetstream.StreamConfig, events string) []jetstream.StreamConfig {
+	if w.name != "discard-old" {
+		return all
+	}
+	for i := range all {
+		all[i].Discard, all[i].DiscardNewPerSubject = jetstream.DiscardOld, false
+		if all[i].Name == events {
+			all[i].MaxMsgsPerSubject = fewMessages
+		}
+	}
+	return all
+}
+
+// Reached marks that a rare path was taken.
+func (w Weakness) Reached(what string) { w.marks.add(mark{What: what}) }
+
+// Fenced marks that the writer of an epoch took itself for fenced by the message at sequence.
+func (w Weakness) Fenced(subject string, sequence, epoch uint64) {
+	w.marks.add(mark{What: "fenced", Subject: subject, Sequence: sequence, Epoch: epoch})
+}
+
+// Ending marks when the writer of an epoch was given the terminal event, by the clock of the machine.
+func (w Weakness) Ending(subject string, epoch uint64) {
+	w.marks.add(mark{What: "ending", Subject: subject, Epoch: epoch, At: weaken.MachineTime()})
+}
+
+// mark is a line of the file.
+type mark struct {
+	What     string    `json:"what"`
+	Subject  string    `json:"subject,omitempty"`
+	Sequence uint64    `json:"sequence,omitzero"`
+	Epoch    uint64    `json:"epoch,omitzero"`
+	At       time.Time `json:"at,omitzero"`
+}
+
+// marks is the file. It is safe for concurrent use.
+type marks struct {
+	path string
+	mu   sync.Mutex
+	file *os.File
+}
+
+// add writes a line with one call, so that a process which is killed leaves whole lines. A mark that cannot be written is
+// missed by whoever requires it.
+func (m *marks) add(one mark) {
+	if m == nil || m.path == "" {
+		return
+	}
+	line, err := json.Marshal(one)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file == nil {
+		if m.file, err = os.OpenFile(m.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return
+		}
+	}
+	_, _ = m.file.Write(append(line, '\n'))
+}
+
+// weakBroker goes without safeguards that lie between the bus and the broker, and marks what the broker answers.
+type weakBroker struct {
+	Broker
+	weak Weakness
+}
+
+func (b weakBroker) Publish(ctx context.Context, msg *nats.Msg) (PubAck, error) {
+	if b.weak.name == "no-compare-and-set" {
+		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
+	}
+	ack, err := b.Broker.Publish(ctx, msg)
+	switch {
+	case err != nil:
+	case ack.Error != nil && ack.Error.ErrorCode == CodeWrongLastR3:
+		b.weak.Reached("in-process")
+	case ack.Error != nil:
+	case strings.HasSuffix(ack.Stream, "_EVENTS"):
+		b.weak.marks.add(mark{What: "acknowledged", Subject: msg.Subject, Sequence: ack.Sequence})
+	}
+	if err == nil && ack.Duplicate {
+		b.weak.Reached("duplicate")
+	}
+	return ack, err
+}
+
+func (b weakBroker) LastOfLeader(ctx context.Context, stream, subject string) (Message, error) {
+	return b.forget(b.Broker.LastOfLeader(ctx, stream, subject))
+}
+
+func (b weakBroker) LastDirect(ctx context.Context, stream, subject string) (Message, error) {
+	return b.forget(b.Broker.LastDirect(ctx, stream, subject))
+}
+
+// forget hides whose a message is, so that nobody finds the own one again.
+func (b weakBroker) forget(s Message, err error) (Message, error) {
+	if b.weak.name == "no-read-back" && s.Header != nil {
+		s.Header.Del(jetstream.MsgIDHeader)
+	}
+	return s, err
+}
+
+// Subscribe listens to what is written to a log instead of what is stored of it. The broker puts no sequence on that.
+func (b weakBroker) Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error) {
+	tokens := strings.Split(subject, ".")
+	if b.weak.name != "raw-subject" || len(tokens) < 3 || tokens[1] != KindLive || tokens[2] != KindEvent {
+		return b.Broker.Subscribe(subject, messages)
+	}
+	raw := make(chan *nats.Msg, cap(messages))
+	unsubscribe, err := b.Broker.Subscribe(strings.Join(slices.Delete(tokens, 1, 2), "."), raw)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() { // ends with the subscription
+		for {
+			select {
+			case msg := <-raw:
+				pass(msg, messages)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		unsubscribe()
+	}, nil
+}
+
+// pass gives on a message as one that was stored, unless its readers are slow.
+func pass(msg *nats.Msg, messages chan *nats.Msg) {
+	msg.Header.Set("Nats-Sequence", "1")
+	select {
+	case messages <- msg:
+	default:
+	}
+}

@@ -1,0 +1,122 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Handle does the work that a message asks for. Its context carries the sender's trace and outlives the one given to
+// the queue: the handler itself decides how long it goes on when the process is about to end. While it runs, the
+// message is kept from others.
+//
+// Returning nil acknowledges the message for good. ErrFenced, or [ErrLeave], leaves it alone: somebody else answers for
+// it. [ErrHandOver] has it delivered again at once. Any other error has it delivered again after a while. Handle is called concurrently.
+type Handle[T any] func(ctx context.Context, job T) error
+
+// AnyMessage makes a handler of deliveries of h, which needs the job alone.
+func (h Handle[T]) AnyMessage(ctx context.Context, job T, _ jetstream.Msg) error { return h(ctx, job) }
+
+// HandleMessage is a [Handle] that is also given the message, to read and not to settle.
+type HandleMessage[T any] func(ctx context.Context, job T, msg jetstream.Msg) error
+
+var (
+	// ErrLeave tells a queue to leave a message as it is.
+	ErrLeave = errors.New("left to somebody else")
+	// ErrHandOver tells a queue to give a message to somebody else at once.
+	ErrHandOver = errors.New("handed over")
+)
+
+const (
+	// fetchWait bounds one wait for a message, and so how long the end of a queue's work may take.
+	fetchWait = time.Second
+	// Redelivery is how long a message waits after its handler has failed.
+	Redelivery = 2 * time.Second
+)
+
+// Work fetches one message for each free slot: what is fetched ahead would grow old in a buffer.
+func Work[T any](ctx context.Context, b *Conn, stream, consumer string, slots int, handle HandleMessage[T]) error {
+	queue, err := b.Consumer(ctx, stream, consumer)
+	if ctx.Err() != nil {
+		return nil // told to stop before there was anything to do
+	}
+	if err != nil {
+		return err
+	}
+	beat := queue.CachedInfo().Config.AckWait / 4
+	free := make(chan struct{}, slots)
+	var handlers sync.WaitGroup
+	defer handlers.Wait()
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if b.MayPull() != nil {
+			<-free
+			_ = Pause(ctx, RetryPause) // the next round sees that ctx is done
+			continue
+		}
+		msg, err := queue.Next(jetstream.FetchMaxWait(fetchWait))
+		if err != nil {
+			<-free
+			if !errors.Is(err, nats.ErrTimeout) && Pause(ctx, RetryPause) != nil {
+				return nil
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			_ = msg.Nak() // if that fails too, the message comes back by itself
+			return nil
+		}
+		handlers.Go(func() {
+			defer func() { <-free }()
+			if b.Weak.EarlyAck() {
+				_ = msg.Ack()
+			}
+			Settle(msg, Serve(context.WithoutCancel(ctx), msg, beat, handle))
+		})
+	}
+}
+
+// Serve decodes a message and calls handle, telling the broker at every beat that the message is being worked on.
+func Serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, handle HandleMessage[T]) error {
+	var job T
+	if err := json.Unmarshal(msg.Data(), &job); err != nil {
+		// Nobody will ever be able to read it.
+		slog.ErrorContext(ctx, "dropped an unreadable message", "subject", msg.Subject(), "error", err)
+		return nil
+	}
+	alive, cancel := context.WithCancel(ctx)
+	var heart sync.WaitGroup
+	heart.Go(func() { KeepAlive(alive, beat, msg) })
+	defer heart.Wait()
+	defer cancel()
+	return handle(Extract(ctx, msg.Headers()), job, msg)
+}
+
+func Settle(msg jetstream.Msg, err error) {
+	switch {
+	case err == nil:
+		err = msg.Ack()
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeave):
+		return
+	case errors.Is(err, ErrHandOver):
+		err = msg.Nak()
+	default:
+		slog.Warn("work failed and will be tried again", "subject", msg.Subject(), "error", err)
+		err = msg.NakWithDelay(Redelivery)
+	}
+	if err != nil {
+		slog.Warn("could not settle a message; it comes back", "subject", msg.Subject(), "error", err)
+	}
+}
