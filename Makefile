@@ -63,6 +63,11 @@ e2e: ## run the end-to-end suite against separate processes
 	go test -count=1 -timeout 20m ./services/e2e -args -stack=processes
 	go test -count=1 ./services/e2e/browser
 
+.PHONY: test-clients
+test-clients: ## install the published clients of the protocols (npm), and test the gateway with them
+	cd services/e2e/clients && npm ci --no-audit --no-fund --silent
+	go test -count=1 -timeout 15m ./services/e2e/clients -args -stack=processes
+
 # Making inputs small takes a minute each by default, and no new one is tried meanwhile.
 .PHONY: mcp-conformance
 mcp-conformance: ## run the official MCP conformance suite against /mcp and against the tool source (needs npm)

@@ -89,7 +89,7 @@ func TestAttackBodies(t *testing.T) {
 				t.Errorf("%s with encoding %s: got %d %.200s, want 415", r, encoding, a.status, a.body)
 			}
 		}
-		large := b.request(r.method, r.at(to), strings.Repeat(" ", 512<<10)+hello)
+		large := b.request(r.method, r.at(to), strings.Repeat(" ", r.maxBody())+hello)
 		if a := b.do(large); a.status != http.StatusRequestEntityTooLarge || !r.ofTarko() && r.refusal(t, a) != apierr.MessageTooLarge {
 			t.Errorf("%s with too much: got %d %.200s, want 413", r, a.status, a.body)
 		}

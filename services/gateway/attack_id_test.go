@@ -67,8 +67,15 @@ func TestAttackIDsInABodyReachNoSubject(t *testing.T) {
 		if !r.takesBody() || !strings.Contains(r.path, ":agentName") {
 			continue
 		}
+		named := bodies
+		if r.ofAGUI() {
+			named = []string{
+				`{"threadId":ID,"runId":"r","messages":[{"id":"m","role":"user","content":"hi"}]}`,
+				`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":ID,"status":"resolved","payload":true}]}`,
+			}
+		}
 		for quoted, what := range ids {
-			for _, body := range bodies {
+			for _, body := range named {
 				a := b.post(r.at(to), strings.Replace(body, "ID", quoted, 1))
 				if a.status != http.StatusBadRequest || a.failure(t).Code != apierr.InvalidMessageFormat {
 					t.Errorf("%s: %s as %.60q: got %d %.200s, want 400", r, what, body, a.status, a.body)

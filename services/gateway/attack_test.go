@@ -33,7 +33,15 @@ func (b *bench) routes() []route {
 func (r route) String() string { return r.method + " " + r.path }
 
 // versioned reports whether the route belongs to clients, and not to those who operate the gateway.
-func (r route) versioned() bool { return strings.HasPrefix(r.path, "/v1/") }
+func (r route) versioned() bool { return strings.HasPrefix(r.path, "/v1/") || r.ofAGUI() }
+
+// maxBody is the limit of the route's body.
+func (r route) maxBody() int {
+	if r.ofAGUI() {
+		return 4 << 20
+	}
+	return 512 << 10
+}
 
 // everything makes a gateway serve all that it can.
 func everything(t *testing.T) func(*gateway.Deps) {
@@ -55,9 +63,15 @@ func (r route) keyless() bool {
 // ofTarko reports whether the route belongs to Tarko's protocol, which has errors of its own form.
 func (r route) ofTarko() bool { return strings.HasPrefix(r.path, "/api/v1/") || r.path == "/ws" }
 
+// ofAGUI reports whether the route belongs to AG-UI, which has errors of its own form.
+func (r route) ofAGUI() bool { return strings.HasPrefix(r.path, "/agui/") }
+
 // refusal returns the code of an error in the form of the native protocol, and "" for a good one in the form of Tarko's.
 func (r route) refusal(t *testing.T, a answer) apierr.Code {
 	t.Helper()
+	if r.ofAGUI() != strings.HasPrefix(a.body, `{"type":"RUN_ERROR"`) {
+		t.Errorf("%s: got %d %.200s, want an error in the form of the protocol", r, a.status, a.body)
+	}
 	if !r.ofTarko() {
 		return a.failure(t).Code
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
@@ -118,8 +119,23 @@ type answer struct {
 	err    error // of reading the body
 }
 
+// failure decodes an error in the form of the native protocol or of AG-UI.
 func (a answer) failure(t testing.TB) event.Error {
 	t.Helper()
+	var run struct {
+		Type     string      `json:"type"`
+		Code     apierr.Code `json:"code"`
+		Message  string      `json:"message"`
+		Metadata struct {
+			Retryable        bool   `json:"retryable"`
+			RunningRequestID string `json:"runningRequestId"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal([]byte(a.body), &run) == nil && run.Type == "RUN_ERROR" {
+		return event.Error{
+			Code: run.Code, Message: run.Message, Retryable: run.Metadata.Retryable, RunningRequestID: run.Metadata.RunningRequestID,
+		}
+	}
 	e, err := event.Decode([]byte(a.body))
 	if err != nil {
 		t.Fatalf("status %d with body %q: %v", a.status, a.body, err)

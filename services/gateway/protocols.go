@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
 )
@@ -15,5 +16,6 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 	return []protocol.Protocol{
 		native.New(s),
 		t,
+		agui.New(s),
 	}, nil
 }

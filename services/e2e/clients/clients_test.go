@@ -1,0 +1,79 @@
+// Package clients tests the gateway with the published clients of the protocols that it serves. `make test-clients` installs
+// them with npm and runs the tests; without them the tests are skipped.
+package clients
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/services/e2e/stack"
+)
+
+// gateways are the URLs of the gateways under test.
+var gateways []string
+
+func TestMain(m *testing.M) {
+	kind := flag.String("stack", string(stack.Dev), "what to test: dev, or processes")
+	flag.Parse()
+	code, err := run(m, stack.Kind(*kind))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clients:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run starts the stack, with two gateways where it has processes, and runs the tests against it.
+func run(m *testing.M, kind stack.Kind) (code int, err error) {
+	if _, err := os.Stat("node_modules"); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, "clients: the tests are skipped: make test-clients installs the clients")
+		return 0, nil
+	}
+	dir, err := os.MkdirTemp("", "agentbus-clients-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder: the system removes what remains
+	config, err := filepath.Abs(filepath.Join("testdata", "config.yaml"))
+	if err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	s, err := stack.Start(ctx, stack.Options{Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}})
+	if err != nil {
+		return 1, err
+	}
+	defer s.Stop()
+	gateways = s.Gateways
+	if code = m.Run(); code != 0 {
+		fmt.Fprintln(os.Stderr, s.Logs())
+	}
+	return code, nil
+}
+
+func TestAGUI(t *testing.T) { suite(t, "agui.test.mjs") }
+
+// suite runs a file of tests in Node.
+func suite(t *testing.T, file string) {
+	t.Helper()
+	var out bytes.Buffer
+	node := exec.CommandContext(t.Context(), "node", file)
+	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","))
+	node.Stdout, node.Stderr = &out, &out
+	if err := node.Run(); err != nil {
+		t.Errorf("%s: %v\n%s", file, err, out.Bytes())
+		return
+	}
+	t.Logf("%s", out.Bytes())
+}

@@ -1,0 +1,349 @@
+package wire
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of an input.
+const (
+	maxDepth    = 64
+	maxMessages = 2000 // AG-UI clients send the whole conversation with each run
+	maxParts    = 100
+	maxCalls    = 128
+	maxTools    = 128
+	maxContext  = 100
+	maxResume   = 100
+	maxRunID    = 128 // bytes
+)
+
+// Input is a RunAgentInput. Unknown members are ignored, as the published client does.
+type Input struct {
+	ThreadID       string         `json:"threadId"`
+	RunID          string         `json:"runId"`
+	ParentRunID    string         `json:"parentRunId"`
+	State          jsontext.Value `json:"state"`
+	Messages       []InMessage    `json:"messages"`
+	Tools          []Tool         `json:"tools"`
+	Context        []ContextItem  `json:"context"`
+	ForwardedProps jsontext.Value `json:"forwardedProps"`
+	Resume         []ResumeEntry  `json:"resume"`
+}
+
+// InMessage is a message that a client sends.
+type InMessage struct {
+	ID            string         `json:"id"`
+	Role          string         `json:"role"`
+	Content       jsontext.Value `json:"content"`
+	ToolCalls     []InCall       `json:"toolCalls"`
+	ToolCallID    string         `json:"toolCallId"`
+	Error         string         `json:"error"`
+	SubagentRunID string         `json:"subagentRunId"`
+}
+
+// InCall is a call in a message that a client sends.
+type InCall struct {
+	ID       string       `json:"id"`
+	Function FunctionCall `json:"function"`
+}
+
+// Tool is a tool that the client runs.
+type Tool struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Parameters  jsontext.Value `json:"parameters"`
+}
+
+// ContextItem is a fact that the client gives to the agent.
+type ContextItem struct {
+	Description string `json:"description"`
+	Value       string `json:"value"`
+}
+
+// ResumeEntry answers an interrupt.
+type ResumeEntry struct {
+	InterruptID string         `json:"interruptId"`
+	Status      string         `json:"status"` // resolved, cancelled
+	Payload     jsontext.Value `json:"payload"`
+}
+
+const example = `{"threadId":"t1","runId":"r1","messages":[{"id":"m1","role":"user","content":"hi"}],"tools":[],"context":[]}`
+
+// DecodeInput reads a RunAgentInput. Its error is a *apierr.Error with InvalidMessageFormat that names the wrong member.
+func DecodeInput(text []byte) (Input, error) {
+	var in Input
+	if jsontext.Value(text).Kind() != jsontext.KindBeginObject {
+		return in, invalid("the body must be a RunAgentInput such as %s", example)
+	}
+	if codec.NestedDeeper(text, maxDepth) {
+		return in, invalid("the body is nested more than %d levels deep", maxDepth)
+	}
+	if err := json.Unmarshal(text, &in, json.WithUnmarshalers(lists)); err != nil {
+		return in, explain(err)
+	}
+	return in, in.check()
+}
+
+// check checks what the types do not: ids, roles and statuses.
+func (in Input) check() error {
+	if !id.Valid(in.ThreadID) {
+		return invalid("threadId %.80q must match ^[A-Za-z0-9_-]{1,64}$", in.ThreadID)
+	}
+	if len(in.RunID) > maxRunID {
+		return invalid("runId is longer than %d bytes", maxRunID)
+	}
+	for i, m := range in.Messages {
+		switch m.Role {
+		case roleUser, roleAssistant, roleTool, roleReasoning, roleActivity, "system", "developer":
+		default:
+			return invalid("messages[%d].role is %.40q; use one of AG-UI's roles", i, m.Role)
+		}
+	}
+	seen := make(map[string]bool, len(in.Resume))
+	for i, r := range in.Resume {
+		switch {
+		case !r.valid():
+			return invalid("resume[%d].interruptId %.80q is not the id of an interrupt", i, r.InterruptID)
+		case seen[r.InterruptID]:
+			return invalid("resume[%d] repeats interruptId %s; send one entry for each interrupt", i, r.InterruptID)
+		case r.Status != "resolved" && r.Status != "cancelled":
+			return invalid("resume[%d].status is %.40q; use \"resolved\" or \"cancelled\"", i, r.Status)
+		}
+		seen[r.InterruptID] = true
+	}
+	return nil
+}
+
+// valid reports whether the entry has the id of an interrupt: the kind of an action, and its id.
+func (r ResumeEntry) valid() bool {
+	kind, actionID, _ := strings.Cut(r.InterruptID, ":")
+	switch event.ContinuationKind(kind) {
+	case event.ContinueApproval, event.ContinueInput, event.ContinueTool:
+		return id.Valid(actionID)
+	default:
+		return false
+	}
+}
+
+// lists stops at the first entry too many, before a small body becomes a large one in memory.
+var lists = json.JoinUnmarshalers(
+	atMost[InMessage](maxMessages), atMost[InCall](maxCalls), atMost[Tool](maxTools), atMost[ContextItem](maxContext),
+	atMost[ResumeEntry](maxResume), atMost[Part](maxParts),
+)
+
+func atMost[T any](limit int) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
+		if dec.PeekKind() != jsontext.KindBeginArray {
+			return errors.ErrUnsupported // the decoder says what is wrong, or accepts a null
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return err
+		}
+		*list = []T{}
+		for dec.PeekKind() != jsontext.KindEndArray {
+			if len(*list) == limit {
+				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
+			}
+			var entry T
+			if err := json.UnmarshalDecode(dec, &entry); err != nil {
+				return err
+			}
+			*list = append(*list, entry)
+		}
+		_, err := dec.ReadToken()
+		return err
+	})
+}
+
+func invalid(format string, args ...any) error {
+	return apierr.New(apierr.InvalidMessageFormat, format, args...)
+}
+
+// explain says which member is wrong, without the names of Go types.
+func explain(err error) error {
+	if known, ok := errors.AsType[*apierr.Error](err); ok {
+		return known
+	}
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return invalid("%s appears twice; send it once", path(syntactic.JSONPointer))
+		}
+		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, path(syntactic.JSONPointer))
+	}
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
+		return invalid("%s has the wrong type", path(semantic.JSONPointer))
+	}
+	return invalid("the body is not valid JSON")
+}
+
+// path turns the pointer "/messages/0/role" into "messages[0].role". A long one is cut, since a client chose its names.
+func path(p jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range p.Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			b.WriteString("[" + token + "]")
+		case b.Len() > 0:
+			b.WriteString("." + token)
+		default:
+			b.WriteString(token)
+		}
+	}
+	switch {
+	case b.Len() == 0:
+		return "the body"
+	case b.Len() > 120:
+		return strings.ToValidUTF8(b.String()[:120], "") + "…"
+	}
+	return b.String()
+}
+
+// Decode implements codec.Codec.
+func (Codec) Decode(text []byte) (event.AgentRequest, error) {
+	in, err := DecodeInput(text)
+	if err != nil {
+		return event.AgentRequest{}, err
+	}
+	return in.Request()
+}
+
+// Request returns the request that the input is: its user messages that follow the last one of the assistant, and the
+// results of the client's actions.
+func (in Input) Request() (event.AgentRequest, error) {
+	r := event.AgentRequest{ThreadID: in.ThreadID, Messages: []event.InputMessage{}}
+	for i := in.newest(); i < len(in.Messages); i++ {
+		m := in.Messages[i]
+		where := "messages[" + strconv.Itoa(i) + "]"
+		content, err := m.content(where)
+		switch {
+		case err != nil:
+			return r, err
+		case m.SubagentRunID != "":
+		case m.Role == roleUser:
+			r.Messages = append(r.Messages, event.InputMessage{Role: event.RoleUser, Content: content})
+		case m.Role == roleTool && m.ID != resultID(m.ToolCallID):
+			r.Context.ActionResults = append(r.Context.ActionResults, m.result(content))
+		}
+	}
+	for i, entry := range in.Resume {
+		result, err := entry.result("resume[" + strconv.Itoa(i) + "]")
+		if err != nil {
+			return r, err
+		}
+		r.Context.ActionResults = append(r.Context.ActionResults, result)
+	}
+	if len(r.Messages) == 0 && len(r.Context.ActionResults) == 0 {
+		return r, invalid("messages has nothing new after the last message of the assistant, and resume answers no interrupt")
+	}
+	return r, nil
+}
+
+// newest returns the index of the first message after the last one of the run's agent.
+func (in Input) newest() int {
+	for i := len(in.Messages) - 1; i >= 0; i-- {
+		if m := in.Messages[i]; m.Role == roleAssistant && m.SubagentRunID == "" {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// result is the result of a tool that the client has run.
+func (m InMessage) result(content event.InputContent) event.ActionResult {
+	a := event.ActionResult{ActionID: id.Derive(id.Action, m.ToolCallID), Status: event.ActionSuccess, Result: encode(content.Text())}
+	if m.Error != "" {
+		a.Status, a.Error, a.Result = event.ActionError, m.Error, nil
+	}
+	return a
+}
+
+// result answers an interrupt. An approval allows a call only if its payload says so.
+func (r ResumeEntry) result(where string) (event.ActionResult, error) {
+	kind, actionID, _ := strings.Cut(r.InterruptID, ":")
+	a := event.ActionResult{ActionID: actionID, Status: event.ActionSuccess}
+	if r.Status == "cancelled" {
+		a.Status, a.Error = event.ActionDenied, "cancelled"
+		return a, nil
+	}
+	switch event.ContinuationKind(kind) {
+	case event.ContinueApproval:
+		err := r.approval(where, &a)
+		return a, err
+	case event.ContinueInput:
+		a.Result = r.answer()
+	default:
+		a.Result = r.Payload
+	}
+	if len(a.Result) == 0 {
+		return a, invalid("%s.payload is missing; send the answer, or status \"cancelled\"", where)
+	}
+	return a, nil
+}
+
+// approval reads {"approved":true} or true, and a reason.
+func (r ResumeEntry) approval(where string, a *event.ActionResult) error {
+	var payload struct {
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
+	}
+	err := json.Unmarshal(r.Payload, &payload)
+	if err != nil || payload.Approved == nil {
+		payload.Approved = new(bool)
+		err = json.Unmarshal(r.Payload, payload.Approved)
+	}
+	if err != nil || r.Payload.Kind() == jsontext.KindNull {
+		return invalid("%s.payload must be {\"approved\":true} or {\"approved\":false}", where)
+	}
+	if !*payload.Approved {
+		a.Status, a.Error = event.ActionDenied, payload.Reason
+	}
+	return nil
+}
+
+// answer is the member answer of the payload, or the whole payload if it has none.
+func (r ResumeEntry) answer() jsontext.Value {
+	var payload struct {
+		Answer jsontext.Value `json:"answer"`
+	}
+	if json.Unmarshal(r.Payload, &payload) == nil && len(payload.Answer) > 0 {
+		return payload.Answer
+	}
+	if r.Payload.Kind() == jsontext.KindNull {
+		return nil
+	}
+	return r.Payload
+}
+
+// content decodes the content of a message of a user or a tool.
+func (m InMessage) content(where string) (event.InputContent, error) {
+	if m.Role != roleUser && m.Role != roleTool {
+		return nil, nil
+	}
+	switch m.Content.Kind() {
+	case jsontext.KindString:
+		var text string
+		if err := json.Unmarshal(m.Content, &text); err != nil {
+			return nil, explain(err)
+		}
+		if text == "" && m.Role == roleUser {
+			return nil, invalid("%s.content is empty", where)
+		}
+		return event.InputContent{{Type: event.ContentText, Text: text}}, nil
+	case jsontext.KindBeginArray:
+		var parts []Part
+		if err := json.Unmarshal(m.Content, &parts, json.WithUnmarshalers(lists)); err != nil {
+			return nil, invalid("%s.content is not an array of content parts", where)
+		}
+		return inputParts(where+".content", parts)
+	default:
+		return nil, invalid("%s.content must be a string or an array of content parts", where)
+	}
+}

@@ -1,0 +1,169 @@
+// Package wire is the codec of AG-UI 1.0: a log becomes the events of one run, as server-sent events. Its rules are those that
+// the published client enforces: RUN_STARTED is the first event, each start has an end before RUN_FINISHED, and an optional
+// member is absent instead of null.
+package wire
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/sse"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ProtocolVersion is the version of AG-UI.
+const ProtocolVersion = "1.0"
+
+// Codec is the codec of a stream. The zero value encodes a run from its first event, and names it as its log does.
+type Codec struct {
+	// RunID is the run's id if the log does not have it; "" = the id of the request.
+	RunID string
+	// Attach encodes for a client that attaches to a run: the response begins with RUN_STARTED, a snapshot of the messages
+	// before Options.From, and the starts of what is open there. nil = the client reads the run from its first event.
+	Attach *Attach
+}
+
+// Attach is what a client that attaches to a run gets in addition to the run.
+type Attach struct {
+	Messages []Message // of the thread before the run
+}
+
+var _ codec.Codec = Codec{}
+
+// Encoder returns an encoder for server-sent events. AG-UI shows everything except internal events, so that Options.Include
+// and Options.Accept are not used.
+//
+// An event of a log can become several events of AG-UI. The last of them has the cursor.
+func (c Codec) Encoder(o codec.Options) (codec.Encoder, error) {
+	e := &encoder{from: o.From, cursor: o.Cursor, run: newRun(c.RunID), attaches: c.Attach != nil}
+	if c.Attach != nil {
+		e.attached = newConversation(c.Attach.Messages)
+	}
+	if e.cursor == nil {
+		e.cursor = appendCursor
+	}
+	return e, nil
+}
+
+// appendCursor is the position of an event in its own log.
+func appendCursor(dst []byte, incarnation string, n uint64) []byte {
+	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
+}
+
+type encoder struct {
+	from     uint64
+	cursor   codec.CursorFunc
+	run      *run
+	attaches bool          // the client does not have the messages that started the run
+	attached *conversation // until the snapshot is written; nil = the client reads from the first event
+	id       []byte        // of the event being written
+	json     []byte
+}
+
+// ContentType implements codec.Encoder.
+func (*encoder) ContentType() string { return sse.ContentType }
+
+// Start is 0: what an event becomes depends on the events before it.
+func (*encoder) Start() uint64 { return 0 }
+
+// Append implements codec.Encoder.
+func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
+	for line := range f.Each() {
+		decoded, err := event.Decode(line.JSON)
+		if err == nil {
+			e.id = e.cursor(e.id[:0], f.Incarnation, line.N)
+			dst, err = e.add(dst, line.N, decoded)
+		}
+		if err != nil {
+			return dst, fmt.Errorf("event %d: %w", line.N, err)
+		}
+	}
+	return dst, nil
+}
+
+// add appends what one event becomes. A client that attaches gets the snapshot after the last event before From, or with the
+// first event of the log.
+func (e *encoder) add(dst []byte, n uint64, decoded event.Event) ([]byte, error) {
+	if e.attached != nil && n >= e.from {
+		e.run.identify(decoded)
+		var err error
+		if dst, err = e.attach(dst, nil); err != nil {
+			return dst, err
+		}
+	}
+	events := e.run.project(decoded)
+	if n >= e.from {
+		return e.write(dst, events, e.id)
+	}
+	if e.attached == nil {
+		return dst, nil
+	}
+	for _, one := range events {
+		e.attached.apply(one)
+	}
+	if n+1 == e.from {
+		return e.attach(dst, e.id)
+	}
+	return dst, nil
+}
+
+// attach writes the begin of the response of a client that attaches. Its cursor is that of the last event in the snapshot.
+func (e *encoder) attach(dst, id []byte) ([]byte, error) {
+	snapshot := Event{Type: MessagesSnapshot, Messages: e.attached.snapshot()}
+	e.attached = nil
+	events := append([]Event{e.run.started(), snapshot}, e.run.reopen()...)
+	e.run.begun = true
+	return e.write(dst, events, id)
+}
+
+// write appends events, of which the last one has the cursor.
+func (e *encoder) write(dst []byte, events []Event, id []byte) ([]byte, error) {
+	events = e.visible(events)
+	var err error
+	for i, one := range events {
+		if e.json, err = json.Marshal(one, options); err != nil {
+			return dst, err
+		}
+		var at []byte
+		if i == len(events)-1 {
+			at = id
+		}
+		if dst, err = sse.Append(dst, at, "", e.json); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// visible replaces the messages that started the run by events of AG-UI, or removes them if the client has sent them.
+func (e *encoder) visible(events []Event) []Event {
+	var shown []Event
+	for _, one := range events {
+		switch {
+		case one.Type != userMessage:
+			shown = append(shown, one)
+		case e.attaches:
+			shown = append(shown, userText(one)...)
+		}
+	}
+	return shown
+}
+
+// AppendControl adds a comment, and the time to wait before the next connect, which AG-UI clients ignore.
+func (*encoder) AppendControl(dst []byte, n codec.Control) []byte {
+	if n.Comment != "" {
+		if noted, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment with a line break is left out
+			dst = noted
+		}
+	}
+	if n.Retry > 0 {
+		dst = sse.AppendRetry(dst, n.Retry)
+	}
+	return dst
+}
+
+// options make the JSON of an event the same each time, and safe in one line.
+var options = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))

@@ -1,0 +1,17 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui/wire"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/protocoltest"
+)
+
+var update = protocoltest.Update()
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	protocoltest.Run(t, wire.Codec{}, update, protocoltest.Format{Name: "sse"}, protocoltest.Format{
+		Name: "sse with the client's run id", Dialect: wire.Codec{RunID: "run-1"},
+	})
+}
