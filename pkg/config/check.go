@@ -24,6 +24,12 @@ const (
 	OnBusyInterrupt = "interrupt"
 )
 
+// The values of Agent.RequestTools.
+const (
+	RequestToolsAllow  = "allow"
+	RequestToolsRefuse = "refuse"
+)
+
 // The values of Agent.OnCrash.
 const (
 	OnCrashRestart = "restart"
@@ -107,6 +113,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	}
 	c.choice(join(path, "onDisconnect"), a.OnDisconnect, OnDisconnectContinue, OnDisconnectAbort)
 	c.choice(join(path, "onBusy"), a.OnBusy, OnBusyReject, OnBusyQueue, OnBusyInterrupt)
+	c.choice(join(path, "requestTools"), a.RequestTools, RequestToolsAllow, RequestToolsRefuse)
 	c.choice(join(path, "onCrash"), a.OnCrash, OnCrashRestart, OnCrashError)
 	c.choice(join(path, "onUnknown"), a.OnUnknown, OnUnknownTell, OnUnknownAsk)
 	atLeastZero(c, join(path, "queue"), a.Queue)

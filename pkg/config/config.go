@@ -34,15 +34,16 @@ type Agent struct {
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
-	Tools         []string     `yaml:"tools"`       // names of server tools that the model may call
-	Agents        []string     `yaml:"agents"`      // names of agents that the model may call as tools
-	ClientTools   []ClientTool `yaml:"clientTools"` // tools that the client runs
-	Approval      Approvals    `yaml:"approval"`    // by tool, before what the tool says; "*" = every tool that is not named
-	AskUser       bool         `yaml:"askUser"`     // lets the model ask the user a question
-	Planning      bool         `yaml:"planning"`    // lets the model keep a plan that clients see
-	FinalAnswer   bool         `yaml:"finalAnswer"` // lets the model conclude with a report
-	Thinking      int          `yaml:"thinking"`    // budget of thinking tokens; 0 = off
-	MaxTokens     int          `yaml:"maxTokens"`   // of one answer
+	Tools         []string     `yaml:"tools"`        // names of server tools that the model may call
+	Agents        []string     `yaml:"agents"`       // names of agents that the model may call as tools
+	ClientTools   []ClientTool `yaml:"clientTools"`  // tools that the client runs
+	RequestTools  string       `yaml:"requestTools"` // allow (default) or refuse, tools that a request declares for its client to run
+	Approval      Approvals    `yaml:"approval"`     // by tool, before what the tool says; "*" = every tool that is not named
+	AskUser       bool         `yaml:"askUser"`      // lets the model ask the user a question
+	Planning      bool         `yaml:"planning"`     // lets the model keep a plan that clients see
+	FinalAnswer   bool         `yaml:"finalAnswer"`  // lets the model conclude with a report
+	Thinking      int          `yaml:"thinking"`     // budget of thinking tokens; 0 = off
+	MaxTokens     int          `yaml:"maxTokens"`    // of one answer
 	Limits        Limits       `yaml:"limits"`
 	ContextWindow int64        `yaml:"contextWindow"` // tokens that the model can read; default by model
 	CompressAt    float64      `yaml:"compressAt"`    // share of it from which on older turns are summarised; default 0.8

@@ -1,6 +1,10 @@
 package event
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Input is the messages and decisions of the user: other clients of the thread show them, and the thread's history
 // starts with them. A request begins with one. Each later one is a steer, at the position where the model reads it.
@@ -10,7 +14,15 @@ type Input struct {
 	SteerID       string         `json:"steerId,omitempty"` // of a steer
 	Messages      []InputMessage `json:"messages"`
 	ActionResults []ActionResult `json:"actionResults,omitempty"`
-	Extra         jsontext.Value `json:",embed"`
+
+	// History is the earlier messages of a thread that begins with a conversation of the client.
+	History  []HistoryMessage `json:"history,omitempty"`
+	Tools    []RequestTool    `json:"tools,omitzero"` // nil = not declared, which differs from an empty list
+	Options  RequestOptions   `json:"options,omitzero"`
+	System   string           `json:"system,omitempty"`  // follows the agent's instructions
+	Context  json.RawMessage  `json:"context,omitzero"`  // an object: the request's context without actionResults and model
+	Metadata json.RawMessage  `json:"metadata,omitzero"` // an object of the protocol by which the request came
+	Extra    jsontext.Value   `json:",embed"`
 }
 
 // Claim says who writes from here on. A higher epoch makes every lower one stale. One that is Released ends the claim

@@ -13,6 +13,8 @@ type AgentRequest struct {
 	Messages []InputMessage `json:"messages"`
 	ThreadID string         `json:"threadId,omitempty"`
 	Context  Context        `json:"context,omitzero"`
+	Tools    []RequestTool  `json:"tools,omitzero"` // that the client runs; nil = not declared, which differs from an empty list
+	Options  RequestOptions `json:"options,omitzero"`
 }
 
 // Context is the part of a request other than its messages. Unknown members are passed to the agent.
@@ -27,11 +29,18 @@ func (c Context) IsZero() bool {
 	return len(c.ActionResults) == 0 && c.Model == "" && len(c.Extra) == 0
 }
 
-// RoleUser is the only role that a client may speak with.
-const RoleUser = "user"
+// The roles of messages. In an [InputMessage] only RoleUser is allowed.
+const (
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+	RoleTool      = "tool"      // the result of a tool call
+	RoleSystem    = "system"    // instructions
+	RoleDeveloper = "developer" // as RoleSystem
+)
 
 // InputMessage is what a user says.
 type InputMessage struct {
+	ID      string       `json:"id,omitempty"` // the client's own; the log keeps it
 	Role    string       `json:"role"`
 	Content InputContent `json:"content"`
 }

@@ -70,6 +70,10 @@ func TestRequestForms(t *testing.T) {
 		"a denial":                 `{"messages":[],"threadId":"thr_1","context":{"actionResults":[{"actionId":"act_1","status":"denied","error":"no"}]}}`,
 		"a model":                  `{"messages":[],"context":{"model":"small"}}`,
 		"what is passed through":   `{"messages":[],"context":{"locale":"en","user":{"name":"Ada"}}}`,
+		"a message with an id":     `{"messages":[{"id":"m1","role":"user","content":"hi"}]}`,
+		"tools":                    `{"messages":[],"tools":[{"name":"a","description":"b","schema":{"type":"object"}},{"name":"c"}]}`,
+		"an empty list of tools":   `{"messages":[],"tools":[]}`,
+		"options":                  `{"messages":[],"options":{"temperature":0,"topP":0.5,"stop":["x"],"maxTokens":7,"toolChoice":{"mode":"tool","name":"a"},"responseFormat":{"type":"json_schema","name":"r","schema":{"type":"object"},"strict":true}}}`,
 		"a result that is nothing": `{"messages":[],"context":{"actionResults":[{"actionId":"act_1","status":"success","result":""}]}}`,
 	}
 	for name, in := range tests {
@@ -96,6 +100,7 @@ func TestUserText(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":"hi"}],"threadId":"t","context":{"actionResults":[{"actionId":"a","status":"success"}]}}`))
 	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"image","data":"aGk="}]}],"context":{"x":null}}`))
+	f.Add([]byte(`{"messages":[],"tools":[{"name":"a","schema":{}}],"options":{"stop":[],"toolChoice":{"mode":"auto"}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var request event.AgentRequest
 		if json.Unmarshal(body, &request) != nil {

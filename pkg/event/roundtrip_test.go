@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func draw(t *rapid.T, v reflect.Value, label string, optional bool) {
 		nanos := rapid.Int64Range(1, 4e18).Draw(t, label)
 		v.Set(reflect.ValueOf(time.Unix(0, nanos).UTC()))
 		return
-	case jsontext.Value:
+	case jsontext.Value, json.RawMessage:
 		v.SetBytes([]byte(rapid.SampledFrom([]string{`{}`, `{"a":[1,2.5,"x"]}`, `"text"`, `0`, `[]`, `true`}).Draw(t, label)))
 		return
 	case event.InputContent:

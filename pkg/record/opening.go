@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -17,6 +18,8 @@ func (a Accepted) Input() event.Input {
 	return event.Input{
 		ThreadID: a.ThreadID, AgentID: a.AgentID,
 		Messages: a.Request.Messages, ActionResults: a.Request.Context.ActionResults,
+		History: a.History, Tools: a.Request.Tools, Options: a.Request.Options, System: a.System,
+		Context: json.RawMessage(a.Request.Context.Extra), Metadata: a.Note,
 	}
 }
 

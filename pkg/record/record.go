@@ -3,6 +3,7 @@
 package record
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -22,6 +23,11 @@ type Accepted struct {
 	BodyHash  string             `json:"bodyHash,omitempty"` // of the client's body, to recognise a retry
 	Caller    *Caller            `json:"caller,omitempty"`   // the call of an agent that made the request; nil = a client did
 	At        time.Time          `json:"at"`
+
+	// Members of [event.Input] that only some protocols set. Note is its metadata.
+	History []event.HistoryMessage `json:"history,omitempty"`
+	System  string                 `json:"system,omitempty"`
+	Note    json.RawMessage        `json:"metadata,omitzero"`
 }
 
 // Caller is the call of a tool by which an agent calls another one.
@@ -122,6 +128,9 @@ type ToolCall struct {
 	ArgsHash   string         `json:"argsHash"`           // SHA-256 of the canonical arguments; see HashArgs
 	Approved   string         `json:"approved,omitempty"` // the actionId of the approval, where the tool asks for one
 	Deadline   time.Time      `json:"deadline,omitzero"`
+
+	// Context is the context of the request, for the tool's templates; nil = none.
+	Context json.RawMessage `json:"context,omitzero"`
 }
 
 // ToolStarted says that a call is about to take effect: agentbus.started.<tenant>.<requestId>.<toolCallId>, first

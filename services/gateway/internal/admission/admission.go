@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -65,6 +66,13 @@ type Call struct {
 	// CreateThread lets the client choose the id of a new thread: if the thread of the request does not exist, the request
 	// creates it. Otherwise the request is refused with apierr.ThreadNotFound.
 	CreateThread bool
+
+	// Members of record.Accepted that only some protocols set.
+	System   string
+	Metadata json.RawMessage
+
+	// Conversation is the client's whole conversation, in place of new messages; see [Acceptor.resolve]. nil = none.
+	Conversation []event.HistoryMessage
 }
 
 // Receipt is a request that was taken.
@@ -110,6 +118,12 @@ func (d *Acceptor) Accept(ctx context.Context, c Call) (Receipt, error) {
 	if !replayed && c.Refusal != nil {
 		return Receipt{}, c.Refusal
 	}
+	if !replayed && c.Conversation != nil {
+		var err error
+		if a, err = d.resolve(ctx, c, a); err != nil {
+			return Receipt{}, err
+		}
+	}
 	if !replayed {
 		var err error
 		if a, large, err = measured(a); err != nil {
@@ -135,11 +149,10 @@ func (d *Acceptor) Accept(ctx context.Context, c Call) (Receipt, error) {
 // measured gives a the form in which it is recorded, and the data to upload before that. It refuses a request that cannot
 // be stored, its record and the start of its log, before anything is written.
 func measured(a record.Accepted) (record.Accepted, [][]byte, error) {
-	messages, large, err := offloadMedia(a.Request.Messages)
+	large, err := offloadMedia(&a.Request.Messages, &a.History)
 	if err != nil {
 		return a, nil, err
 	}
-	a.Request.Messages = messages
 	return a, large, bus.CheckAccepted(a)
 }
 
@@ -161,6 +174,7 @@ func (d *Acceptor) record(c Call) record.Accepted {
 	a := record.Accepted{
 		Tenant: c.Principal.Tenant, Owner: c.Principal.Subject, AgentID: c.AgentID,
 		Request: c.Request, BodyHash: c.BodyHash, ThreadID: c.Request.ThreadID, At: d.bus.Now().UTC(),
+		System: c.System, Note: c.Metadata,
 	}
 	if c.Key == "" {
 		a.RequestID = id.New(id.Request)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -17,26 +18,33 @@ const (
 	uploads     = 4        // to the object store at a time
 )
 
-// offloadMedia returns messages as they are recorded on the thread, and the data that is too large for a record: a reference
-// stands in its place, and [Acceptor.upload] stores it. The same messages always become the same record. shelve writes nothing,
-// so that the record can be measured first.
-func offloadMedia(messages []event.InputMessage) (recorded []event.InputMessage, large [][]byte, err error) {
-	if !slices.ContainsFunc(messages, bringsMedia) {
-		return messages, nil, nil
+// offloadMedia replaces data of messages that is too large for a record by references, and returns that data for
+// [Acceptor.upload]. The same messages always become the same record. It stores nothing, so that the record can be measured
+// first.
+func offloadMedia(messages *[]event.InputMessage, history *[]event.HistoryMessage) (large [][]byte, err error) {
+	if !slices.ContainsFunc(*messages, bringsMedia) && !slices.ContainsFunc(*history, remembersMedia) {
+		return nil, nil
 	}
-	recorded, parts, err := split(messages)
-	if err != nil {
-		return nil, nil, err
+	*messages, *history = slices.Clone(*messages), slices.Clone(*history)
+	s := split{inline: inlineMedia}
+	for i := range *messages {
+		s.add(fmt.Sprintf("messages[%d].content", i), &(*messages)[i].Content)
 	}
-	for _, p := range parts {
+	for i := range *history {
+		s.add(fmt.Sprintf("messages[%d].content", i), &(*history)[i].Content)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	for _, p := range s.large {
 		ref := bus.RefOf(p.Data)
 		large = append(large, p.Data)
 		p.Data, p.Ref = nil, &ref
 	}
-	return recorded, large, nil
+	return large, nil
 }
 
-// upload stores what shelve took out of the messages of a thread. Records refer to it, so it comes first.
+// upload stores what offloadMedia took out of the messages of a thread. Records refer to it, so it comes first.
 func (d *Acceptor) upload(ctx context.Context, tenant, threadID string, large [][]byte) error {
 	puts, ctx := errgroup.WithContext(ctx)
 	puts.SetLimit(uploads)
@@ -49,36 +57,42 @@ func (d *Acceptor) upload(ctx context.Context, tenant, threadID string, large []
 	return puts.Wait()
 }
 
-func bringsMedia(m event.InputMessage) bool {
-	return slices.ContainsFunc(m.Content, func(p event.InputPart) bool { return len(p.Data) > 0 || p.Ref != nil })
+func bringsMedia(m event.InputMessage) bool { return slices.ContainsFunc(m.Content, hasData) }
+
+func remembersMedia(m event.HistoryMessage) bool { return slices.ContainsFunc(m.Content, hasData) }
+
+func hasData(p event.InputPart) bool { return len(p.Data) > 0 || p.Ref != nil }
+
+// split finds the parts that are too large to stay in a record.
+type split struct {
+	inline int // bytes of data that may still stay
+	count  int
+	large  []*event.InputPart
+	err    error
 }
 
-// split copies messages, and finds the parts of the copy that are too large to stay in it. A reference
-// from outside is refused: whoever could name an object could read it.
-func split(messages []event.InputMessage) (own []event.InputMessage, large []*event.InputPart, err error) {
-	own = slices.Clone(messages)
-	room, count := inlineMedia, 0
-	for i := range own {
-		own[i].Content = slices.Clone(own[i].Content)
-		for k := range own[i].Content {
-			p := &own[i].Content[k]
-			if p.Ref != nil {
-				return nil, nil, apierr.New(apierr.InvalidMessageFormat,
-					"messages[%d].content[%d].ref is the server's word for data that it keeps; send the data itself", i, k)
-			}
-			if len(p.Data) == 0 {
-				continue
-			}
-			if count++; count > maxMedia {
-				return nil, nil, apierr.New(apierr.MessageTooLarge,
-					"there are more than %d images and files with data; send the others in another request, or by url", maxMedia)
-			}
-			if len(p.Data) > room {
-				large = append(large, p)
-				continue
-			}
-			room -= len(p.Data)
+// add copies content, and finds the large parts of the copy. A reference of a client is refused: a client that could name
+// an object could read it.
+func (s *split) add(where string, content *event.InputContent) {
+	*content = slices.Clone(*content)
+	for k := range *content {
+		p := &(*content)[k]
+		switch {
+		case s.err != nil:
+			return
+		case p.Ref != nil:
+			s.err = apierr.New(apierr.InvalidMessageFormat,
+				"%s[%d].ref is the server's word for data that it keeps; send the data itself", where, k)
+		case len(p.Data) == 0:
+		case s.count == maxMedia:
+			s.err = apierr.New(apierr.MessageTooLarge,
+				"there are more than %d images and files with data; send the others in another request, or by url", maxMedia)
+		case len(p.Data) > s.inline:
+			s.count++
+			s.large = append(s.large, p)
+		default:
+			s.count++
+			s.inline -= len(p.Data)
 		}
 	}
-	return own, large, nil
 }

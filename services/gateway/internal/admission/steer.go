@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/go-json-experiment/json"
@@ -22,11 +23,10 @@ func (d *Acceptor) Steer(ctx context.Context, r authz.Request, s record.Steer, r
 	if r.Past {
 		return false, finished()
 	}
-	messages, large, err := offloadMedia(s.Messages)
+	large, err := offloadMedia(&s.Messages, new([]event.HistoryMessage))
 	if err != nil {
 		return false, err
 	}
-	s.Messages = messages
 	if err := bus.CheckSteer(s, r.ThreadID, r.AgentID); err != nil {
 		return false, authz.Unavailable(err)
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/budget"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
@@ -20,4 +23,21 @@ func OpeningsPerSecond() int { return openRate * runtime.GOMAXPROCS(0) }
 // Openings returns a function that waits until a tenant may open a stream.
 func Openings() func(ctx context.Context, tenant string) error {
 	return (&Host{openings: newOpenings()}).AwaitOpening
+}
+
+// Check returns a request in the form in which it is stored, or why a gateway with cfg refuses it.
+func Check(cfg config.Config, r Request) (Request, error) {
+	h := &Host{Services: Services{Config: cfg}}
+	return h.checked(auth.Dev(), r)
+}
+
+// OutcomeOf collects the outcome of a log.
+func OutcomeOf(limit int, frames ...event.Frame) (Outcome, error) {
+	c := collector{limit: limit}
+	for _, f := range frames {
+		if err := c.add(f); err != nil {
+			return c.outcome, err
+		}
+	}
+	return c.outcome, nil
 }

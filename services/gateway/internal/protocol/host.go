@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/rediscache"
@@ -74,42 +72,6 @@ func (h *Host) agent(p auth.Principal, agentID string) config.Agent {
 	}
 	r, _ := h.Remotes.Find(p.Tenant, agentID)
 	return config.Agent{Model: r.Model}
-}
-
-// Request is a request to an agent, as a client sent it.
-type Request struct {
-	AgentID string // an agent that exists
-	Request event.AgentRequest
-	OnBusy  string // see config.Agent; "" = as the agent's configuration says
-
-	// CreateThread creates the thread that Request names, if it does not exist: for protocols whose clients choose the ids of
-	// threads.
-	CreateThread bool
-
-	// A retry with the same idempotency key must have the same body, for the same target.
-	Target string
-	Body   []byte
-}
-
-// accept stores a request within the quotas of its principal. A retry stores nothing.
-func (h *Host) accept(ctx context.Context, p auth.Principal, route, key string, r Request) (admission.Receipt, error) {
-	agent := h.Config.Agents[r.AgentID]
-	call := admission.Call{
-		Principal: p, AgentID: r.AgentID, Request: r.Request, Route: route, Key: key,
-		BodyHash: admission.Hash(r.Target, r.Body), CreateThread: r.CreateThread,
-		OnBusy: cmp.Or(r.OnBusy, agent.OnBusy), Queue: cmp.Or(agent.Queue, config.DefaultQueue),
-		Refusal: h.agent(p, r.AgentID).CheckModel("context.model", r.Request.Context.Model),
-	}
-	if call.Refusal == nil {
-		call.Refusal = h.quotas.Store(ctx, p)
-	}
-	done, err := h.quotas.Enter(ctx, p)
-	if err != nil {
-		return admission.Receipt{}, err
-	}
-	receipt, err := h.Acceptor.Accept(ctx, call)
-	done(receipt.RequestID)
-	return receipt, err
 }
 
 // open opens the log of a request that this exchange has accepted, from its first event. The status is written with the first

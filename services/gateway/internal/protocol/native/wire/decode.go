@@ -18,6 +18,7 @@ const (
 	maxMessages = 100
 	maxParts    = 100
 	maxActions  = 100
+	maxTools    = 128
 )
 
 // body is an event.AgentRequest that tells absent from empty.
@@ -25,6 +26,8 @@ type body struct {
 	Messages []event.InputMessage `json:"messages"`
 	ThreadID *string              `json:"threadId"`
 	Context  event.Context        `json:"context"`
+	Tools    []event.RequestTool  `json:"tools"`
+	Options  event.RequestOptions `json:"options"`
 }
 
 // Decode reads an event.AgentRequest. Member names are case-sensitive and may not repeat; a member that we do not know
@@ -40,7 +43,7 @@ func (Codec) Decode(text []byte) (event.AgentRequest, error) {
 	if err := json.Unmarshal(text, &b, json.RejectUnknownMembers(true), json.WithUnmarshalers(lists)); err != nil {
 		return event.AgentRequest{}, explain(err)
 	}
-	r := event.AgentRequest{Messages: b.Messages, Context: b.Context}
+	r := event.AgentRequest{Messages: b.Messages, Context: b.Context, Tools: b.Tools, Options: b.Options}
 	if b.ThreadID != nil {
 		if !id.Valid(*b.ThreadID) {
 			return r, invalid("threadId %.80q must match ^[A-Za-z0-9_-]{1,64}$; leave it out to start a thread", *b.ThreadID)
@@ -56,6 +59,7 @@ var lists = json.JoinUnmarshalers(
 	atMost[event.InputMessage](maxMessages, "only what is new: the thread keeps what was said"),
 	atMost[event.InputPart](maxParts, "or fewer, larger ones"),
 	atMost[event.ActionResult](maxActions, "one for each action"),
+	atMost[event.RequestTool](maxTools, "or the ones that this request needs"),
 )
 
 func atMost[T any](limit int, advice string) *json.Unmarshalers {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 
 // validate checks what the types cannot say, and brings images and files into the form in which they are kept.
@@ -31,31 +31,9 @@ func validateMessage(where string, m event.InputMessage) error {
 	if len(m.Content) == 0 {
 		return invalid("%s.content is missing or empty; send a string, or parts such as {\"type\":\"text\",\"text\":\"hi\"}", where)
 	}
-	for i, p := range m.Content {
-		var err error
-		if m.Content[i], err = validatePart(where+".content["+strconv.Itoa(i)+"]", p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// validatePart returns the part as it is to be kept.
-func validatePart(where string, p event.InputPart) (event.InputPart, error) {
-	switch p.Type {
-	case event.ContentText:
-		if p.Text == "" {
-			return p, invalid("%s has no text; send {\"type\":\"text\",\"text\":\"hi\"} or a plain string", where)
-		}
-		if p.URL != "" || len(p.Data) > 0 || p.Ref != nil {
-			return p, invalid("%s is a text with a url or data beside it; send these in an image or a file", where)
-		}
-		return p, nil
-	case media.Image, media.File:
-		return media.Check(where, p)
-	default:
-		return p, invalid("%s.type is %.40q; use \"text\", \"image\" or \"file\"", where, p.Type)
-	}
+	content, err := codec.CheckContent(where+".content", m.Content)
+	copy(m.Content, content)
+	return err
 }
 
 func validateResults(r event.AgentRequest) error {
