@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/figure"
 	"github.com/agentbus/agentbus/cmd/bench/internal/load"
 	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
+	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
 // idle has many streams wait for a run that sleeps, on a fresh stack, and measures what each holds in memory; and what
@@ -67,7 +68,7 @@ func (x *idle) measureBus(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	for name, into := range map[string]*[]float64{stack.Gateway: &x.gateway, stack.NATS: &x.nats, stack.Runner: &x.runner} {
+	for name, into := range map[testcluster.Kind]*[]float64{stack.Gateway: &x.gateway, stack.NATS: &x.nats, stack.Runner: &x.runner} {
 		*into = append(*into, float64(after[name]-before[name])/float64(l.options.idle))
 	}
 	x.alone, x.among = append(x.alone, alone), append(x.among, among)
@@ -75,8 +76,8 @@ func (x *idle) measureBus(ctx context.Context, l *lab) (err error) {
 }
 
 // memory is what the processes of a stack hold.
-func memory(s *stack.Stack) (map[string]int64, error) {
-	held := map[string]int64{}
+func memory(s *stack.Stack) (map[testcluster.Kind]int64, error) {
+	held := map[testcluster.Kind]int64{}
 	for _, name := range serving {
 		rss, err := s.RSS(name)
 		if err != nil {
@@ -112,7 +113,7 @@ func (x *idle) measureBare(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	defer y.Stop(0)
+	defer y.Kill()
 	before, err := y.RSS()
 	if err != nil {
 		return err

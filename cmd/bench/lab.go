@@ -15,6 +15,8 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/load"
 	"github.com/agentbus/agentbus/cmd/bench/internal/process"
 	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
+	"github.com/agentbus/agentbus/internal/loopback"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -22,11 +24,12 @@ import (
 type lab struct {
 	options  options
 	dir      string
-	programs stack.Programs
+	programs testcluster.Programs
 	client   *load.Client
 	stack    *stack.Stack
 	bare     *yardstick
-	turn     int          // number of the round
+	turn     int // number of the round
+	ports    loopback.Ports
 	started  int          // stacks and yardsticks, to name their folders
 	checked  atomic.Int64 // events whose order was checked
 
@@ -38,8 +41,14 @@ type lab struct {
 // yardstick is a bare server.
 type yardstick struct {
 	URL string
-	*process.Process
+	*testcluster.Process
 }
+
+// CPU is the processor time that the server has used.
+func (y *yardstick) CPU() (time.Duration, error) { return process.CPU(y.PID()) }
+
+// RSS is the memory that the server holds, in bytes.
+func (y *yardstick) RSS() (int64, error) { return process.RSS(y.PID()) }
 
 // streamBuffer is the client's buffer for each of many streams.
 const streamBuffer = 32 << 10
@@ -75,7 +84,7 @@ func (l *lab) open(ctx context.Context) error {
 func (l *lab) close() {
 	l.client.Close()
 	if l.bare != nil {
-		l.bare.Stop(0)
+		l.bare.Kill()
 	}
 	if l.stack != nil {
 		l.stack.Stop()
@@ -114,20 +123,17 @@ func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := process.FreeAddr(ctx)
+	addr, err := l.ports.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l.started++
-	p, err := process.Start(process.Command{
-		Name: "bare" + strconv.Itoa(l.started), Path: self, Args: []string{"bare", addr}, Dir: l.dir,
-	})
-	if err != nil {
-		return nil, err
-	}
-	y := &yardstick{URL: "http://" + addr, Process: p}
-	if err := y.Ready(ctx, y.URL+"/readyz"); err != nil {
-		y.Stop(0)
+	url := "http://" + addr
+	y := &yardstick{URL: url, Process: testcluster.NewProcess(testcluster.Command{
+		Name: "bare" + strconv.Itoa(l.started), Path: self, Args: []string{"bare", addr}, Dir: l.dir, Ready: testcluster.Answers(url + "/readyz"),
+	})}
+	if err := y.Start(ctx); err != nil {
+		y.Kill()
 		return nil, err
 	}
 	return y, nil

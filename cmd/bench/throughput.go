@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/process"
 	"github.com/agentbus/agentbus/cmd/bench/internal/publish"
 	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -22,8 +23,8 @@ import (
 // The bare server is measured twice: making its events itself, and as a hub that each event is posted to, which is how
 // other hubs were measured (see the peers below).
 type throughput struct {
-	bus, bare, hub  []float64            // events a second
-	cpu             map[string][]float64 // seconds for a million events, by process
+	bus, bare, hub  []float64                      // events a second
+	cpu             map[testcluster.Kind][]float64 // seconds for a million events, by process
 	bareCPU, hubCPU []float64
 	busClient       []float64 // of the benchmark itself, reading from agentbus
 	bareClient      []float64 // and from the bare server
@@ -32,10 +33,10 @@ type throughput struct {
 }
 
 // costly are the processes whose processor time is told.
-var costly = []string{stack.Gateway, stack.Runner, stack.NATS, stack.History}
+var costly = []testcluster.Kind{stack.Gateway, stack.Runner, stack.NATS, stack.History}
 
 // serving are those that P6 counts.
-var serving = []string{stack.Gateway, stack.Runner, stack.NATS}
+var serving = []testcluster.Kind{stack.Gateway, stack.Runner, stack.NATS}
 
 const (
 	rawWindow = 512
@@ -139,7 +140,7 @@ func (t *throughput) measureBus(ctx context.Context, l *lab) error {
 		return err
 	}
 	if t.cpu == nil {
-		t.cpu = map[string][]float64{}
+		t.cpu = map[testcluster.Kind][]float64{}
 	}
 	for name, used := range m.used {
 		t.cpu[name] = append(t.cpu[name], perMillion(used, m.events))
@@ -242,7 +243,7 @@ func (t *throughput) report(r *report) {
 	costs := figure.Table{Head: []string{"processor", "s per million events"}}
 	sum := 0.0
 	for _, name := range costly {
-		costs.Add(name, figure.Number(figure.Median(t.cpu[name])))
+		costs.Add(string(name), figure.Number(figure.Median(t.cpu[name])))
 	}
 	for _, name := range serving {
 		sum += figure.Median(t.cpu[name])

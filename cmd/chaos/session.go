@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/observer"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/workload"
+	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
 const (
@@ -48,7 +49,7 @@ type session struct {
 	options  options
 	seed     uint64
 	dir      string
-	programs cluster.Programs
+	programs testcluster.Programs
 }
 
 // run starts a cluster, harms it under load, lets it come to rest, and checks it.

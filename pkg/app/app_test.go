@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/loopback"
 	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
@@ -111,12 +112,11 @@ func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
 // free is an address that nothing listens at.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := new(loopback.Ports).Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // waits starts a service, and returns once /readyz says that it waits for what is named.

@@ -55,7 +55,7 @@ func dependencies() []dependency {
 
 		// SQL.
 		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite", "pkg/sqldb"}, "SQLite without C"},
-		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres", "pkg/sqldb", "cmd/chaos/internal/..."}, "PostgreSQL"},
+		{"github.com/jackc/pgx/v5", []string{"services/history/internal/store/postgres", "pkg/sqldb", "cmd/chaos/internal/...", "internal/pgserver"}, "PostgreSQL"},
 		{"github.com/pressly/goose/v3", []string{"services/history/internal/store/...", "pkg/sqldb"}, "migrations, safe with two processes at once"},
 
 		// Watching it run.

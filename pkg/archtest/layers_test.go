@@ -96,6 +96,12 @@ func layers() []layer {
 		{"pkg/service/...", []string{"pkg/apierr", "pkg/retry", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
 
+		// What runs services as processes, for tests and measurements.
+		{"internal/loopback", nil, nil, "an address belongs to no server in particular"},
+		{"internal/pgserver", nil, nil, "a PostgreSQL server is the same for every test"},
+		{"internal/testcluster", []string{"internal/loopback", "internal/pgserver", "pkg/procgroup"}, nil,
+			"it starts programs and imports none of them"},
+
 		// Services, and those who put them together.
 		{"services/e2e/...", []string{"..."}, nil, "whole runs need everything"},
 		{"services/*/cmd", []string{"services/$1", "pkg/..."}, nil, "a main function knows its service alone"},
@@ -103,7 +109,7 @@ func layers() []layer {
 			"services never import one another, and only a service's root knows the implementations behind a door"},
 		{"services/*", []string{"services/$1/internal/...", "pkg/...", "schemas"}, nil, "services never import one another"},
 		{"docs/examples/*", []string{"pkg/client", "pkg/event", "pkg/eventstream", "pkg/tarko"}, nil, "an example shows what anyone may do"},
-		{"cmd/*/...", []string{"cmd/$1/...", "services/*", "pkg/...", "schemas"}, nil,
+		{"cmd/*/...", []string{"cmd/$1/...", "services/*", "pkg/...", "schemas", "internal/..."}, nil,
 			"it puts services together by their roots; nobody imports cmd"},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/loopback"
 	"github.com/agentbus/agentbus/pkg/service"
 )
 
@@ -284,12 +285,11 @@ func quiet() service.Options { return service.Options{Log: slog.New(slog.Discard
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := new(loopback.Ports).Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // get returns 0 when nobody answers.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/services/e2e/stack"
 	"github.com/go-json-experiment/json"
 )
 
@@ -216,7 +216,7 @@ func natsDies(t *testing.T, l lab) { natsRestarts(t, l, 0) }
 func natsIsAway(t *testing.T, l lab) { natsRestarts(t, l, 10*time.Second) }
 
 func natsRestarts(t *testing.T, l lab, away time.Duration) {
-	nats := l.Processes("nats-server")[0]
+	nats := l.Processes("nats")[0]
 	watches := []*watch{l.post(t, 0, long), l.post(t, 1, long), l.post(t, 1, prompt(`/tool echo {"text":"a b c d e","delay":"4s"}`))}
 	for _, w := range watches[:2] {
 		w.until(t, 200)
@@ -239,7 +239,7 @@ func natsRestarts(t *testing.T, l lab, away time.Duration) {
 }
 
 func redisDies(t *testing.T, l lab) {
-	redis := l.Processes("redis-server")[0]
+	redis := l.Processes("redis")[0]
 	asks := l.post(t, 0, prompt(`/approve echo {"text":"x"}`)).end(t, time.Minute)
 	key := header{"Idempotency-Key", newKey()}
 	keyed := prompt("/say once")
@@ -311,7 +311,7 @@ func postgresDies(t *testing.T, l lab) {
 }
 
 // crash ends PostgreSQL without a checkpoint, so that it must recover. Killed, it would leave children behind.
-func crash(t *testing.T, postgres *stack.Process) {
+func crash(t *testing.T, postgres *testcluster.Process) {
 	t.Helper()
 	postgres.Signal(syscall.SIGQUIT)
 	if !postgres.Wait(10 * time.Second) {

@@ -81,7 +81,7 @@ func TestALostStreamIsMadeAnewAndItsRequestsBeginAgain(t *testing.T) {
 
 func TestARestoredStreamIsANewIncarnation(t *testing.T) {
 	l := newLab(t, setup{database: database(t), env: []string{"GRACE=5s"}})
-	nats := l.Processes("nats-server")[0]
+	nats := l.Processes("nats")[0]
 	kept := l.post(t, 0, prompt("/say kept")).end(t, time.Minute)
 	l.remembered(t, kept)
 	nats.Stop()

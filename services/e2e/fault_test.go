@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/pgtest"
 	"github.com/agentbus/agentbus/pkg/sse"
@@ -82,7 +83,7 @@ func database(t *testing.T) string {
 }
 
 // alone leaves one process of a service running, so that what it works on is known, and returns both.
-func (l lab) alone(t *testing.T, name string) (works, waits *stack.Process) {
+func (l lab) alone(t *testing.T, name string) (works, waits *testcluster.Process) {
 	t.Helper()
 	both := l.Processes(name)
 	if len(both) != 2 {
@@ -93,7 +94,7 @@ func (l lab) alone(t *testing.T, name string) (works, waits *stack.Process) {
 }
 
 // start starts a process that was killed.
-func start(t *testing.T, p *stack.Process) {
+func start(t *testing.T, p *testcluster.Process) {
 	t.Helper()
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -390,7 +391,7 @@ func discarded(tr transcript) (n int) {
 }
 
 // metric is the sum of a metric's values at a process, of those whose labels hold label.
-func metric(t *testing.T, p *stack.Process, name, label string) (sum float64) {
+func metric(t *testing.T, p *testcluster.Process, name, label string) (sum float64) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/metrics", nil)
 	if err != nil {

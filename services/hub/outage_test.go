@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/loopback"
+	"github.com/agentbus/agentbus/internal/pgserver"
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/hubapi"
-	"github.com/agentbus/agentbus/pkg/pgtest"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
@@ -25,27 +25,28 @@ type database struct {
 	t       *testing.T
 	url     string
 	command *exec.Cmd // nil = stopped
-	again   exec.Cmd  // what runs it
+	server  pgserver.Server
+	args    []string // of the server's program
 }
 
 func newDatabase(t *testing.T) *database {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	server, url, err := pgtest.Prepare(addr)
+	server, err := pgserver.NewTemporary(t.Context())
 	if err != nil && cmp.Or(os.Getenv("AGENTBUS_REQUIRE_SERVERS"), "0") == "0" {
 		t.Skipf("no PostgreSQL for this test: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &database{t: t, url: url, again: exec.Cmd{Path: server.Path, Args: server.Args, Dir: server.Dir, SysProcAttr: server.SysProcAttr}}
+	addr, err := new(loopback.Ports).Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := server.Args(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &database{t: t, url: pgserver.URL(addr), server: server, args: args}
 	t.Cleanup(func() {
 		d.stop()
 		if err := os.RemoveAll(server.Dir); err != nil {
@@ -58,12 +59,15 @@ func newDatabase(t *testing.T) *database {
 
 func (d *database) start() {
 	d.t.Helper()
-	c := d.again
+	c := exec.Command(d.server.Program, d.args...)
+	c.Dir, c.SysProcAttr = d.server.Dir, &syscall.SysProcAttr{Credential: d.server.User}
 	if err := c.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	d.command = &c
-	if err := pgtest.Await(d.t.Context(), d.url); err != nil {
+	d.command = c
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	if err := pgserver.Await(ctx, d.url); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -2,10 +2,10 @@ package toolexecutor_test
 
 import (
 	"context"
-	"net"
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/loopback"
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -68,10 +68,9 @@ func startNATS(t *testing.T, dir, addr string) *embedded.Server {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := new(loopback.Ports).Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }

@@ -1,3 +1,4 @@
+// Package process reads from /proc what processes cost. It is for Linux.
 package process
 
 import (
@@ -11,16 +12,11 @@ import (
 // tick is the unit of times in /proc: Linux reports them in hundredths of a second whatever the kernel counts in.
 const tick = 10 * time.Millisecond
 
-// CPU is the processor time that the process has used, its user and system time together.
-func (p *Process) CPU() (time.Duration, error) { return cpuOf(p.PID()) }
-
-// RSS is the memory that the process holds, in bytes.
-func (p *Process) RSS() (int64, error) { return rssOf(p.PID()) }
-
 // Self is the processor time that this process has used.
-func Self() (time.Duration, error) { return cpuOf(os.Getpid()) }
+func Self() (time.Duration, error) { return CPU(os.Getpid()) }
 
-func cpuOf(pid int) (time.Duration, error) {
+// CPU is the processor time that a process has used, its user and system time together.
+func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
@@ -43,7 +39,8 @@ func parseCPU(stat string) (time.Duration, error) {
 	return time.Duration(u+s) * tick, nil
 }
 
-func rssOf(pid int) (int64, error) {
+// RSS is the memory that a process holds, in bytes.
+func RSS(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0, err
@@ -59,9 +56,9 @@ func rssOf(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// PeakRSS is the most memory that the process has held since its start, in bytes.
-func (p *Process) PeakRSS() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+// PeakRSS is the most memory that a process has held since its start, in bytes.
+func PeakRSS(pid int) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}

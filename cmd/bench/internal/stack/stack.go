@@ -9,46 +9,34 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/bench/internal/process"
+	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
-// The names of the processes.
+// The processes that are measured.
 const (
-	NATS     = "nats"
-	Redis    = "redis"
-	Gateway  = "gateway"
-	Runner   = "agent-runner"
-	Executor = "tool-executor"
-	History  = "history"
+	NATS     = testcluster.NATS
+	Redis    = testcluster.Redis
+	Gateway  = testcluster.Gateway
+	Runner   = testcluster.Runner
+	Executor = testcluster.Executor
+	History  = testcluster.History
 )
 
-// Programs are the paths of what a stack consists of.
-type Programs struct {
-	self string // this program, which serves as Redis
-	path map[string]string
-}
+// services are the services of a stack, in the order of their start.
+func services() []testcluster.Kind { return []testcluster.Kind{History, Executor, Runner, Gateway} }
 
-// Build compiles the services and the NATS server that go.mod names into dir.
-func Build(ctx context.Context, dir string) (Programs, error) {
-	self, err := os.Executable()
+// Build compiles the services and the NATS server that go.mod names into dir. This program itself serves as Redis.
+func Build(ctx context.Context, dir string) (testcluster.Programs, error) {
+	programs, err := testcluster.Build(ctx, dir, nil, append(services(), NATS)...)
 	if err != nil {
-		return Programs{}, err
+		return nil, err
 	}
-	programs := Programs{self: self, path: map[string]string{}}
-	packages := map[string]string{NATS: "github.com/nats-io/nats-server/v2"}
-	for _, name := range []string{Gateway, Runner, Executor, History} {
-		packages[name] = "github.com/agentbus/agentbus/services/" + name + "/cmd"
-	}
-	for name, pkg := range packages {
-		if programs.path[name], err = process.Build(ctx, dir, name, pkg); err != nil {
-			return programs, err
-		}
-	}
-	return programs, nil
+	programs[Redis], err = os.Executable()
+	return programs, err
 }
 
 // Options say how a stack runs.
@@ -62,142 +50,95 @@ type Options struct {
 
 // Stack is one that runs.
 type Stack struct {
-	URL       string // of the gateway
-	NATSAddr  string
-	processes []*process.Process // in the order of their start
-	byName    map[string]*process.Process
-	admin     map[string]string // URL of each service's server for operators
+	URL      string // of the gateway
+	NATSAddr string
+	layout   testcluster.Layout
+	group    testcluster.Group
+	byKind   map[testcluster.Kind]*testcluster.Process
 }
 
-// startWait bounds the start of one process.
-const startWait = 30 * time.Second
-
 // Start starts a stack and waits until all of it is ready. Stop it.
-func Start(ctx context.Context, p Programs, o Options) (*Stack, error) {
-	s := &Stack{byName: map[string]*process.Process{}, admin: map[string]string{}}
-	if err := s.start(ctx, p, o); err != nil {
+func Start(ctx context.Context, p testcluster.Programs, o Options) (*Stack, error) {
+	s := &Stack{
+		layout: testcluster.Layout{Dir: o.Dir, Programs: p}, byKind: map[testcluster.Kind]*testcluster.Process{},
+	}
+	if err := s.start(ctx, o); err != nil {
 		s.Stop()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Stack) start(ctx context.Context, p Programs, o Options) error {
+func (s *Stack) start(ctx context.Context, o Options) error {
 	if err := os.Mkdir(o.Dir, 0o750); err != nil {
 		return err
 	}
-	ports, err := freeAddrs(ctx, 7)
+	file := filepath.Join(o.Dir, "agentbus.yaml")
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+		return err
+	}
+	sync := "" // the default of NATS
+	if o.SyncAlways {
+		sync = "always"
+	}
+	nats, err := s.layout.NATS(ctx, testcluster.NATSOptions{Nodes: 1, Sync: sync})
 	if err != nil {
 		return err
 	}
-	s.NATSAddr = ports[0]
-	redis, public := ports[1], ports[2]
-	s.URL = "http://" + public
-	natsFile, configFile, err := writeFiles(o, s.NATSAddr)
+	redis, err := s.layout.Redis(ctx)
 	if err != nil {
 		return err
 	}
-	nats := process.Command{Name: NATS, Path: p.path[NATS], Args: []string{"-c", natsFile}, Dir: o.Dir}
-	if err := s.server(ctx, nats, s.NATSAddr); err != nil {
-		return err
-	}
-	store := process.Command{Name: Redis, Path: p.self, Args: []string{"redis", redis}, Dir: o.Dir}
-	if err := s.server(ctx, store, redis); err != nil {
-		return err
+	redis.Path, redis.Args = s.layout.Programs[Redis], []string{"redis", redis.Addr}
+	for _, server := range []testcluster.Command{nats[0], redis} {
+		if err := s.add(ctx, server); err != nil {
+			return err
+		}
 	}
 	auth := "off"
 	if o.Keys {
 		auth = "required"
 	}
-	env := []string{
-		"NATS_URL=nats://" + s.NATSAddr, "NATS_PROVISION=create", "REDIS_URL=redis://" + redis + "/0", "CONFIG_FILE=" + configFile,
-		"HTTP_ADDR=" + public, "AUTH=" + auth, "KEY_PEPPER=" + pepper, "SLOTS=" + strconv.Itoa(o.Slots), "PROFILE=" + strconv.FormatBool(o.Profile),
-		"DATABASE_URL=sqlite:" + filepath.Join(o.Dir, "history.db"),
+	servers := testcluster.Servers{
+		NATS: testcluster.NATSURL(nats), Redis: testcluster.RedisURL(redis.Addr), Database: "sqlite:" + filepath.Join(o.Dir, "history.db"),
 	}
-	for i, name := range []string{History, Executor, Runner, Gateway} {
-		command := process.Command{
-			Name: name, Path: p.path[name], Dir: o.Dir, Env: append([]string{"ADMIN_ADDR=" + ports[3+i]}, env...),
+	s.NATSAddr = nats[0].Addr
+	for _, kind := range services() {
+		command, err := s.layout.Service(ctx, kind, &servers, "NATS_PROVISION=create", "CONFIG_FILE="+file, "AUTH="+auth,
+			"KEY_PEPPER="+pepper, "SLOTS="+strconv.Itoa(o.Slots), "PROFILE="+strconv.FormatBool(o.Profile))
+		if err != nil {
+			return err
 		}
-		s.admin[name] = "http://" + ports[3+i]
-		if err := s.service(ctx, command, s.admin[name]+"/readyz"); err != nil {
+		if err := s.add(ctx, command); err != nil {
 			return err
 		}
 	}
+	s.URL = "http://" + s.byKind[Gateway].Addr
 	return nil
 }
 
-func freeAddrs(ctx context.Context, n int) ([]string, error) {
-	addrs := make([]string, n)
-	for i := range addrs {
-		addr, err := process.FreeAddr(ctx)
-		if err != nil {
-			return nil, err
-		}
-		addrs[i] = addr
-	}
-	return addrs, nil
-}
+// configuration is the YAML file of the services. One client sends everything here, and requests may sleep for as long as
+// the benchmark takes.
+const configuration = `agents:
+  demo:
+    backend: scripted
+    limits: { time: 1h }
+gateway:
+  rateLimit: { requests: 1000000, per: 1s, burst: 1000000 }
+`
 
-// writeFiles writes the configurations of NATS and of the services.
-func writeFiles(o Options, natsAddr string) (natsFile, configFile string, err error) {
-	sync := "2m" // the default of NATS
-	if o.SyncAlways {
-		sync = "always"
-	}
-	natsFile = filepath.Join(o.Dir, "nats.conf")
-	configFile = filepath.Join(o.Dir, "agentbus.yaml")
-	text := fmt.Sprintf("listen: %q\nserver_name: bench\njetstream { store_dir: %q, sync_interval: %q }\n",
-		natsAddr, filepath.Join(o.Dir, "jetstream"), sync)
-	if err := os.WriteFile(natsFile, []byte(text), 0o600); err != nil {
-		return "", "", err
-	}
-	// One client sends everything here, and runs may sleep for as long as the benchmark goes on.
-	const config = "agents:\n  demo:\n    backend: scripted\n    limits: { time: 1h }\n" +
-		"gateway:\n  rateLimit: { requests: 1000000, per: 1s, burst: 1000000 }\n"
-	return natsFile, configFile, os.WriteFile(configFile, []byte(config), 0o600)
-}
-
-// server starts a process that is ready when it listens.
-func (s *Stack) server(ctx context.Context, c process.Command, addr string) error {
-	p, err := s.add(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, startWait)
-	defer cancel()
-	return p.Listening(ctx, addr)
-}
-
-// service starts a process that is ready when it says so.
-func (s *Stack) service(ctx context.Context, c process.Command, url string) error {
-	p, err := s.add(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, startWait)
-	defer cancel()
-	return p.Ready(ctx, url)
-}
-
-func (s *Stack) add(c process.Command) (*process.Process, error) {
-	p, err := process.Start(c)
-	if err != nil {
-		return nil, err
-	}
-	s.processes = append(s.processes, p)
-	s.byName[c.Name] = p
-	return p, nil
+// add starts a process and waits until it is ready.
+func (s *Stack) add(ctx context.Context, c testcluster.Command) error {
+	p, err := s.group.Start(ctx, c)
+	s.byKind[c.Kind] = p
+	return err
 }
 
 // Stop ends all processes. It does not wait for what they are doing: the measuring is over.
-func (s *Stack) Stop() {
-	for _, p := range slices.Backward(s.processes) {
-		p.Stop(0)
-	}
-}
+func (s *Stack) Stop() { s.group.Kill() }
 
-// Usage is the processor time of each process by name.
-type Usage map[string]time.Duration
+// Usage is the processor time of each process.
+type Usage map[testcluster.Kind]time.Duration
 
 // Sub is what was used since before.
 func (u Usage) Sub(before Usage) Usage {
@@ -209,10 +150,10 @@ func (u Usage) Sub(before Usage) Usage {
 }
 
 // Sum is what the processes used together.
-func (u Usage) Sum(names ...string) time.Duration {
+func (u Usage) Sum(kinds ...testcluster.Kind) time.Duration {
 	var sum time.Duration
-	for _, name := range names {
-		sum += u[name]
+	for _, kind := range kinds {
+		sum += u[kind]
 	}
 	return sum
 }
@@ -220,31 +161,33 @@ func (u Usage) Sum(names ...string) time.Duration {
 // CPU is what every process has used until now.
 func (s *Stack) CPU() (Usage, error) {
 	used := Usage{}
-	for name, p := range s.byName {
-		cpu, err := p.CPU()
+	for kind, p := range s.byKind {
+		cpu, err := process.CPU(p.PID())
 		if err != nil {
-			return nil, fmt.Errorf("processor time of %s: %w", name, err)
+			return nil, fmt.Errorf("processor time of %s: %w", kind, err)
 		}
-		used[name] = cpu
+		used[kind] = cpu
 	}
 	return used, nil
 }
 
 // PeakRSS is the most memory that a process has held since its start, in bytes.
-func (s *Stack) PeakRSS(name string) (int64, error) { return s.byName[name].PeakRSS() }
+func (s *Stack) PeakRSS(kind testcluster.Kind) (int64, error) {
+	return process.PeakRSS(s.byKind[kind].PID())
+}
 
 // RSS is the memory that a process holds, in bytes.
-func (s *Stack) RSS(name string) (int64, error) { return s.byName[name].RSS() }
+func (s *Stack) RSS(kind testcluster.Kind) (int64, error) { return process.RSS(s.byKind[kind].PID()) }
 
 // Profile returns a profile of a service, such as "heap" or "goroutine?debug=2", as /debug/pprof serves it.
-func (s *Stack) Profile(ctx context.Context, name, kind string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin[name]+"/debug/pprof/"+kind, http.NoBody)
+func (s *Stack) Profile(ctx context.Context, service testcluster.Kind, kind string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.byKind[service].Admin+"/debug/pprof/"+kind, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("profile %s of %s: %w", kind, name, err)
+		return nil, fmt.Errorf("profile %s of %s: %w", kind, service, err)
 	}
 	defer func() { _ = response.Body.Close() }() // everything is read
 	return io.ReadAll(response.Body)

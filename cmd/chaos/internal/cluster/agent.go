@@ -3,15 +3,14 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/proxy"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/go-json-experiment/json"
 )
 
@@ -33,32 +32,25 @@ const agentConfiguration = `agentServer:
 func RemoteAgent(tenant string) string { return "remote-" + tenant }
 
 // agent makes the node of a tenant's agent-server. The hub and the runners reach it through a proxy.
-func (c *Cluster) agent(tenant string) func(context.Context, Kind, string, []string) (*Node, error) {
-	return func(ctx context.Context, kind Kind, name string, _ []string) (*Node, error) {
+func (c *Cluster) agent(tenant string) func(context.Context, testcluster.Kind, []string) (*Node, error) {
+	return func(ctx context.Context, kind testcluster.Kind, _ []string) (*Node, error) {
 		file := filepath.Join(c.options.Dir, "agent-server.yaml")
 		if err := os.WriteFile(file, []byte(agentConfiguration), 0o600); err != nil {
 			return nil, err
 		}
-		admin, addr := c.ports.next(ctx), c.ports.next(ctx)
-		front, err := proxy.New(ctx, addr)
+		id := RemoteAgent(tenant)
+		command, err := c.layout.Service(ctx, kind, nil,
+			"CONFIG_FILE="+file, "DATA_DIR="+filepath.Join(c.options.Dir, id), "AGENT_ID="+id, "AGENT_NAME="+id,
+			"AGENT_KEYS="+agentKey, "AGENT_BACKEND=scripted", "HUB_URL="+c.Hub, "GRACE=10s")
 		if err != nil {
 			return nil, err
 		}
-		id := RemoteAgent(tenant)
-		n := newNode(program{
-			name: name, kind: kind, path: c.options.Programs[string(kind)], dir: c.options.Dir,
-			env: []string{
-				"ADMIN_ADDR=" + admin, "HTTP_ADDR=" + addr, "CONFIG_FILE=" + file, "DATA_DIR=" + filepath.Join(c.options.Dir, id),
-				"AGENT_ID=" + id, "AGENT_NAME=" + id, "AGENT_KEYS=" + agentKey, "AGENT_BACKEND=scripted",
-				"AGENT_URL=http://" + front.Addr(), "HUB_URL=" + c.Hub, "GRACE=10s",
-				"AGENTBUS_JOURNAL=" + filepath.Join(c.options.Dir, name+".journal"),
-				"AGENTBUS_MARKS=" + filepath.Join(c.options.Dir, name+".marks"),
-			},
-			ready: answers("http://" + admin + "/readyz"),
-		})
-		n.Admin, n.Addr, n.proxies = "http://"+admin, addr, map[Kind][]Spoilt{Agent: {front}}
-		c.nodes = append(c.nodes, n)
-		return n, nil
+		front, err := proxy.New(ctx, command.Addr)
+		if err != nil {
+			return nil, err
+		}
+		command.Env = append(command.Env, "AGENT_URL=http://"+front.Addr())
+		return c.add(command, map[testcluster.Kind][]Spoilt{testcluster.Agent: {front}}), nil
 	}
 }
 
@@ -66,18 +58,11 @@ func (c *Cluster) agent(tenant string) func(context.Context, Kind, string, []str
 func (c *Cluster) register(ctx context.Context) error {
 	c.Secrets = append(c.Secrets, agentKey)
 	for i, tenant := range Tenants() {
-		n := c.Find(Agent)[i]
+		n := c.Find(testcluster.Agent)[i]
 		body := map[string]string{"id": RemoteAgent(tenant), "url": "http://" + n.Links()[0].Addr(), "apiKey": agentKey}
-		for {
-			err := c.saveAgent(ctx, tenant, body)
-			if err == nil {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("register %s: %w", RemoteAgent(tenant), errors.Join(err, ctx.Err()))
-			case <-time.After(100 * time.Millisecond):
-			}
+		err := testcluster.Await(ctx, func(ctx context.Context) error { return c.saveAgent(ctx, tenant, body) })
+		if err != nil {
+			return fmt.Errorf("register %s: %w", RemoteAgent(tenant), err)
 		}
 	}
 	return nil

@@ -15,17 +15,19 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/proxy"
+	"github.com/agentbus/agentbus/internal/pgserver"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
 )
 
 // Options say what to run.
 type Options struct {
-	Dir      string   // for data, configuration and logs; it exists
-	Programs Programs // see Build
-	Nodes    int      // of NATS: 1 or 3
-	Sync     string   // sync_interval of NATS; "" = its default of two minutes
-	Disks    bool     // NATS writes to disks that can lose power, where the system allows that
+	Dir      string               // for data, configuration and logs; it exists
+	Programs testcluster.Programs // see Build
+	Nodes    int                  // of NATS: 1 or 3
+	Sync     string               // sync_interval of NATS; "" = its default of two minutes
+	Disks    bool                 // NATS writes to disks that can lose power, where the system allows that
 	AckWait  time.Duration
 	Weaken   string // name of a safeguard that the services go without; "" = none
 }
@@ -40,10 +42,10 @@ type Cluster struct {
 	Secrets  []string          // what must stand in no log
 
 	options Options
+	layout  testcluster.Layout
 	disks   []*disk // one for each NATS node; none if their power cannot be cut
 	noDisks error   // why there are none, though they were asked for
 	nodes   []*Node
-	ports   ports
 }
 
 // Spoilt is a proxy.
@@ -63,7 +65,7 @@ const startWait = 2 * time.Minute
 
 // Start starts everything and waits until it is ready. On an error nothing stays behind. Stop it.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	c := &Cluster{options: o, Keys: map[string]string{}}
+	c := &Cluster{options: o, layout: testcluster.Layout{Dir: o.Dir, Programs: o.Programs}, Keys: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
@@ -81,7 +83,6 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	for _, n := range servers {
-		c.nodes = append(c.nodes, n)
 		n.Up()
 	}
 	for _, n := range servers {
@@ -114,6 +115,36 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.register(ctx)
 }
 
+// servers makes the nodes that are not services.
+func (c *Cluster) servers(ctx context.Context) ([]*Node, error) {
+	commands, err := c.layout.NATS(ctx, testcluster.NATSOptions{Nodes: c.options.Nodes, Sync: c.options.Sync})
+	if err != nil {
+		return nil, err
+	}
+	c.NATSURL = testcluster.NATSURL(commands)
+	redis, err := c.layout.Redis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := pgserver.New(ctx, filepath.Join(c.options.Dir, "postgres"))
+	if err != nil {
+		return nil, err
+	}
+	postgres, err := c.layout.Postgres(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	c.Database = pgserver.URL(postgres.Addr)
+	for i, command := range append(commands, redis, postgres) {
+		n := newNode(command)
+		if i < len(c.disks) { // the NATS servers come first
+			n.disk = c.disks[i]
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return c.Nodes(), nil
+}
+
 // pepper is what the services hash keys with.
 const pepper = "pepper-that-must-stand-in-no-log"
 
@@ -129,18 +160,13 @@ func (c *Cluster) open(ctx context.Context, look func(*bus.Bus, context.Context)
 		return err
 	}
 	defer b.Close()
-	for {
+	err = testcluster.Await(ctx, func(ctx context.Context) error {
 		attempt, done := context.WithTimeout(ctx, 10*time.Second)
-		err := look(b, attempt)
-		done()
-		if err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the streams: %w", err)
-		case <-time.After(100 * time.Millisecond):
-		}
+		defer done()
+		return look(b, attempt)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the streams: %w", err)
 	}
 	issuer, err := auth.NewIssuer([]byte(pepper))
 	if err != nil {
@@ -175,16 +201,16 @@ func (c *Cluster) services(ctx context.Context) ([]*Node, error) {
 		"NATS_MAX_BYTES=-1",
 	}
 	var made []*Node
-	for _, kind := range Services() {
-		for i := range kind.count() {
-			build, name, env := c.service, fmt.Sprintf("%s-%d", kind, i), common
-			if kind == History && i == 0 || c.options.Weaken != "" { // it may be the streams that are weak
+	for _, kind := range testcluster.Services() {
+		for i := range count(kind) {
+			build, env := c.service, common
+			if kind == testcluster.History && i == 0 || c.options.Weaken != "" { // it may be the streams that are weak
 				env = slices.Concat(common, create)
 			}
-			if kind == Agent {
+			if kind == testcluster.Agent {
 				build = c.agent(Tenants()[i])
 			}
-			n, err := build(ctx, kind, name, env)
+			n, err := build(ctx, kind, env)
 			if err != nil {
 				return nil, err
 			}
@@ -194,10 +220,20 @@ func (c *Cluster) services(ctx context.Context) ([]*Node, error) {
 	return made, nil
 }
 
-func (c *Cluster) service(ctx context.Context, kind Kind, name string, common []string) (*Node, error) {
-	admin, addr := c.ports.next(ctx), c.ports.next(ctx)
-	proxies := map[Kind][]Spoilt{}
-	for _, server := range []Kind{NATS, Redis, Postgres} {
+// count is the number of processes of a service. There is one hub, and an agent-server for each tenant.
+func count(kind testcluster.Kind) int {
+	switch kind {
+	case testcluster.Hub:
+		return 1
+	case testcluster.Agent:
+		return len(Tenants())
+	}
+	return 2
+}
+
+func (c *Cluster) service(ctx context.Context, kind testcluster.Kind, env []string) (*Node, error) {
+	proxies := map[testcluster.Kind][]Spoilt{}
+	for _, server := range []testcluster.Kind{testcluster.NATS, testcluster.Redis, testcluster.Postgres} {
 		for _, target := range c.Find(server) {
 			p, err := proxy.New(ctx, target.Addr)
 			if err != nil {
@@ -207,28 +243,35 @@ func (c *Cluster) service(ctx context.Context, kind Kind, name string, common []
 		}
 	}
 	var urls []string
-	for _, p := range proxies[NATS] {
+	for _, p := range proxies[testcluster.NATS] {
 		urls = append(urls, "nats://"+p.Addr())
 	}
-	n := newNode(program{
-		name: name, kind: kind, path: c.options.Programs[string(kind)], dir: c.options.Dir,
-		env: append([]string{
-			"ADMIN_ADDR=" + admin, "HTTP_ADDR=" + addr, "NATS_URL=" + strings.Join(urls, ","),
-			"REDIS_URL=redis://" + proxies[Redis][0].Addr() + "/0", "DATABASE_URL=" + database(proxies[Postgres][0].Addr()),
-			"AGENTBUS_JOURNAL=" + filepath.Join(c.options.Dir, name+".journal"),
-			"AGENTBUS_MARKS=" + filepath.Join(c.options.Dir, name+".marks"),
-		}, common...),
-		ready: answers("http://" + admin + "/readyz"),
-	})
-	n.Admin, n.Addr, n.proxies = "http://"+admin, addr, proxies
-	c.nodes = append(c.nodes, n)
+	command, err := c.layout.Service(ctx, kind, &testcluster.Servers{
+		NATS:     strings.Join(urls, ","),
+		Redis:    testcluster.RedisURL(proxies[testcluster.Redis][0].Addr()),
+		Database: pgserver.URL(proxies[testcluster.Postgres][0].Addr()),
+	}, env...)
+	if err != nil {
+		return nil, err
+	}
+	n := c.add(command, proxies)
 	switch kind {
-	case Gateway:
-		c.Gateways = append(c.Gateways, "http://"+addr)
-	case Hub:
-		c.Hub = "http://" + addr
+	case testcluster.Gateway:
+		c.Gateways = append(c.Gateways, "http://"+n.Addr)
+	case testcluster.Hub:
+		c.Hub = "http://" + n.Addr
 	}
 	return n, nil
+}
+
+// add makes the node of a service, which writes what it observes of itself into files of its name.
+func (c *Cluster) add(command testcluster.Command, proxies map[testcluster.Kind][]Spoilt) *Node {
+	file := filepath.Join(c.options.Dir, command.Name)
+	command.Env = append(command.Env, "AGENTBUS_JOURNAL="+file+".journal", "AGENTBUS_MARKS="+file+".marks")
+	n := newNode(command)
+	n.proxies = proxies
+	c.nodes = append(c.nodes, n)
+	return n
 }
 
 // Nodes are all of them.
@@ -247,10 +290,10 @@ func (c *Cluster) Shape() Shape { return Shape{Nodes: c.options.Nodes, Disks: le
 func (c *Cluster) NoDisks() error { return c.noDisks }
 
 // Find returns the nodes of a kind.
-func (c *Cluster) Find(kind Kind) []*Node {
+func (c *Cluster) Find(kind testcluster.Kind) []*Node {
 	var found []*Node
 	for _, n := range c.nodes {
-		if n.kind == kind {
+		if n.Kind == kind {
 			found = append(found, n)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"golang.org/x/sys/unix"
 )
 
@@ -129,7 +130,7 @@ func command(name string, args ...string) error {
 func newDisks(dir string, nodes int) ([]*disk, error) {
 	var disks []*disk
 	for i := range nodes {
-		d, err := newDisk(filepath.Join(dir, natsName(i)))
+		d, err := newDisk(filepath.Join(dir, testcluster.Name(testcluster.NATS, i)))
 		if err != nil {
 			return nil, errors.Join(err, removeDisks(disks))
 		}

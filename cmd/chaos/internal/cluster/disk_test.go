@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"golang.org/x/sys/unix"
 )
 
@@ -122,7 +123,7 @@ func TestADiskWhosePowerCannotBeCutIsNotTrusted(t *testing.T) {
 func TestNoDisksAreBetterThanOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, natsName(1)), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, testcluster.Name(testcluster.NATS, 1)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	disks, err := newDisks(dir, 2)

@@ -6,8 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/pgserver"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/jackc/pgx/v5"
 )
+
+// Flush empties Redis.
+func (n *Node) Flush(ctx context.Context) error {
+	return testcluster.AskRedis(ctx, n.Addr, "FLUSHALL", "+OK")
+}
 
 // hubTables is how the names of the hub's tables begin: what they hold is stored nowhere else.
 const hubTables = "hub_"
@@ -32,7 +39,7 @@ func (n *Node) EmptyHistory(ctx context.Context, drop bool) error {
 }
 
 func (n *Node) emptyHistory(ctx context.Context, drop bool) error {
-	conn, err := pgx.Connect(ctx, database(n.Addr))
+	conn, err := pgx.Connect(ctx, pgserver.URL(n.Addr))
 	if err != nil {
 		return err
 	}

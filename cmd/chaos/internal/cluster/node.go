@@ -2,116 +2,57 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/procgroup"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/agentbus/agentbus/pkg/skew"
 )
 
-// Kind says what a node is.
-type Kind string
-
-// The kinds.
-const (
-	NATS     Kind = "nats"
-	Redis    Kind = "redis"
-	Postgres Kind = "postgres"
-	Gateway  Kind = "gateway"
-	Runner   Kind = "agent-runner"
-	Executor Kind = "tool-executor"
-	History  Kind = "history"
-	Hub      Kind = "hub"
-	Agent    Kind = "agent-server"
-)
-
-// Services lists the kinds that are ours.
-func Services() []Kind { return []Kind{Gateway, Runner, Executor, History, Hub, Agent} }
-
-// count is how many of a service there are. There is one hub, and an agent-server for each tenant.
-func (k Kind) count() int {
-	switch k {
-	case Hub:
-		return 1
-	case Agent:
-		return len(Tenants())
-	}
-	return 2
-}
-
-// program is what a node runs.
-type program struct {
-	name  string
-	kind  Kind
-	path  string
-	args  []string
-	env   []string // besides PATH and HOME
-	dir   string   // HOME, and where <name>.log holds what it prints
-	disk  *disk    // that it writes to; nil = one whose power cannot be cut
-	as    *syscall.Credential
-	term  syscall.Signal              // asks for an orderly end; 0 = SIGTERM
-	ready func(context.Context) error // nil once it may be used
-}
-
-// Node is a process under supervision: while it is wanted up and ends, it is started again, as an orchestrator does. It
+// Node is a supervised process: if it ends and no caller has requested that, it is started again, as an orchestrator does. It
 // is safe for concurrent use.
 type Node struct {
-	program
-	Addr    string            // where clients reach it
-	Admin   string            // URL of its metrics; "" = none
-	proxies map[Kind][]Spoilt // between it and the servers of each kind
+	testcluster.Command
+	process *testcluster.Process
+	disk    *disk                         // that it writes to; nil = one whose power cannot be cut
+	proxies map[testcluster.Kind][]Spoilt // between it and the servers of each kind
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd     // nil while it is down
-	done   chan struct{} // closed when cmd has ended
-	up     bool          // wanted
-	asked  bool          // to end
-	closed bool
-	wake   chan struct{}
-	gone   chan struct{} // closed when the supervisor has ended
-	starts int
-	ahead  time.Duration // of the wall clock, from the next start on
-	lost   int           // ends that the harness did not cause
-	err    error         // of the newest attempt to start
+	mu      sync.Mutex
+	running bool // since the newest start; the supervisor has not seen the end yet
+	up      bool // wanted
+	asked   bool // to end
+	closed  bool
+	wake    chan struct{}
+	gone    chan struct{} // closed when the supervisor has ended
+	ahead   time.Duration // of the wall clock, from the next start on
+	lost    int           // ends that the harness did not cause
+	err     error         // of the newest attempt to start
 }
 
 // restartPause is what an orchestrator waits before it starts a process again.
 const restartPause = 250 * time.Millisecond
 
-// newNode supervises a program that is not wanted up yet. Close it.
-func newNode(p program) *Node {
-	if p.term == 0 {
-		p.term = syscall.SIGTERM
-	}
-	n := &Node{program: p, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+// newNode supervises a process that is not wanted up yet. Close it.
+func newNode(c testcluster.Command) *Node {
+	n := &Node{process: testcluster.NewProcess(c), wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	n.Command = n.process.Command
 	go n.supervise()
 	return n
 }
 
-// Name is the node's own.
-func (n *Node) Name() string { return n.name }
-
-// Kind is what it is.
-func (n *Node) Kind() Kind { return n.kind }
-
 // Proxies are those between the node and the servers of a kind.
-func (n *Node) Proxies(to Kind) []Spoilt { return n.proxies[to] }
+func (n *Node) Proxies(to testcluster.Kind) []Spoilt { return n.proxies[to] }
 
 // Links are the proxies that join the node to the others: those to NATS, or those in front of it where it has none.
 func (n *Node) Links() []Spoilt {
-	if n.kind == Agent {
-		return n.proxies[Agent]
+	if n.Kind == testcluster.Agent {
+		return n.proxies[testcluster.Agent]
 	}
-	return n.proxies[NATS]
+	return n.proxies[testcluster.NATS]
 }
 
 // all are the proxies of the node.
@@ -135,25 +76,26 @@ func (n *Node) supervise() {
 	}
 }
 
-// step starts the process if it is wanted, and returns what tells of its end.
-func (n *Node) step() (done chan struct{}, closed bool) {
+// step starts the process if it is wanted, and returns a channel that is closed at its end.
+func (n *Node) step() (ended <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || !n.up {
 		return nil, n.closed
 	}
-	if n.err = n.start(); n.err != nil {
+	if ended, n.err = n.start(); n.err != nil {
 		n.up = false
 		return nil, false
 	}
-	return n.done, false
+	n.running = true
+	return ended, false
 }
 
-// ended notes the end of the process, and reports whether nobody asked for it.
+// ended records the end of the process, and reports whether no caller has requested it.
 func (n *Node) ended() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cmd = nil
+	n.running = false
 	if !n.asked {
 		n.lost++
 	}
@@ -163,34 +105,13 @@ func (n *Node) ended() bool {
 }
 
 // start must be called with mu held.
-func (n *Node) start() error {
+func (n *Node) start() (ended <-chan struct{}, err error) {
 	if n.disk != nil {
 		if err := n.disk.on(); err != nil {
-			return fmt.Errorf("start %s: %w", n.name, err)
+			return nil, fmt.Errorf("start %s: %w", n.Name, err)
 		}
 	}
-	output, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = output.Close() }()  // the child has its own handle
-	cmd := exec.Command(n.path, n.args...) //nolint:gosec,noctx // a server of ours; the supervisor ends it
-	cmd.Dir = n.dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, skew.Env + "=" + n.ahead.String()}, n.env...)
-	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: n.as}
-	procgroup.EndWithParent(cmd.SysProcAttr)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", n.name, err)
-	}
-	n.starts++
-	done := make(chan struct{})
-	n.cmd, n.done = cmd, done
-	go func() { // ends with the process
-		_ = cmd.Wait() // how it ended stands in its log
-		close(done)
-	}()
-	return nil
+	return n.process.Spawn(skew.Env + "=" + n.ahead.String())
 }
 
 // Skew has the process' wall clock run ahead by so much, or behind where it is negative, from its next start on. Only
@@ -201,8 +122,8 @@ func (n *Node) Skew(ahead time.Duration) {
 	n.ahead = ahead
 }
 
-// LogFile is where the node's output goes.
-func (n *Node) LogFile() string { return filepath.Join(n.dir, n.name+".log") }
+// LogFile is the path of the node's output.
+func (n *Node) LogFile() string { return n.process.LogFile() }
 
 // Lost is how often the process has ended though nobody asked it to.
 func (n *Node) Lost() int {
@@ -212,14 +133,7 @@ func (n *Node) Lost() int {
 }
 
 // PID is the process's id; 0 while it is down.
-func (n *Node) PID() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cmd == nil {
-		return 0
-	}
-	return n.cmd.Process.Pid
-}
+func (n *Node) PID() int { return n.process.PID() }
 
 // Up wants the node up, and does not wait for it.
 func (n *Node) Up() {
@@ -263,75 +177,50 @@ func (n *Node) FreeDisk() {
 	n.disk.free()
 }
 
-// stopWait is more than the grace of every service.
+// stopWait is longer than the grace period of every service.
 const stopWait = 30 * time.Second
 
-// Terminate asks the process to end, and waits until it has.
-func (n *Node) Terminate() { n.down(n.term, stopWait) }
+// Terminate requests the end of the process, and waits until it has ended.
+func (n *Node) Terminate() { n.down(n.Term, stopWait) }
 
-// Crash sends a signal that ends the process, and waits until it has.
+// Crash sends a signal that ends the process, and waits until it has ended.
 func (n *Node) Crash(signal syscall.Signal) { n.down(signal, stopWait) }
 
 func (n *Node) down(signal syscall.Signal, patience time.Duration) {
 	n.mu.Lock()
 	n.up = false
-	cmd, done := n.cmd, n.done
-	n.asked = cmd != nil
+	n.asked = n.running
+	running := n.running
 	n.mu.Unlock()
-	if cmd == nil {
-		return
-	}
-	_ = cmd.Process.Signal(signal) // fails only when it has ended
-	select {
-	case <-done:
-	case <-time.After(patience):
-		_ = cmd.Process.Kill() // as above
-		<-done
+	if running {
+		n.process.End(signal, patience)
 	}
 }
 
 // Pause freezes the process until [Node.Resume].
-func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
+func (n *Node) Pause() { n.process.Signal(syscall.SIGSTOP) }
 
 // Resume lets a frozen process go on.
-func (n *Node) Resume() { n.signal(syscall.SIGCONT) }
+func (n *Node) Resume() { n.process.Signal(syscall.SIGCONT) }
 
-func (n *Node) signal(s syscall.Signal) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cmd != nil {
-		_ = n.cmd.Process.Signal(s) // fails only when it has ended
-	}
-}
-
-// Ready waits until the node may be used.
+// Ready waits until the node can be used. It fails immediately if its program cannot be started.
 func (n *Node) Ready(ctx context.Context) error {
-	for {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := testcluster.Await(ctx, func(ctx context.Context) error {
 		n.mu.Lock()
 		failed := n.err
 		n.mu.Unlock()
 		if failed != nil {
+			cancel(failed)
 			return failed
 		}
-		err := n.ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w: %s", n.name, errors.Join(err, context.Cause(ctx)), n.tail())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// tail is the end of what the process printed.
-func (n *Node) tail() string {
-	text, err := os.ReadFile(n.LogFile())
+		return n.Command.Ready(ctx)
+	})
 	if err != nil {
-		return err.Error()
+		return fmt.Errorf("%s is not ready: %w: %s", n.Name, err, n.process.Tail())
 	}
-	return string(text[max(0, len(text)-2000):])
+	return nil
 }
 
 // close ends the process and its supervisor.
@@ -342,25 +231,4 @@ func (n *Node) close() {
 	n.poke()
 	n.mu.Unlock()
 	<-n.gone
-}
-
-// answers is a check that GET url gives 200.
-func answers(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answers %s", url, response.Status)
-		}
-		return nil
-	}
 }

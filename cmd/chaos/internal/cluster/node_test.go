@@ -9,14 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
 // script supervises a shell script.
 func script(t *testing.T, text string) *Node {
 	t.Helper()
-	n := newNode(program{
-		name: "script", path: "/bin/sh", args: []string{"-c", text}, dir: t.TempDir(),
-		ready: func(context.Context) error { return nil },
+	n := newNode(testcluster.Command{
+		Name: "script", Path: "/bin/sh", Args: []string{"-c", text}, Dir: t.TempDir(),
+		Ready: func(context.Context) error { return nil },
 	})
 	t.Cleanup(n.close)
 	return n
@@ -106,7 +108,7 @@ func TestAFrozenProcessDoesNothing(t *testing.T) {
 
 func TestAProgramThatIsNotThereIsTold(t *testing.T) {
 	t.Parallel()
-	n := newNode(program{name: "missing", path: "/nonexistent", dir: t.TempDir(), ready: func(context.Context) error {
+	n := newNode(testcluster.Command{Name: "missing", Path: "/nonexistent", Dir: t.TempDir(), Ready: func(context.Context) error {
 		return context.DeadlineExceeded
 	}})
 	t.Cleanup(n.close)
@@ -115,18 +117,5 @@ func TestAProgramThatIsNotThereIsTold(t *testing.T) {
 	defer cancel()
 	if err := n.Ready(ctx); err == nil || !strings.Contains(err.Error(), "start missing") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestPortsAreFreeAndDiffer(t *testing.T) {
-	t.Parallel()
-	var p ports
-	seen := map[string]bool{}
-	for range 20 {
-		addr := p.next(t.Context())
-		if seen[addr] {
-			t.Fatalf("%s came twice", addr)
-		}
-		seen[addr] = true
 	}
 }

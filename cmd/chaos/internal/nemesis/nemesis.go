@@ -14,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/proxy"
+	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
 // Fault is something that goes wrong at some time.
@@ -27,7 +28,7 @@ type Fault struct {
 // kind is a sort of fault.
 type kind struct {
 	name     string
-	concerns []cluster.Kind
+	concerns []testcluster.Kind
 	scope    scope
 	most     time.Duration // that it lasts
 	do       func(ctx context.Context, nodes []*cluster.Node, while time.Duration)
@@ -55,15 +56,15 @@ func Kinds(shape cluster.Shape) []string {
 const longPartition = 10 * time.Second
 
 // joined is what joins a service to the others: NATS, or its own address, where they call it.
-func joined(service cluster.Kind) cluster.Kind {
-	if service == cluster.Agent {
-		return cluster.Agent
+func joined(service testcluster.Kind) testcluster.Kind {
+	if service == testcluster.Agent {
+		return testcluster.Agent
 	}
-	return cluster.NATS
+	return testcluster.NATS
 }
 
-func partitionName(service cluster.Kind) string {
-	if service == cluster.Agent {
+func partitionName(service testcluster.Kind) string {
+	if service == testcluster.Agent {
 		return "partition agent-server from its callers"
 	}
 	return "partition " + string(service) + " from nats"
@@ -72,8 +73,8 @@ func partitionName(service cluster.Kind) string {
 func kinds(shape cluster.Shape) []kind {
 	var all []kind
 	killed, stopped, powerless := down((*cluster.Node).Kill), down((*cluster.Node).Terminate), down((*cluster.Node).LosePower)
-	for _, service := range cluster.Services() {
-		one := []cluster.Kind{service}
+	for _, service := range testcluster.Services() {
+		one := []testcluster.Kind{service}
 		all = append(all,
 			kind{"kill " + string(service), one, single, time.Second, killed},
 			kind{"freeze " + string(service), one, single, 8 * time.Second, freeze},
@@ -83,8 +84,8 @@ func kinds(shape cluster.Shape) []kind {
 			kind{"skew the clock of " + string(service), one, single, 20 * time.Second, skew},
 		)
 	}
-	services := slices.DeleteFunc(cluster.Services(), func(k cluster.Kind) bool { return k == cluster.Agent })
-	nats, redis, postgres := []cluster.Kind{cluster.NATS}, []cluster.Kind{cluster.Redis}, []cluster.Kind{cluster.Postgres}
+	services := slices.DeleteFunc(testcluster.Services(), func(k testcluster.Kind) bool { return k == testcluster.Agent })
+	nats, redis, postgres := []testcluster.Kind{testcluster.NATS}, []testcluster.Kind{testcluster.Redis}, []testcluster.Kind{testcluster.Postgres}
 	all = append(all,
 		kind{"kill nats", nats, single, 2 * time.Second, killed},
 		kind{"freeze nats", nats, single, 3 * time.Second, freeze},
@@ -95,10 +96,10 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"slow network", services, single, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
 		kind{"reset network", services, single, 0, spoil(proxy.Mode{}, true)},
 		kind{"hang network", services, single, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
-		kind{"partition from redis", []cluster.Kind{cluster.Gateway, cluster.Runner, cluster.Executor}, single, longPartition, partition(cluster.Redis)},
-		kind{"partition from postgres", []cluster.Kind{cluster.History, cluster.Hub}, single, longPartition, partition(cluster.Postgres)},
-		kind{"empty history", []cluster.Kind{cluster.History, cluster.Postgres}, together, time.Second, emptyHistory},
-		kind{"deploy", cluster.Services(), rolling, 0, deploy},
+		kind{"partition from redis", []testcluster.Kind{testcluster.Gateway, testcluster.Runner, testcluster.Executor}, single, longPartition, partition(testcluster.Redis)},
+		kind{"partition from postgres", []testcluster.Kind{testcluster.History, testcluster.Hub}, single, longPartition, partition(testcluster.Postgres)},
+		kind{"empty history", []testcluster.Kind{testcluster.History, testcluster.Postgres}, together, time.Second, emptyHistory},
+		kind{"deploy", testcluster.Services(), rolling, 0, deploy},
 	)
 	if shape.Nodes > 1 {
 		all = append(all, kind{"kill all nats", nats, together, 2 * time.Second, killed})
@@ -242,8 +243,8 @@ func (n *Nemesis) free(nodes []*cluster.Node) {
 func (n *Nemesis) harm(ctx context.Context, k kind, f Fault, targets []*cluster.Node) {
 	names := make([]string, len(targets))
 	for i, node := range targets {
-		names[i] = node.Name()
-		if node.Kind() == cluster.Gateway {
+		names[i] = node.Name
+		if node.Kind == testcluster.Gateway {
 			names[i] += " http://" + node.Addr
 		}
 	}
@@ -341,7 +342,7 @@ func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.D
 
 // partition lets nothing pass between nodes and the servers of a kind, in neither direction. Afterwards the connections go
 // on where they were, as TCP sends again what was lost, except those that one side has closed meanwhile.
-func partition(from cluster.Kind) func(context.Context, []*cluster.Node, time.Duration) {
+func partition(from testcluster.Kind) func(context.Context, []*cluster.Node, time.Duration) {
 	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 		for _, n := range nodes {
 			for _, p := range n.Proxies(from) {
@@ -362,11 +363,11 @@ func emptyHistory(ctx context.Context, nodes []*cluster.Node, while time.Duratio
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	drop := while%2 == 0
-	for _, kind := range []cluster.Kind{cluster.History, cluster.Postgres} {
+	for _, kind := range []testcluster.Kind{testcluster.History, testcluster.Postgres} {
 		for _, n := range nodes {
 			switch {
-			case n.Kind() != kind:
-			case kind == cluster.Postgres:
+			case n.Kind != kind:
+			case kind == testcluster.Postgres:
 				_ = n.EmptyHistory(ctx, drop) // where the server is down for so long, nothing is lost
 			case drop:
 				n.Kill()

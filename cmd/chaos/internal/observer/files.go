@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
 // openFiles describes each descriptor that a node holds: the path of a file, or the server that a connection leads to. A
@@ -40,7 +41,7 @@ func openFiles(n *cluster.Node) []string {
 // connected names the connections of a process by what /proc calls their descriptors.
 func connected(process string, n *cluster.Node) map[string]string {
 	servers := map[string]string{} // by address
-	for _, kind := range []cluster.Kind{cluster.NATS, cluster.Redis, cluster.Postgres, cluster.Agent} {
+	for _, kind := range []testcluster.Kind{testcluster.NATS, testcluster.Redis, testcluster.Postgres, testcluster.Agent} {
 		for _, p := range n.Proxies(kind) {
 			servers[p.Addr()] = string(kind)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/go-json-experiment/json"
 )
 
@@ -109,11 +110,11 @@ func added(before, after []string) []string {
 
 func (w *Witness) measure(ctx context.Context) ([]held, error) {
 	var all []held
-	for _, kind := range cluster.Services() {
+	for _, kind := range testcluster.Services() {
 		for _, n := range w.Cluster.Find(kind) {
 			some, err := measureService(ctx, n)
 			if err != nil {
-				return nil, fmt.Errorf("metrics of %s: %w", n.Name(), err)
+				return nil, fmt.Errorf("metrics of %s: %w", n.Name, err)
 			}
 			all = append(all, some...)
 		}
@@ -139,7 +140,7 @@ func measureService(ctx context.Context, n *cluster.Node) ([]held, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := held{of: n.Name(), name: what.name, amount: amount, slack: what.slack}
+		one := held{of: n.Name, name: what.name, amount: amount, slack: what.slack}
 		if name == openFilesMetric {
 			one.which = openFiles(n)
 		}
@@ -152,8 +153,8 @@ func measureService(ctx context.Context, n *cluster.Node) ([]held, error) {
 func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 	var consumers []string
 	connections, subscriptions := map[string]float64{}, map[string]float64{}
-	for _, n := range w.Cluster.Find(cluster.NATS) {
-		some, err := listConsumers(ctx, n.Name(), n.Admin)
+	for _, n := range w.Cluster.Find(testcluster.NATS) {
+		some, err := listConsumers(ctx, n.Name, n.Admin)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +174,7 @@ func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 		}
 	}
 	all := []held{{of: "nats", name: "consumers", amount: float64(len(consumers)), which: consumers}}
-	for _, kind := range cluster.Services() {
+	for _, kind := range testcluster.Services() {
 		of := "nats, for " + string(kind) + "," // as it tells the server
 		all = append(all,
 			held{of: of, name: "connections", amount: connections[string(kind)]},

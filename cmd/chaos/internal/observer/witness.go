@@ -17,6 +17,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/cluster"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/go-json-experiment/json"
 )
 
@@ -109,7 +110,7 @@ var breakdowns = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE)
 
 // readLogs looks for breakdowns and secrets in what our services have printed.
 func (w *Witness) readLogs(run *check.Run) error {
-	for _, kind := range cluster.Services() {
+	for _, kind := range testcluster.Services() {
 		for _, n := range w.Cluster.Find(kind) {
 			if err := w.readLog(n, run); err != nil {
 				return err
@@ -129,11 +130,11 @@ func (w *Witness) readLog(n *cluster.Node, run *check.Run) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if breakdowns.Match(line) {
-			run.Panics = append(run.Panics, fmt.Sprintf("%s broke down: %.400s", n.Name(), bytes.TrimSpace(line)))
+			run.Panics = append(run.Panics, fmt.Sprintf("%s broke down: %.400s", n.Name, bytes.TrimSpace(line)))
 		}
 		for _, secret := range w.Cluster.Secrets {
 			if bytes.Contains(line, []byte(secret)) {
-				run.Told = append(run.Told, fmt.Sprintf("%s prints a secret: %.100s", n.Name(), line))
+				run.Told = append(run.Told, fmt.Sprintf("%s prints a secret: %.100s", n.Name, line))
 			}
 		}
 		if errors.Is(err, io.EOF) {
