@@ -16,9 +16,6 @@ import (
 // except errors of the linker, in a tenth of its time, since a build compiles the standard library and all modules once
 // for each system. `make cross` builds them.
 func TestTheBinariesCompileOnEverySystem(t *testing.T) {
-	if testing.Short() {
-		t.Skip("type-checks the module six times")
-	}
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
