@@ -51,6 +51,9 @@ func TestAttackKeys(t *testing.T) {
 	}
 	walked := 0
 	for _, r := range b.routes() {
+		if keyless := r.spec.Scope == ""; keyless != r.keyless() {
+			t.Errorf("%s: got that it needs no key: %v, want %v", r, keyless, r.keyless())
+		}
 		if r.keyless() {
 			continue
 		}
@@ -66,9 +69,7 @@ func TestAttackKeys(t *testing.T) {
 				t.Errorf("%s with %s: got %d %.200s %v, want 401", r, what, a.status, a.body, a.err)
 				continue
 			}
-			if code := r.refusal(t, a); code != apierr.AuthFailed && !r.ofTarko() {
-				t.Errorf("%s with %s: got the code %s", r, what, code)
-			}
+			r.refusal(t, a, apierr.AuthFailed)
 			if strings.Contains(a.body, secret) {
 				t.Errorf("%s with %s: the answer tells the secret", r, what)
 			}
@@ -92,7 +93,7 @@ func (b *bench) attackKeyOutOfPlace(r route, good string) {
 	if a := b.do(b.request(r.method, r.at(to)+inURL, hello)); a.status != http.StatusUnauthorized {
 		b.t.Errorf("%s with a key in the URL: got %d", r, a.status)
 	}
-	if r.path == "/ws" {
+	if r.spec.BearerSubprotocol {
 		return // where a page has no other place for it
 	}
 	if a := b.do(b.request(r.method, r.at(to), hello, "Sec-WebSocket-Protocol", "bearer, "+good)); a.status != http.StatusUnauthorized {
@@ -131,8 +132,8 @@ func (r route) namesNothing() bool {
 	}, r.String())
 }
 
-// TestEveryRouteLooksAtTheOwner aims every route that names something at what belongs to another one. The routes of sessions
-// are those of TestSessionsBelongToTheirOwners.
+// TestEveryRouteLooksAtTheOwner aims every route of every protocol at what belongs to another one. What names nothing must not
+// show it.
 func TestEveryRouteLooksAtTheOwner(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys, everything(t))
@@ -141,34 +142,42 @@ func TestEveryRouteLooksAtTheOwner(t *testing.T) {
 	carol, _ := b.key("globex", "alice")
 	made := b.post("/v1/agents/demo/requests", hello, "Authorization", "Bearer "+alice)
 	to := target{"demo", made.header.Get("X-Request-Id"), made.header.Get("X-Thread-Id")}
-	ofSessions := b.ofSessions()
+	walked := map[string]int{}
 	for _, r := range b.routes() {
-		if r.keyless() || slices.Contains(ofSessions, r) {
+		if r.keyless() {
 			continue
 		}
+		walked[r.owner.Name()]++
 		if r.namesNothing() {
 			b.showsNothingOf(r, to, bob, carol)
 			continue
 		}
-		body := hello
-		if strings.Contains(r.path, ":agentName") {
-			body = onThread(to.threadID)
+		body := ""
+		if r.takesBody() {
+			body = r.body(to.threadID)
 		}
 		for who, test := range map[string]struct {
 			key    string
 			status int
+			code   apierr.Code
 		}{
-			"another owner": {bob, http.StatusForbidden}, "another tenant": {carol, http.StatusNotFound},
+			"another owner":  {bob, http.StatusForbidden, apierr.ThreadAccessDenied},
+			"another tenant": {carol, http.StatusNotFound, "_not_found"},
 		} {
 			if r.String() == "POST /agui/:agentName" && test.key == carol {
 				continue // it creates a thread of that tenant under the id
 			}
-			a := b.do(b.request(r.method, r.at(to), body, "Authorization", "Bearer "+test.key))
+			a := b.do(b.request(r.method, r.with(to, "q=x"), body, "Authorization", "Bearer "+test.key))
 			if a.status != test.status {
 				t.Errorf("%s by %s: got %d %s, want %d", r, who, a.status, a.body, test.status)
 				continue
 			}
-			r.refusal(t, a)
+			r.refusal(t, a, test.code)
+		}
+	}
+	for _, p := range b.gateway.Protocols() {
+		if walked[p.Name()] < 3 {
+			t.Errorf("%s: walked %d routes, want all of them", p.Name(), walked[p.Name()])
 		}
 	}
 }

@@ -39,8 +39,10 @@ func zipped(t *testing.T, size int) string {
 
 func TestAttackBodies(t *testing.T) {
 	t.Parallel()
-	b := start(t)
+	short := func(d *gateway.Deps) { d.Config.Gateway.StreamTimeout = config.Duration(300 * time.Millisecond) } // no runner ends them
+	b := start(t, short)
 	to := b.running()
+	walked := map[string]int{}
 	message := func(m string) string { return `{"messages":[` + m + `]}` }
 	bodies := map[string]string{
 		"nothing": "", "null": "null", "an array": "[]", "a number": "1", "a string": `"hi"`, "NaN": "NaN", "half": `{"messages":[`,
@@ -66,16 +68,17 @@ func TestAttackBodies(t *testing.T) {
 		"content as the log has it": message(`{"role":"user","content":[{"type":"tool_result","text":"ok"}]}`),
 	}
 	for _, r := range b.routes() {
-		if r.keyless() || !r.takesBody() || !r.versioned() && !r.ofTarko() {
+		if !r.takesBody() {
 			continue // TestBodiesThatNobodyAskedFor
 		}
+		walked[r.owner.Name()]++
 		for what, body := range bodies {
 			a := b.do(b.request(r.method, r.at(to), body))
-			if r.ofTarko() { // which takes members that it does not know, and no body at all
+			if !r.strict() {
 				if a.status >= 500 || a.status == 0 {
 					t.Errorf("%s with %s: got %d %.200s %v", r, what, a.status, a.body, a.err)
 				} else if a.status >= 400 {
-					r.refusal(t, a)
+					r.refusal(t, a, "")
 				}
 				continue
 			}
@@ -85,13 +88,20 @@ func TestAttackBodies(t *testing.T) {
 		}
 		for _, encoding := range []string{"gzip", "br", "deflate", "gzip, identity", "x"} {
 			a := b.do(b.request(r.method, r.at(to), zipped(t, 10<<20), "Content-Encoding", encoding))
-			if a.status != http.StatusUnsupportedMediaType || !r.ofTarko() && r.refusal(t, a) != apierr.InvalidMessageFormat {
+			if a.status != http.StatusUnsupportedMediaType {
 				t.Errorf("%s with encoding %s: got %d %.200s, want 415", r, encoding, a.status, a.body)
 			}
+			r.refusal(t, a, apierr.InvalidMessageFormat)
 		}
-		large := b.request(r.method, r.at(to), strings.Repeat(" ", r.maxBody())+hello)
-		if a := b.do(large); a.status != http.StatusRequestEntityTooLarge || !r.ofTarko() && r.refusal(t, a) != apierr.MessageTooLarge {
-			t.Errorf("%s with too much: got %d %.200s, want 413", r, a.status, a.body)
+		large := b.do(b.request(r.method, r.at(to), strings.Repeat(" ", r.maxBody())+hello))
+		if large.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s with too much: got %d %.200s, want 413", r, large.status, large.body)
+		}
+		r.refusal(t, large, apierr.MessageTooLarge)
+	}
+	for _, p := range b.gateway.Protocols() {
+		if walked[p.Name()] == 0 {
+			t.Errorf("no route of %s reads a body", p.Name())
 		}
 	}
 	b.works()
@@ -111,7 +121,7 @@ func TestBodiesThatNobodyAskedFor(t *testing.T) {
 		{"a body that is too large", strings.Repeat("x", 600<<10), "", http.StatusRequestEntityTooLarge},
 	}
 	for _, r := range b.routes() {
-		if !r.versioned() || r.takesBody() || strings.HasSuffix(r.path, "/stream") {
+		if !r.ofProtocol || r.takesBody() {
 			continue
 		}
 		for _, test := range tests {
@@ -141,7 +151,7 @@ func TestBodiesThatComeByteByByte(t *testing.T) {
 	for what, b := range map[string]*bench{"without keys": open, "without the key that is needed": closed} {
 		to := target{"demo", "req_none", "thr_none"}
 		addr := b.listen()
-		paths := []route{{"POST", "/nowhere"}, {"PUT", "/v1/agents"}}
+		paths := []route{{method: "POST", path: "/nowhere"}, {method: "PUT", path: "/v1/agents"}}
 		for _, r := range append(paths, b.routes()...) {
 			for _, framing := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
 				t.Run(what+" "+r.String()+" "+framing, func(t *testing.T) {

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -13,34 +14,77 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/go-json-experiment/json"
 )
 
-// route is a route that the gateway serves, as its router tells it: what attacks walk over, so that none is left out.
-type route struct{ method, path string }
+// route is a route that the gateway serves. Attacks walk over all of them: the router lists them, and the protocols describe
+// them.
+type route struct {
+	method, path string
+	owner        protocol.Protocol // the first protocol for the routes that belong to none
+	ofProtocol   bool              // false for the routes of those who operate the gateway
+	spec         protocol.Route
+}
 
 func (b *bench) routes() []route {
+	b.t.Helper()
+	protocols := b.gateway.Protocols()
+	described := map[string]route{}
+	for _, p := range protocols {
+		for _, spec := range p.Routes() {
+			r := route{spec.Method, spec.Path, p, true, spec}
+			described[r.String()] = r
+		}
+	}
 	var all []route
 	for _, text := range b.gateway.Routes() {
-		method, path, _ := strings.Cut(text, " ")
-		all = append(all, route{method, path})
+		r, ok := described[text]
+		if !ok {
+			method, path, _ := strings.Cut(text, " ")
+			r = route{method: method, path: path, owner: protocols[0]}
+		}
+		delete(described, text)
+		all = append(all, r)
 	}
-	if len(all) < 15 {
-		b.t.Fatalf("the gateway serves only %v", all)
+	if len(described) > 0 || len(all) < 15 {
+		b.t.Fatalf("the gateway serves only %v, and not %v", all, described)
 	}
 	return all
 }
 
 func (r route) String() string { return r.method + " " + r.path }
 
-// versioned reports whether the route belongs to clients, and not to those who operate the gateway.
-func (r route) versioned() bool { return strings.HasPrefix(r.path, "/v1/") || r.ofAGUI() }
+// strict reports whether the protocol of the route refuses each mistake in a body. A protocol that is not listed here may
+// accept some.
+func (r route) strict() bool { return slices.Contains([]string{"native", "agui"}, r.owner.Name()) }
 
-// maxBody is the limit of the route's body.
-func (r route) maxBody() int {
-	if r.ofAGUI() {
-		return 4 << 20
+// strangers returns bodies with the id ID in other places than the thread of [route.body].
+func (r route) strangers() []string {
+	switch {
+	case r.path == "/agui/:agentName":
+		return []string{`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"ID","status":"resolved","payload":true}]}`}
+	case r.owner.Name() == "native" && strings.Contains(r.path, ":agentName"):
+		return []string{`{"messages":[],"threadId":"t","context":{"actionResults":[{"actionId":"ID","status":"success"}]}}`}
 	}
-	return 512 << 10
+	return nil
+}
+
+// body returns a body that names a thread and that every route of the protocol reads as far as the owner of the thread. The
+// protocols that are not listed here use the members that are common in others.
+func (r route) body(threadID string) string {
+	switch name := r.owner.Name(); {
+	case name == "native" && !strings.Contains(r.path, ":agentName"):
+		return hello // the thread is that of the request in the path
+	case name == "native":
+		return onThread(threadID)
+	case name == "tarko":
+		return mention(threadID)
+	default:
+		return `{"threadId":"` + threadID + `","runId":"run_1","messages":[{"id":"m1","role":"user","content":"more"}],` +
+			`"tools":[],"context":[],"state":{},"forwardedProps":{}}`
+	}
 }
 
 // everything makes a gateway serve all that it can.
@@ -60,31 +104,40 @@ func (r route) keyless() bool {
 	}, r.String())
 }
 
-// ofTarko reports whether the route belongs to Tarko's protocol, which has errors of its own form.
-func (r route) ofTarko() bool { return strings.HasPrefix(r.path, "/api/v1/") || r.path == "/ws" }
+// ofTarko reports whether the route belongs to Tarko's protocol, whose parameters name a session.
+func (r route) ofTarko() bool { return r.ofProtocol && r.owner.Name() == "tarko" }
 
-// ofAGUI reports whether the route belongs to AG-UI, which has errors of its own form.
-func (r route) ofAGUI() bool { return strings.HasPrefix(r.path, "/agui/") }
-
-// refusal returns the code of an error in the form of the native protocol, and "" for a good one in the form of Tarko's.
-func (r route) refusal(t *testing.T, a answer) apierr.Code {
+// refusal checks that an answer is an error in the form of the route's protocol: it has the content type and the members of
+// the error that the protocol encodes. It has the code, or one that ends in it, if the protocol encodes codes.
+func (r route) refusal(t *testing.T, a answer, code apierr.Code) {
 	t.Helper()
-	if r.ofAGUI() != strings.HasPrefix(a.body, `{"type":"RUN_ERROR"`) {
-		t.Errorf("%s: got %d %.200s, want an error in the form of the protocol", r, a.status, a.body)
+	contentType, text := r.owner.EncodeError(codec.ErrorResponse{Error: apierr.New(apierr.AuthFailed, "the reason"), At: time.Now()})
+	var want, got map[string]any
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatalf("the errors of %s are no JSON objects: %s", r.owner.Name(), text)
 	}
-	if !r.ofTarko() {
-		return a.failure(t).Code
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.header.Get("Content-Type") != contentType {
+		t.Errorf("%s: got %d %q %.200s, want an error as %s %s", r, a.status, a.header.Get("Content-Type"), a.body, contentType, text)
+		return
 	}
-	if !strings.HasPrefix(a.body, `{"error":"`) {
-		t.Errorf("%s: got %d %.200s, want an error in Tarko's form", r, a.status, a.body)
+	for member := range want {
+		if _, ok := got[member]; !ok {
+			t.Errorf("%s: got %d %.200s, want the members of %s", r, a.status, a.body, text)
+		}
 	}
-	return ""
+	if told, ok := got["code"].(string); want["code"] != nil && (!ok || !strings.HasSuffix(told, string(code))) {
+		t.Errorf("%s: got %d %.200s, want the code %s", r, a.status, a.body, code)
+	}
 }
 
-// takesBody reports whether the route reads what a client says.
-func (r route) takesBody() bool {
-	return r.method == http.MethodPost && !strings.HasSuffix(r.path, "/abort")
-}
+// takesBody reports whether the route reads what a client sends.
+func (r route) takesBody() bool { return r.spec.Body }
+
+// maxBody is the size of the largest body that the route reads.
+func (r route) maxBody() int { return cmp.Or(int(r.spec.MaxBody), 512<<10) }
+
+// streams reports whether the response of the route can be a stream, which has no end in these tests.
+func (r route) streams() bool { return r.spec.Limit == protocol.StreamLimit }
 
 // params are the variable parts of the path, with their colons.
 func (r route) params() []string {
@@ -107,7 +160,7 @@ func (r route) at(to target) string {
 
 // with is at with parameters in its URL: the session among them, where the path has no place for it.
 func (r route) with(to target, parameters string) string {
-	if strings.HasPrefix(r.path, "/api/v1/") {
+	if r.ofTarko() {
 		parameters = "sessionId=" + to.threadID + "&" + parameters
 	}
 	return r.at(to) + "?" + parameters

@@ -1,5 +1,7 @@
 package gateway
 
+import "github.com/agentbus/agentbus/services/gateway/internal/protocol"
+
 // Routes lists what the gateway serves, as "GET /v1/threads/:threadId".
 func (g *Gateway) Routes() []string {
 	var all []string
@@ -8,3 +10,6 @@ func (g *Gateway) Routes() []string {
 	}
 	return all
 }
+
+// Protocols lists the protocols that the gateway serves.
+func (g *Gateway) Protocols() []protocol.Protocol { return g.api.Protocols }

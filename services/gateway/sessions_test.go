@@ -18,7 +18,7 @@ import (
 func (b *bench) ofSessions() []route {
 	var all []route
 	for _, r := range b.routes() {
-		if strings.HasPrefix(r.path, "/api/v1/") && !r.keyless() && !r.namesNothing() {
+		if r.ofTarko() && !r.keyless() && !r.namesNothing() {
 			all = append(all, r)
 		}
 	}
