@@ -51,7 +51,7 @@ type simProcess struct {
 func newSimProcess(ctx context.Context, c *simCluster, name string, harms []moment) *simProcess {
 	p := &simProcess{name: name, cluster: c, harms: harms, counts: map[string]int{}}
 	p.ctx, p.die = context.WithCancel(ctx)
-	p.bus = newBus(broker.New(p, broker.EventsInfo{Incarnation: "sim", Replicas: c.replicas}), budget.New(0))
+	p.bus = newBus(broker.New(broker.Broker{Publisher: p, Reader: p, Subscriber: p}, broker.EventsInfo{Incarnation: "sim", Replicas: c.replicas}), budget.New(0))
 	return p
 }
 

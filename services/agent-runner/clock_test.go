@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
+	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
 
 // elsewhere is a bus whose broker has another time than this process.
@@ -47,7 +48,8 @@ func TestAWrongClockEndsNoRequestOfOthers(t *testing.T) {
 			s.runner("right")
 			log := s.say("/sleep 2s\n/say after")
 			s.until(log, func(b event.Body) bool { return b.Name() == event.NameMetadata })
-			s.link, s.sweep, s.slots = elsewhere{s.bus, ahead}, 50*time.Millisecond, 1
+			s.link = func(parts *agentrunner.Bus) { parts.Broker = elsewhere{s.bus, ahead} }
+			s.sweep, s.slots = 50*time.Millisecond, 1
 			s.history.lists(log, time.Now().Add(ahead))
 			s.runner("wrong")
 			_, events := end[event.Done](s, log)

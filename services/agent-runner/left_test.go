@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/hubapi"
+	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
 
 // later is a bus whose broker has a later time than its messages say.
@@ -78,7 +79,7 @@ func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testin
 	}
 	w.Close()
 	s.history.lists(log, time.Now().Add(-time.Hour))
-	s.link = later{s.bus, 3 * time.Hour}
+	s.link = func(parts *agentrunner.Bus) { parts.Broker = later{s.bus, 3 * time.Hour} }
 	s.runner("r1")
 	if failed, _ := end[event.Error](s, log); failed.Code != apierr.StreamTimeout {
 		t.Errorf("it ended with %+v, want stream_timeout", failed)

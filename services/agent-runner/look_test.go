@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
+	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
 
 // lossy is a bus that tells nobody of an abort, and does not answer the first questions for commands.
@@ -36,7 +37,7 @@ func TestARequestThatGoesOnLooksForCommandsUntilItIsAnswered(t *testing.T) {
 	s := newStack(t)
 	link := &lossy{Bus: s.bus}
 	link.unanswered.Store(3)
-	s.link = link
+	s.link = func(parts *agentrunner.Bus) { parts.Commands = link }
 	log := s.say("/say hello")
 	s.abort(log, time.Now())
 	s.runner("r1")

@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
+	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
 
 // cutOff is a bus that answers the questions with which a request is prepared only after so many attempts.
@@ -50,7 +51,7 @@ func TestARequestWaitsForItsDependencies(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	link := &cutOff{Bus: s.bus}
-	s.link = link
+	s.link = func(parts *agentrunner.Bus) { parts.Threads, parts.Objects, parts.Tools = link, link, link }
 	stop := s.runner("r1")
 	first := s.say("/say hello")
 	end[event.Done](s, first)
@@ -115,7 +116,7 @@ func TestARequestThatWaitsCanStillEnd(t *testing.T) {
 		s.limit(limit)
 		s.leave = 10 * time.Millisecond
 		link := &cutOff{Bus: s.bus}
-		s.link = link
+		s.link = func(parts *agentrunner.Bus) { parts.Threads, parts.Objects, parts.Tools = link, link, link }
 		stop := s.runner("r1")
 		end[event.Done](s, s.say("/say hello"))
 		s.history.down = true

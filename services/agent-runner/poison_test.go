@@ -42,7 +42,7 @@ func child(url string) error {
 		return err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: b, History: historyapi.NewClient(b), Actions: &actions{open: map[string]rediscache.Action{}},
+		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: &actions{open: map[string]rediscache.Action{}},
 		Config: config.Config{Agents: map[string]config.Agent{"demo": {Backend: "scripted"}}},
 		Backends: map[string]backend.Backend{"demo": backend.Stateless(backendFunc(
 			func(context.Context, backend.Turn, backend.Emit) (backend.Outcome, error) {

@@ -17,9 +17,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
-	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/rediscache"
@@ -28,26 +26,6 @@ import (
 	"github.com/agentbus/agentbus/services/agent-runner/internal/metrics"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/reaper"
 )
-
-// Bus is the part of a *bus.Bus that a runner uses.
-type Bus interface {
-	reaper.Bus
-	threadqueue.Log
-	ConsumeRequests(ctx context.Context, slots int, handle bus.Handle[record.Start]) error
-	QueueDepth(ctx context.Context) (int64, error)
-	EventsFullness(ctx context.Context) (float64, error)
-	Claim(ctx context.Context, log bus.LogID, runner, build string, opening ...event.Body) (*bus.Writer, []event.Frame, error)
-	CommandsAfter(ctx context.Context, log bus.LogID, after uint64) (bus.CommandList, error)
-	WatchAbort(ctx context.Context, log bus.LogID, found func(record.Abort)) (stop func(), err error)
-	Follow(ctx context.Context, log bus.LogID, from uint64) (*bus.Follower, error)
-	Abort(ctx context.Context, tenant string, a record.Abort) (first bool, err error)
-	CallTool(ctx context.Context, toolset string, c record.ToolCall) error
-	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (record.ToolResult, error)
-	WatchToolsets(ctx context.Context, changed func(bus.Toolset), ready func()) error
-	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
-	Object(ctx context.Context, tenant, threadID string, ref event.ObjectRef) ([]byte, error)
-	MaxAge() time.Duration
-}
 
 // History lists the requests of a thread, and the open requests. It is implemented by historyapi.Client.
 type History interface {

@@ -32,7 +32,7 @@ const tenant = "acme"
 type stack struct {
 	t       *testing.T
 	bus     *bus.Bus
-	link    agentrunner.Bus // what runners see of it; nil = all
+	link    func(*agentrunner.Bus) // replaces parts of the bus; nil = none
 	history *history
 	actions *actions
 	redis   agentrunner.Actions
@@ -76,12 +76,12 @@ func (s *stack) runner(name string) (stop func()) {
 	} {
 		specs[spec.Name] = spec
 	}
-	link := s.link
-	if link == nil {
-		link = s.bus
+	parts := agentrunner.BusOf(s.bus)
+	if s.link != nil {
+		s.link(&parts)
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: link, History: s.history, Actions: s.redis, Specs: specs,
+		Bus: parts, History: s.history, Actions: s.redis, Specs: specs,
 		Config:   config.Config{Agents: s.agents, Models: map[string]config.Model{"scripted": {Price: config.Price{Input: 1, Output: 1}}}},
 		Backends: map[string]backend.Backend{"demo": backend.Stateless(s.backend)},
 		Log:      slog.New(slog.DiscardHandler), Slots: s.slots, Name: name, Build: "test", Grace: s.grace,

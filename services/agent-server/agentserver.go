@@ -85,7 +85,7 @@ func (s *Server) build(ctx context.Context) error {
 		Ended: func(ctx context.Context, task remoteagent.Task) { meter.Ended(ctx, c.BackendName, task) },
 	})
 	s.desk, err = scheduler.Open(ctx, scheduler.Deps{
-		Store: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root, CheckModel: c.CheckModel,
+		Store: s.store, Events: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root, CheckModel: c.CheckModel,
 		Retention: scheduler.Retention(c.Keep), HandOver: c.Resume, Grace: c.Grace, Log: s.log, Ended: s.ended,
 	})
 	if err != nil {

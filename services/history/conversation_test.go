@@ -30,7 +30,12 @@ func start(t *testing.T, b *bus.Bus, database string) {
 }
 
 // run runs history on b until stop is called.
-func run(t *testing.T, b history.Bus, database string) (h *history.History, stop func()) {
+func run(t *testing.T, b *bus.Bus, database string) (h *history.History, stop func()) {
+	t.Helper()
+	return runOn(t, history.BusOf(b), database)
+}
+
+func runOn(t *testing.T, b history.Bus, database string) (h *history.History, stop func()) {
 	t.Helper()
 	h, err := history.New(t.Context(), history.Deps{Bus: b, DatabaseURL: database, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/history/internal/projector"
 	"github.com/agentbus/agentbus/services/history/internal/responder"
@@ -20,17 +19,6 @@ import (
 	"github.com/agentbus/agentbus/services/history/internal/store/sqlite"
 	"golang.org/x/sync/errgroup"
 )
-
-// Bus is what history uses of a *bus.Bus.
-type Bus interface {
-	responder.Bus
-	projector.Log
-	projector.Stream
-	projector.Source
-	Project(ctx context.Context, hurry <-chan struct{}, apply bus.Apply) error
-	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
-	Ready(ctx context.Context) error
-}
 
 // Deps are what a History needs.
 type Deps struct {
@@ -64,8 +52,8 @@ func New(ctx context.Context, d Deps) (*History, error) {
 	}
 	reconciler := projector.NewReconciler(s, d.Bus, recorder, d.Log)
 	return &History{
-		bus: d.Bus, store: s, recorder: recorder, reconciler: reconciler, closer: projector.NewCloser(s, d.Bus, recorder, d.Log),
-		answerer: responder.New(s, d.Bus, recorder, reconciler),
+		bus: d.Bus, store: s, recorder: recorder, reconciler: reconciler, closer: projector.NewCloser(s.Reader, d.Bus, recorder, d.Log),
+		answerer: responder.New(s.Reader, d.Bus, recorder, reconciler),
 	}, nil
 }
 
@@ -74,11 +62,13 @@ func open(ctx context.Context, url string) (store.Store, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch {
 	case scheme == "postgres" || scheme == "postgresql":
-		return postgres.Open(ctx, url)
+		s, err := postgres.Open(ctx, url)
+		return store.Of(s), err
 	case scheme == "sqlite" && rest != "":
-		return sqlite.Open(ctx, rest)
+		s, err := sqlite.Open(ctx, rest)
+		return store.Of(s), err
 	default:
-		return nil, fmt.Errorf("database address begins with %.12q: it must be postgres://user:password@host:port/name, "+
+		return store.Store{}, fmt.Errorf("database address begins with %.12q: it must be postgres://user:password@host:port/name, "+
 			"sqlite::memory: or sqlite:PATH", scheme)
 	}
 }

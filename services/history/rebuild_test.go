@@ -298,7 +298,9 @@ func TestAnswersSayThatHistoryIsBeingRebuilt(t *testing.T) {
 	onEach(t, func(t *testing.T, d database, real *bus.Bus) {
 		b := &blocked{Bus: real}
 		ask := historyapi.NewClient(real)
-		h, stop := run(t, b, d.url)
+		parts := history.BusOf(real)
+		parts.Source = b
+		h, stop := runOn(t, parts, d.url)
 		defer stop()
 		talks(t, real, 0, 2)
 		wantThreads(t, ask, 2)

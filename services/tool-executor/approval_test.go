@@ -134,7 +134,7 @@ func TestAnApprovalIsEvidenceForOneCall(t *testing.T) {
 	b := bustest.New(t)
 	p := newProbe(tool.EffectUnsafe, says("ran"))
 	p.spec.Approval = tool.ApprovalAlways
-	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +158,7 @@ func TestAnApprovalHoldsLater(t *testing.T) {
 	b := bustest.New(t)
 	p := newProbe(tool.EffectNone, says("ran"))
 	p.spec.Approval = tool.ApprovalAlways
-	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 	c := newCall(t, "probe", `{}`)
 	storyOf(&c).write(t, b)
 	c.RequestID = id.New(id.Request)
@@ -174,7 +174,7 @@ func TestAnApprovalWithoutItsThread(t *testing.T) {
 	b := bustest.New(t)
 	p := newProbe(tool.EffectNone, says("ran"))
 	p.spec.Approval = tool.ApprovalAlways
-	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 	c := newCall(t, "probe", `{}`)
 	c.Approved = id.New(id.Action)
 	next := record.Thread{ThreadID: c.ThreadID, Owner: "ann", RequestID: c.RequestID, Index: 7, Resolves: []string{c.Approved}, At: time.Now()}
@@ -279,7 +279,7 @@ func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
 			allowed := historyapi.RequestFrames{RequestID: s.allowed}
 			p := newProbe(tool.EffectUnsafe, says("ran"))
 			p.spec.Approval = tool.ApprovalAlways
-			defer start(t, toolexecutor.Deps{Bus: b, History: test.history(asked, other, allowed), Tools: []tool.Tool{p}})()
+			defer start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), History: test.history(asked, other, allowed), Tools: []tool.Tool{p}})()
 			s.writeAllowed(t, b)
 			send(t, b, c)
 			result := await(t, b, c)
@@ -330,7 +330,7 @@ func TestAnAgentSaysWhichOfItsToolsAskFirst(t *testing.T) {
 			p := newProbe(tool.EffectNone, says("ran"))
 			p.spec.Approval = test.tool
 			cfg := config.Config{Agents: map[string]config.Agent{"demo": {Approval: test.agent}}}
-			defer start(t, toolexecutor.Deps{Bus: b, Config: cfg, Tools: []tool.Tool{p}})()
+			defer start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: cfg, Tools: []tool.Tool{p}})()
 			c := newCall(t, "probe", `{}`)
 			if test.recorded != "" {
 				a := record.Accepted{Tenant: c.Tenant, RequestID: c.RequestID, ThreadID: c.ThreadID, AgentID: test.recorded, At: time.Now()}

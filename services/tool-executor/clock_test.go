@@ -28,7 +28,9 @@ func TestAWrongClockRefusesNoCall(t *testing.T) {
 			t.Parallel()
 			b := bustest.New(t)
 			broker := elsewhere{b, ahead}
-			start(t, toolexecutor.Deps{Bus: broker, Tools: []tool.Tool{newProbe("", says("ran"))}})
+			parts := toolexecutor.BusOf(b)
+			parts.Clock = broker
+			start(t, toolexecutor.Deps{Bus: parts, Tools: []tool.Tool{newProbe("", says("ran"))}})
 			c := newCall(t, "probe", `{}`)
 			c.Deadline = broker.Now().Add(time.Minute)
 			send(t, b, c)

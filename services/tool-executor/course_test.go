@@ -27,7 +27,7 @@ func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
 	if _, _, err := b.PutToolResult(t.Context(), logOf(c), earlier); err != nil {
 		t.Fatal(err)
 	}
-	stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}, Slots: 1})
+	stop := start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}, Slots: 1})
 	send(t, b, c)
 	after := newCall(t, "probe", `{}`) // the one slot takes it when the first is settled
 	send(t, b, after)
@@ -53,7 +53,7 @@ func TestImagesAndFilesOfAToolGoToTheObjectStore(t *testing.T) {
 	}
 	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Media: given}, nil })
 	c := newCall(t, "probe", `{}`)
-	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
+	defer start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})()
 	send(t, b, c)
 	result := await(t, b, c)
 	if len(result.Media) != tool.MaxMedia || result.Summary != `image "a.gif" (image/gif, 10 bytes)` {
@@ -80,7 +80,7 @@ func TestWhatAToolEmitsTravelsInItsResult(t *testing.T) {
 		}}, nil
 	})
 	c := newCall(t, "probe", `{}`)
-	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
+	defer start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})()
 	send(t, b, c)
 	var types []string
 	for _, custom := range await(t, b, c).Events {
@@ -98,7 +98,7 @@ func TestWhatAToolEmitsBeforeItFailsIsKept(t *testing.T) {
 		return tool.Result{Events: []event.Custom{{Type: "metric", Data: jsontext.Value(`{"n":1}`)}}}, apierr.New(apierr.ToolError, "the disk is full")
 	})
 	c := newCall(t, "probe", `{}`)
-	defer start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})()
+	defer start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})()
 	send(t, b, c)
 	got := await(t, b, c)
 	if got.Status != event.ToolFailed || got.Content != "the disk is full" || len(got.Events) != 1 || got.Events[0].Type != "metric" {
@@ -115,7 +115,7 @@ func TestALateSecondResultIsDropped(t *testing.T) {
 		_, _, err := b.PutToolResult(ctx, logOf(c), first)
 		return tool.Result{Content: "second"}, err
 	})
-	stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	stop := start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 	send(t, b, c)
 	await(t, b, c)
 	stop() // waits until the second has been offered
@@ -148,7 +148,7 @@ func TestAnEarlierDelivery(t *testing.T) {
 			send(t, b, c)
 			dies(t, b, c, test.started)
 			p := newProbe(test.effect, says("ran"))
-			stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+			stop := start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 			result := await(t, b, c)
 			stop()
 			if result.Status != test.status || p.runs.Load() != test.runs {
@@ -194,7 +194,7 @@ func TestAnUnsafeCallThatMayHaveRunIsNeverCalledRefused(t *testing.T) {
 	if _, err := b.Abort(t.Context(), c.Tenant, record.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 	send(t, b, c)
 	if result := await(t, b, c); result.Status != event.ToolUnknown || p.runs.Load() != 0 {
 		t.Errorf("got %s after %d runs, want unknown after none", result.Status, p.runs.Load())
@@ -209,7 +209,7 @@ func TestAnUnsafeCallRecordsThatItStartsBeforeItRuns(t *testing.T) {
 		s, err := b.ToolStarted(ctx, logOf(c), call.ID)
 		return tool.Result{Content: "started by " + s.Executor}, err
 	})
-	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}, Name: "executor-7"})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}, Name: "executor-7"})
 	send(t, b, c)
 	if result := await(t, b, c); result.Content != "started by executor-7" {
 		t.Errorf("got %s %q, want the record of executor-7", result.Status, result.Content)
@@ -246,7 +246,7 @@ func TestAbort(t *testing.T) {
 				}
 				return waits(ctx, call)
 			})
-			start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+			start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 			abort := func() {
 				if _, err := b.Abort(t.Context(), c.Tenant, record.Abort{RequestID: c.RequestID, By: "ann"}); err != nil {
 					t.Error(err)
@@ -292,7 +292,7 @@ func TestLargeContentGoesToTheObjectStore(t *testing.T) {
 			b := bustest.New(t)
 			p := newProbe(tool.EffectNone, says(test.content))
 			p.spec.MaxOutput = test.max
-			start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+			start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 			c := newCall(t, "probe", `{}`)
 			send(t, b, c)
 			result := await(t, b, c)
@@ -333,7 +333,7 @@ func TestProgressIsHeardBeforeTheResult(t *testing.T) {
 			}
 		}
 	})
-	start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
 	c := newCall(t, "probe", `{}`)
 	send(t, b, c)
 	var heard strings.Builder

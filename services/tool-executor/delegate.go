@@ -19,12 +19,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
-// Requests is what the executor needs to make a request of another agent.
-type Requests interface {
-	Accept(ctx context.Context, a record.Accepted) (stored record.Accepted, first bool, err error)
-	threadqueue.Log
-}
-
 const (
 	defaultDepth = 3
 	// placings is how often a request tries to join a thread that only deliveries of one call write to.

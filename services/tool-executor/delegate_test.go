@@ -55,7 +55,7 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	b := bustest.New(t)
 	c := callOfHelper(t)
 	asks(t, b, c, nil)
-	start(t, toolexecutor.Deps{Bus: b, Config: team()})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team()})
 	send(t, b, c)
 	result := await(t, b, c)
 	child := record.ChildRequest(c.RequestID, c.ToolCallID)
@@ -105,7 +105,7 @@ func TestACallOfAnAgentThatWasCutOff(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			start(t, toolexecutor.Deps{Bus: b, Config: team()})
+			start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team()})
 			send(t, b, c)
 			if result := await(t, b, c); result.Content != child.RequestID {
 				t.Fatalf("got %s %q", result.Status, result.Content)
@@ -140,7 +140,7 @@ func TestACallOfAnAgentThatIsRefused(t *testing.T) {
 		{"a request that nobody accepted", "", nil, "no longer kept"},
 	}
 	b := bustest.New(t)
-	start(t, toolexecutor.Deps{Bus: b, Config: team()})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team()})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +187,7 @@ func TestWhatTheUserWasNotShownIsNotPassedOn(t *testing.T) {
 		{"nothing", func(c *event.Continuation) { c.ActionID = "act_else" }, false},
 	}
 	b := bustest.New(t)
-	start(t, toolexecutor.Deps{Bus: b, Config: team()})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team()})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -255,7 +255,7 @@ func TestAnAgentGoesOnWhenItsThreadHasExpired(t *testing.T) {
 	shown := action
 	shown.ActionID = record.ChildAction(c.ToolCallID, action.ActionID)
 	caller, child := id.New(id.Request), record.ChildRequest(id.New(id.Request), c.ToolCallID)
-	start(t, toolexecutor.Deps{Bus: b, Config: team(), History: expired{
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team(), History: expired{
 		past:  past{announcing(t, b, caller, shown)},
 		child: historyapi.Thread{ThreadID: record.ChildThread(c.ThreadID, c.ToolCallID), LastRequestID: child, Requests: 1},
 		log:   announcing(t, b, child, action),

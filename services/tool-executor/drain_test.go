@@ -51,7 +51,7 @@ func TestDrain(t *testing.T) {
 			if test.takes {
 				grace = 10 * time.Millisecond
 			}
-			stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{first}, Grace: grace})
+			stop := start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{first}, Grace: grace})
 			c := newCall(t, "probe", `{}`)
 			send(t, b, c)
 			<-runs
@@ -59,7 +59,7 @@ func TestDrain(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, func() { close(finish) })
 			}
 			stop()
-			start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{newProbe(test.effect, says("second run"))}})
+			start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{newProbe(test.effect, says("second run"))}})
 			if result := await(t, b, c); result.Status != test.status || !strings.Contains(result.Content, test.content) {
 				t.Errorf("got %s %q, want %s with %q", result.Status, result.Content, test.status, test.content)
 			}
@@ -91,7 +91,7 @@ func child(url string) {
 	var e *toolexecutor.Executor
 	if err == nil {
 		e, err = toolexecutor.New(toolexecutor.Deps{
-			Bus: b, Name: "child", Tools: markers(os.Getenv(childMarks), true), Log: slog.New(slog.DiscardHandler),
+			Bus: toolexecutor.BusOf(b), Name: "child", Tools: markers(os.Getenv(childMarks), true), Log: slog.New(slog.DiscardHandler),
 		})
 	}
 	if err == nil {
@@ -162,7 +162,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	_ = process.Wait() // it was killed, and says so
 
-	start(t, toolexecutor.Deps{Bus: b, Tools: markers(marks, false)})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: markers(marks, false)})
 	for effect, want := range map[tool.Effect]struct {
 		status event.ToolStatus
 		runs   int

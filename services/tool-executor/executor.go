@@ -16,50 +16,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/config"
-	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
 	"github.com/agentbus/agentbus/services/tool-executor/internal/metrics"
 )
-
-// Queue gives out calls.
-type Queue interface {
-	ConsumeToolCalls(ctx context.Context, slots int, handle bus.Handle[record.ToolCall]) error
-}
-
-// Records decide what has happened to a call: first write wins.
-type Records interface {
-	ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolStarted, error)
-	PutToolStarted(ctx context.Context, log bus.LogID, s record.ToolStarted) (record.ToolStarted, bool, error)
-	ToolResult(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolResult, error)
-	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (record.ToolResult, error)
-	PutToolResult(ctx context.Context, log bus.LogID, r record.ToolResult) (record.ToolResult, bool, error)
-	PutObject(ctx context.Context, tenant, threadID string, data []byte) (event.ObjectRef, error)
-}
-
-// Listeners exchanges messages with the runners of running calls.
-type Listeners interface {
-	Progress(ctx context.Context, log bus.LogID, p record.ToolProgress) error
-	Aborted(ctx context.Context, log bus.LogID) (record.Abort, error)
-	WatchAbort(ctx context.Context, log bus.LogID, found func(record.Abort)) (stop func(), err error)
-}
-
-// Bus is the part of a *bus.Bus that an executor uses.
-type Bus interface {
-	Queue
-	Records
-	Listeners
-	Evidence
-	Requests
-	Toolsets
-	Now() time.Time // by the broker's clock, in which deadlines are given
-}
-
-var _ Bus = (*bus.Bus)(nil)
 
 // Deps is what an executor is made of.
 type Deps struct {

@@ -171,7 +171,7 @@ func TestACallHasItsResult(t *testing.T) {
 			probes = append(probes, test.probe)
 		}
 	}
-	start(t, toolexecutor.Deps{Bus: b, Tools: probes}) // one for all the cases: none of them may end it
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: probes}) // one for all the cases: none of them may end it
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +204,7 @@ func TestACallHasItsResult(t *testing.T) {
 func TestConfigurationChangesBuiltInTools(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
-	start(t, toolexecutor.Deps{Bus: b, Config: config.Config{Tools: map[string]config.Tool{
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: config.Config{Tools: map[string]config.Tool{
 		"clock": {Approval: tool.ApprovalAlways},
 		"echo":  {MaxOutput: 5, Timeout: config.Duration(300 * time.Millisecond), Effect: tool.EffectUnsafe},
 	}}})
@@ -257,7 +257,7 @@ func TestManyCallsEachHaveTheirOwnResult(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	for range 2 { // two executors on one queue
-		start(t, toolexecutor.Deps{Bus: b, Slots: 8})
+		start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Slots: 8})
 	}
 	calls := make([]record.ToolCall, 60)
 	for i := range calls {

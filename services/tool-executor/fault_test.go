@@ -28,6 +28,12 @@ func (b late) ToolStarted(ctx context.Context, log bus.LogID, toolCallID string)
 	return record.ToolStarted{}, bus.ErrNotFound
 }
 
+func delayed(b *bus.Bus) toolexecutor.Bus {
+	parts := toolexecutor.BusOf(b)
+	parts.Results = late{b}
+	return parts
+}
+
 // lossy is a real bus that stores the first record of each kind and then says that it failed.
 type lossy struct {
 	*bus.Bus
@@ -57,11 +63,17 @@ func (b lossy) PutObject(ctx context.Context, tenant, threadID string, data []by
 	return b.Bus.PutObject(ctx, tenant, threadID, data)
 }
 
+func (b lossy) parts() toolexecutor.Bus {
+	parts := toolexecutor.BusOf(b.Bus)
+	parts.Results, parts.Objects = b, b
+	return parts
+}
+
 func TestOfTwoExecutorsAtOnceOneRunsAnUnsafeCall(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	p := newProbe(tool.EffectUnsafe, says("ran"))
-	start(t, toolexecutor.Deps{Bus: late{b}, Tools: []tool.Tool{p}})
+	start(t, toolexecutor.Deps{Bus: delayed(b), Tools: []tool.Tool{p}})
 	c := newCall(t, "probe", `{}`)
 	send(t, b, c)
 	if result := await(t, b, c); result.Status != event.ToolUnknown || p.runs.Load() != 0 {
@@ -77,7 +89,7 @@ func TestAnAnswerThatIsLostIsNoFailure(t *testing.T) {
 		large[i] = 'x'
 	}
 	p := newProbe(tool.EffectUnsafe, says(string(large)))
-	stop := start(t, toolexecutor.Deps{Bus: b, Tools: []tool.Tool{p}})
+	stop := start(t, toolexecutor.Deps{Bus: b.parts(), Tools: []tool.Tool{p}})
 	c := newCall(t, "probe", `{}`)
 	send(t, b.Bus, c)
 	result := await(t, b.Bus, c)

@@ -38,7 +38,7 @@ func TestAResultOutlastsALongOutageOfNATS(t *testing.T) {
 	})
 	b := connect()
 	for range 3 {
-		start(t, toolexecutor.Deps{Bus: connect(), Tools: []tool.Tool{probe}})
+		start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(connect()), Tools: []tool.Tool{probe}})
 	}
 	call := newCall(t, "probe", `{}`)
 	send(t, b, call)

@@ -55,7 +55,7 @@ func TestCallsOfMCPToolsAndTheirAnnouncement(t *testing.T) {
 		URL: site(t).URL, Headers: map[string]string{"Authorization": "Bearer ${PASSWORD}"}, Approval: tool.ApprovalNever,
 	})
 	cfg.Tools = map[string]config.Tool{"site__picture": {Approval: tool.ApprovalAlways}}
-	start(t, toolexecutor.Deps{Bus: b, Config: cfg, Secret: sesame})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: cfg, Secret: sesame})
 	tests := []struct {
 		name, tool, args string
 		status           event.ToolStatus
@@ -104,7 +104,7 @@ func announced(t *testing.T, b *bus.Bus, source string) string {
 func TestACallOfAServerThatIsAwayDidNotRun(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
-	start(t, toolexecutor.Deps{Bus: b, Config: connected(config.MCPServer{URL: "http://127.0.0.1:1/mcp"})})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: connected(config.MCPServer{URL: "http://127.0.0.1:1/mcp"})})
 	fresh, begun := newCall(t, "site__add", `{}`), newCall(t, "site__add", `{}`)
 	_, _, err := b.PutToolStarted(t.Context(), logOf(begun), record.ToolStarted{ToolCallID: begun.ToolCallID, Executor: "another"})
 	if err != nil {
@@ -133,7 +133,7 @@ func TestSourcesThatCannotBeMade(t *testing.T) {
 		{"a URL that is none", config.MCPServer{URL: "ftp://h/"}, "is not the URL"},
 	}
 	for _, tt := range tests {
-		_, err := toolexecutor.New(toolexecutor.Deps{Bus: bustest.New(t), Config: connected(tt.server), Secret: sesame})
+		_, err := toolexecutor.New(toolexecutor.Deps{Bus: toolexecutor.BusOf(bustest.New(t)), Config: connected(tt.server), Secret: sesame})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}

@@ -46,7 +46,7 @@ type feed struct {
 }
 
 // join returns the feed of a live subject, subscribing if it is the first reader.
-func (fs *feeds) join(b broker.Broker, live string) (*feed, error) {
+func (fs *feeds) join(b broker.Subscriber, live string) (*feed, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f := fs.byLive[live]; f != nil {

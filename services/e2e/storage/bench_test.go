@@ -89,7 +89,7 @@ func (b *bench) startGateway(quotas config.Quotas) *httptest.Server {
 func (b *bench) startHistory() (stop func()) {
 	b.t.Helper()
 	h, err := history.New(b.t.Context(), history.Deps{
-		Bus: b.nats.Connect(b.t, "history"), DatabaseURL: b.database, Log: slog.New(slog.DiscardHandler),
+		Bus: history.BusOf(b.nats.Connect(b.t, "history")), DatabaseURL: b.database, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -18,7 +18,7 @@ func main() {
 func build(ctx context.Context, p *app.Platform, e env.History) (service.Parts, error) {
 	var h *history.History
 	err := p.AwaitDatabase(ctx, func(ctx context.Context) (err error) {
-		h, err = history.New(ctx, history.Deps{Bus: p.Bus, DatabaseURL: e.DatabaseURL.Reveal(), Log: p.Log})
+		h, err = history.New(ctx, history.Deps{Bus: history.BusOf(p.Bus), DatabaseURL: e.DatabaseURL.Reveal(), Log: p.Log})
 		return err
 	})
 	if err != nil {

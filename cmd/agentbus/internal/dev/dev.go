@@ -167,7 +167,7 @@ func (s *stack) history(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := history.New(ctx, history.Deps{Bus: b, DatabaseURL: s.servers.database, Log: s.log("history")})
+	h, err := history.New(ctx, history.Deps{Bus: history.BusOf(b), DatabaseURL: s.servers.database, Log: s.log("history")})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: b, History: historyapi.NewClient(b), Config: s.config, Tools: builtin.HubTools(s.config, hubapi.NewClient(b)),
+		Bus: toolexecutor.BusOf(b), History: historyapi.NewClient(b), Config: s.config, Tools: builtin.HubTools(s.config, hubapi.NewClient(b)),
 		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *stack) agentRunner(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: b, History: historyapi.NewClient(b), Actions: store, Config: s.config, Specs: builtin.WithHub(s.config, builtin.Specs(s.config)),
+		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: store, Config: s.config, Specs: builtin.WithHub(s.config, builtin.Specs(s.config)),
 		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
 	})
 	if err != nil {

@@ -10,29 +10,47 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Broker is all that the protocols of logs and records ask of JetStream. [server] asks a real one; the simulation in
-// the tests answers with the faults that a real one has. It is safe for concurrent use.
-type Broker interface {
-	// Publish sends msg once and returns the answer. After an error the message may be stored or not.
+// Broker is what logs, records and queues need of JetStream. [Server] is a real one; the simulation in the tests answers with
+// the errors that a real one has. It is safe for concurrent use.
+type Broker struct {
+	Publisher
+	Reader
+	Subscriber
+}
+
+// Publisher stores and deletes messages.
+type Publisher interface {
+	// Publish sends msg once and returns the response. After an error the message may be stored or not.
 	Publish(ctx context.Context, msg *nats.Msg) (PubAck, error)
-	// LastOfLeader returns the newest message on subject as the stream's leader knows it, or ErrNotFound.
+	// Remove deletes the message with a sequence, if it exists.
+	Remove(ctx context.Context, stream string, sequence uint64) error
+}
+
+// Reader reads what is stored. The leader of a stream has every acknowledged message; a direct read is faster, and may be
+// stale.
+type Reader interface {
+	// LastOfLeader returns the newest message on subject that the leader has, or ErrNotFound.
 	LastOfLeader(ctx context.Context, stream, subject string) (Message, error)
-	// LastDirect is the same from whichever replica answers first: fast, perhaps stale.
+	// LastDirect returns the newest message on subject that any replica has, or ErrNotFound.
 	LastDirect(ctx context.Context, stream, subject string) (Message, error)
-	// FirstOfLeader returns the oldest message on subject with a sequence of at least from, as the stream's leader knows it, or
+	// FirstOfLeader returns the oldest message on subject with a sequence of at least from that the leader has, or
 	// ErrNotFound.
 	FirstOfLeader(ctx context.Context, stream, subject string, from uint64) (Message, error)
-	// Delivered returns the sequence of the newest message that a consumer has given to anyone.
-	Delivered(ctx context.Context, stream, consumer string) (uint64, error)
-	// Remove deletes the message with a sequence, if it is there.
-	Remove(ctx context.Context, stream string, sequence uint64) error
-	// NextDirect returns the first message on subject with a sequence of at least from, perhaps stale, or ErrNotFound.
+	// NextDirect returns the first message on subject with a sequence of at least from that any replica has, or ErrNotFound.
 	NextDirect(ctx context.Context, stream, subject string, from uint64) (Message, error)
-	// Page returns the next messages on subject with a sequence of at least from, and whether more follow, perhaps stale.
+	// Page returns the next messages on subject with a sequence of at least from that any replica has, and whether more
+	// follow.
 	Page(ctx context.Context, stream, subject string, from uint64, size PageSize) (messages []Message, more bool, err error)
-	// Subscribe sends what comes on subject into messages, and drops what finds it full, until stop is called.
+	// Delivered returns the sequence of the newest message that was delivered to a consumer.
+	Delivered(ctx context.Context, stream, consumer string) (uint64, error)
+}
+
+// Subscriber receives messages as they are published.
+type Subscriber interface {
+	// Subscribe sends the messages on subject into messages until stop is called. It drops those for which the channel has
+	// no space.
 	Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error)
-	// Flush waits until the broker has seen everything that was sent before, subscriptions above all.
+	// Flush waits until the broker has processed everything that was sent before, subscriptions included.
 	Flush(ctx context.Context) error
 }
 

@@ -74,9 +74,9 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 		nc.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	weak := NewWeakness()
+	weak, server := NewWeakness(), Server{nc, connection}
 	return &Conn{
-		Broker: weak.Broker(Server{nc, connection}), NATS: nc, JetStream: js, Prefix: o.Prefix, Link: connection, Weak: weak,
+		Broker: weak.Broker(Broker{server, server, server}), NATS: nc, JetStream: js, Prefix: o.Prefix, Link: connection, Weak: weak,
 	}, nil
 }
 

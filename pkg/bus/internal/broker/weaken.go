@@ -28,7 +28,10 @@ func NewWeakness() Weakness {
 	return Weakness{name: os.Getenv("AGENTBUS_WEAKEN"), marks: &marks{path: os.Getenv("AGENTBUS_MARKS")}}
 }
 
-func (w Weakness) Broker(b Broker) Broker { return weakBroker{b, w} }
+func (w Weakness) Broker(b Broker) Broker {
+	weak := weakBroker{b, w}
+	return Broker{weak, weak, weak}
+}
 
 func (w Weakness) EarlyAck() bool     { return w.name == "early-ack" }
 func (w Weakness) NoGapFilling() bool { return w.name == "no-gap-filling" }

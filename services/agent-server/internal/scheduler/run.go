@@ -141,7 +141,7 @@ func (d *Desk) stopTask(ctx context.Context, taskID string) (stopped bool, err e
 
 // drop ends a task that waits. It must be called with mu held.
 func (d *Desk) drop(ctx context.Context, j *job) error {
-	newest, err := d.deps.Store.LastEvent(ctx, j.TaskID)
+	newest, err := d.deps.Events.LastEvent(ctx, j.TaskID)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (d *Desk) drop(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	err = d.deps.Store.Append(ctx, store.Batch{
+	err = d.deps.Events.Append(ctx, store.Batch{
 		Task: task, Events: []store.Event{{N: newest.N + 1, Name: result.Name(), Data: string(data)}},
 	})
 	if err != nil {

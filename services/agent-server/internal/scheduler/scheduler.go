@@ -24,11 +24,15 @@ type Store interface {
 	Task(ctx context.Context, taskID string) (store.Entry, error)
 	Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error)
 	Unfinished(ctx context.Context) ([]store.Entry, error)
+	SessionCwd(ctx context.Context, sessionID string) (string, error)
+	Sweep(ctx context.Context, finished, idle, buried time.Time) (int64, error)
+}
+
+// EventStore keeps the events of tasks.
+type EventStore interface {
 	Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error)
 	LastEvent(ctx context.Context, taskID string) (store.Event, error)
 	Append(ctx context.Context, b store.Batch) error
-	SessionCwd(ctx context.Context, sessionID string) (string, error)
-	Sweep(ctx context.Context, finished, idle, buried time.Time) (int64, error)
 }
 
 // Run runs one task to its end; see work.Worker.
@@ -44,6 +48,7 @@ type Retention struct {
 // Deps is what a desk works with.
 type Deps struct {
 	Store     Store
+	Events    EventStore
 	Run       Run
 	Places    int // tasks at a time
 	Queue     int // tasks that may wait
@@ -127,12 +132,12 @@ func (d *Desk) Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Ta
 
 // Events returns the events of a task after number after, up to limit.
 func (d *Desk) Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error) {
-	return d.deps.Store.Events(ctx, taskID, after, limit)
+	return d.deps.Events.Events(ctx, taskID, after, limit)
 }
 
 // LastEvent returns the newest event of a task; N is 0 without one.
 func (d *Desk) LastEvent(ctx context.Context, taskID string) (store.Event, error) {
-	return d.deps.Store.LastEvent(ctx, taskID)
+	return d.deps.Events.LastEvent(ctx, taskID)
 }
 
 // Current is the task that has run longest, nil when none runs, and how many wait.

@@ -57,7 +57,7 @@ func TestRequestsThatTheStreamHasForgottenAreEnded(t *testing.T) {
 				apply(t, r, delivered([]store.Entry{l.Frame(0, l.Bodies(test.events)[:test.events]...)})...)
 			}
 			test.given(t, l)
-			closer := projector.NewCloser(s, b, r, slog.New(slog.DiscardHandler))
+			closer := projector.NewCloser(s.Reader, b, r, slog.New(slog.DiscardHandler))
 			for range 2 { // it may be done twice
 				if err := closer.Close(t.Context()); err != nil {
 					t.Fatal(err)

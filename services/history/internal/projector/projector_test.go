@@ -63,7 +63,7 @@ func open(t *testing.T) store.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return s
+	return store.Of(s)
 }
 
 func recorder(t *testing.T, s store.Recorder, log projector.Log, out *strings.Builder) *projector.Recorder {

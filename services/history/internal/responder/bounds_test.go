@@ -31,7 +31,7 @@ func TestMessagesOfARequestHaveABoundInBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	thread := historyapi.ThreadRef{Tenant: l.Tenant, ThreadID: l.ThreadID}
-	page, err := New(s, bustest.New(t), idle{}, idle{}).Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: thread})
+	page, err := New(s.Reader, bustest.New(t), idle{}, idle{}).Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: thread})
 	if err != nil || len(page.Messages) != 2 {
 		t.Fatalf("got %d messages, %v, want what was asked and the answer", len(page.Messages), err)
 	}
@@ -50,7 +50,7 @@ func TestATranscriptHasABoundInBytes(t *testing.T) {
 	if _, err := s.Apply(t.Context(), append(lengthy(first, 100), lengthy(second, 50)...), store.Known{}); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, bustest.New(t), idle{}, idle{})
+	a := New(s.Reader, bustest.New(t), idle{}, idle{})
 	thread := historyapi.ThreadRef{Tenant: first.Tenant, ThreadID: first.ThreadID}
 	if answer, err := a.Transcript(t.Context(), historyapi.TranscriptQuery{ThreadRef: thread, Before: 1}); err != nil || len(answer.Requests) != 1 {
 		t.Errorf("25 MiB: got %d requests, %v", len(answer.Requests), err)

@@ -18,7 +18,7 @@ import (
 func TestAListGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 	t.Parallel()
 	b, l := bustest.New(t), storetest.NewLog("thr", 0)
-	a := New(open(t), b, idle{}, idle{})
+	a := New(open(t).Reader, b, idle{}, idle{})
 	all := historyapi.ThreadsQuery{Tenant: l.Tenant, Owner: l.Owner}
 	if _, err := a.Threads(t.Context(), all); err != nil {
 		t.Fatalf("nothing was written, and it says %v", err)
@@ -52,7 +52,7 @@ func TestAListDoesNotStandStillForWhatTheDatabaseRefuses(t *testing.T) {
 	})
 	put(t, b, l, 0)
 	for deadline := time.Now().Add(20 * time.Second); ; { // the first answer may come before anything was refused twice
-		page, err := New(s, b, idle{}, idle{}).Threads(ctx, historyapi.ThreadsQuery{Tenant: l.Tenant, Owner: l.Owner})
+		page, err := New(s.Reader, b, idle{}, idle{}).Threads(ctx, historyapi.ThreadsQuery{Tenant: l.Tenant, Owner: l.Owner})
 		if err == nil && len(page.Threads) == 1 {
 			return
 		}

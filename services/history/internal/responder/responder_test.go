@@ -34,7 +34,7 @@ func open(t *testing.T) store.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return s
+	return store.Of(s)
 }
 
 // counting is an idle recorder that counts how often it was asked to hurry.
@@ -79,7 +79,7 @@ func TestGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 	b, s, l := bustest.New(t), open(t), storetest.NewLog("thr", 0)
 	put(t, b, l, 0, l.Bodies(2)[1:]...)
 	var hurried atomic.Int64
-	a := New(s, b, counting{hurried: &hurried}, idle{})
+	a := New(s.Reader, b, counting{hurried: &hurried}, idle{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := a.Thread(ctx, historyapi.ThreadRef{Tenant: l.Tenant, ThreadID: l.ThreadID})
@@ -98,7 +98,7 @@ func TestWaitsForEveryEarlierRequest(t *testing.T) {
 	first, second := storetest.NewLog("thr", 0), storetest.NewLog("thr", 1)
 	sequence := put(t, b, first, 0, first.Bodies(2)[1:]...)
 	put(t, b, second, sequence)
-	a := New(s, b, idle{}, idle{})
+	a := New(s.Reader, b, idle{}, idle{})
 	store2 := func(entries ...store.Entry) {
 		if _, err := s.Apply(t.Context(), entries, store.Known{}); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestDoesNotWaitForWhatIsForgotten(t *testing.T) {
 	if _, err := s.Apply(t.Context(), []store.Entry{l.Accepted(), l.Thread()}, store.Known{}); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, b, idle{}, idle{})
+	a := New(s.Reader, b, idle{}, idle{})
 	begun := time.Now()
 	if _, err := a.Thread(t.Context(), historyapi.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"}); err != nil {
 		t.Error(err)
@@ -148,7 +148,7 @@ func TestAnswersFromTheStoreWhatTheStreamForgot(t *testing.T) {
 	if _, err := s.Apply(t.Context(), l.All(3), store.Known{}); err != nil {
 		t.Fatal(err)
 	}
-	a := New(s, b, idle{}, idle{})
+	a := New(s.Reader, b, idle{}, idle{})
 	thread, err := a.Thread(t.Context(), historyapi.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"})
 	if err != nil || thread.LastRequestID != l.RequestID {
 		t.Errorf("got thread %+v, %v", thread, err)
@@ -168,7 +168,7 @@ func TestADatabaseThatIsDownIsWorthAnotherTry(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	handle := New(s, b, idle{}, idle{}).Verbs()[historyapi.VerbThread]
+	handle := New(s.Reader, b, idle{}, idle{}).Verbs()[historyapi.VerbThread]
 	_, err := handle(t.Context(), []byte(`{"tenant":"acme","threadId":"thr"}`))
 	if f := apierr.From(err); f.Code != apierr.Unavailable || !f.Retryable {
 		t.Errorf("got %v, want unavailable", err)
@@ -187,7 +187,7 @@ func TestOpenRequestsComeInPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := New(s, bustest.New(t), idle{}, idle{})
+	a := New(s.Reader, bustest.New(t), idle{}, idle{})
 	for _, test := range []struct {
 		name, tenant string
 		want         []string

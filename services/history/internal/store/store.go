@@ -127,36 +127,62 @@ type Keeper interface {
 }
 
 // Reader answers from what is stored. Missing and deleted threads and requests are ErrNotFound; lists leave them out.
-type Reader interface {
-	// Thread returns a thread that has a request, or on which something is noted.
+type Reader struct {
+	ThreadReader
+	LogReader
+}
+
+// ThreadReader reads threads and lists their requests.
+type ThreadReader interface {
+	// Thread returns a thread that has a request or metadata.
 	Thread(ctx context.Context, tenant, threadID string) (historyapi.Session, error)
 	// Threads lists an owner's threads, the newest change first, from after on.
 	Threads(ctx context.Context, tenant, owner string, after ThreadPosition, limit int) ([]historyapi.Session, error)
-	Request(ctx context.Context, tenant, requestID string) (Request, error)
 	// Requests lists the requests of a thread that have an index, in order, from after on.
 	Requests(ctx context.Context, tenant, threadID string, after Position, limit int) ([]Request, error)
 	// Ended counts the requests of a thread with an index below before that have their terminal event.
 	Ended(ctx context.Context, tenant, threadID string, before int) (int, error)
-	// Open lists the requests of all tenants that have their place on a thread and no terminal event, and of which nothing
-	// came at or after quiet: by tenant and request, from after on.
+	// Stored returns how many bytes are stored of an owner's threads, or with owner "" of all threads of the tenant: the
+	// lines of frames as they are packed, the bodies of requests, and the metadata of threads.
+	Stored(ctx context.Context, tenant, owner string) (int64, error)
+}
+
+// LogReader reads requests and their events.
+type LogReader interface {
+	Request(ctx context.Context, tenant, requestID string) (Request, error)
+	// Open lists the requests of all tenants that are on a thread, and have no terminal event and no event at or after quiet:
+	// by tenant and request, from after on.
 	Open(ctx context.Context, quiet time.Time, after historyapi.RequestRef, limit int) ([]historyapi.OpenRequest, error)
 	// Events lists events in the order of the thread: by request, then by n.
 	Events(ctx context.Context, q Events) ([]Event, error)
-	// Stored returns how many bytes are stored of an owner's threads, or with owner "" of all threads of the tenant: the
-	// lines of frames as they are packed, what requests came with, and what is noted on threads.
-	Stored(ctx context.Context, tenant, owner string) (int64, error)
-	// Frames lists the log of a request, in frames that need not be cut as they came.
+	// Frames lists the log of a request, in frames that need not be cut as they were stored.
 	Frames(ctx context.Context, q Frames) ([]event.Frame, error)
 }
 
-// Store is a database.
-type Store interface {
-	Recorder
-	Keeper
-	Reader
+// Database is the connection to a database.
+type Database interface {
 	// Ready reports why the database cannot be used, or nil.
 	Ready(ctx context.Context) error
 	Close() error
+}
+
+// Store is a database. [Of] makes one of an implementation.
+type Store struct {
+	Recorder
+	Keeper
+	Reader
+	Database
+}
+
+// Of returns the parts of an implementation.
+func Of[S interface {
+	Recorder
+	Keeper
+	ThreadReader
+	LogReader
+	Database
+}](s S) Store {
+	return Store{s, s, Reader{s, s}, s}
 }
 
 // Request is a request as it is stored.

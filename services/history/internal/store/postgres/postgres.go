@@ -24,7 +24,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-var _ store.Store = (*Store)(nil)
+var _ = store.Of[*Store]
 
 // Store is a pool of connections to a database.
 type Store struct {

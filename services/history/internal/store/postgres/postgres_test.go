@@ -25,7 +25,7 @@ func open(t testing.TB, url string) store.Store {
 			t.Error(err)
 		}
 	})
-	return s
+	return store.Of(s)
 }
 
 func fresh(t testing.TB) store.Store { return open(t, pgtest.New(t)) }
@@ -69,7 +69,10 @@ func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
 func TestOpensAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	storetest.OpensTogether(t, func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, url) })
+	storetest.OpensTogether(t, func(ctx context.Context) (store.Store, error) {
+		s, err := postgres.Open(ctx, url)
+		return store.Of(s), err
+	})
 }
 
 func TestErrorsDoNotTellThePassword(t *testing.T) {

@@ -38,7 +38,7 @@ const (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-var _ store.Store = (*sqlstore.Store)(nil)
+var _ = store.Of[*sqlstore.Store]
 
 // Open opens or creates the database at path and brings its tables up to date.
 func Open(ctx context.Context, path string) (*sqlstore.Store, error) {

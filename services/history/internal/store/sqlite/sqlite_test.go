@@ -22,7 +22,7 @@ func open(t testing.TB, path string) store.Store {
 			t.Error(err)
 		}
 	})
-	return s
+	return store.Of(s)
 }
 
 func onFile(t testing.TB) store.Store {
@@ -74,7 +74,10 @@ func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
 func TestOpensAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.db")
-	storetest.OpensTogether(t, func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path) })
+	storetest.OpensTogether(t, func(ctx context.Context) (store.Store, error) {
+		s, err := sqlite.Open(ctx, path)
+		return store.Of(s), err
+	})
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
