@@ -23,7 +23,6 @@ func unwritten() []string {
 	return []string{
 		"pkg/bus",
 		"pkg/eventstream",
-		"services/gateway",
 		"cmd/agentbus",
 		"cmd/bench",
 		"cmd/chaos",

@@ -60,7 +60,7 @@ func Type(data []byte) string {
 // apierr.InvalidMessageFormat.
 func Check(where string, p event.InputPart) (event.InputPart, error) {
 	if p.Ref != nil {
-		return p, invalid("%s.ref is the server's word for data that it keeps; send the data itself, or a url", where)
+		return p, invalid("%s.ref is reserved for data that the server stores; send the data itself, or a url", where)
 	}
 	if (p.URL == "") == (len(p.Data) == 0) {
 		return p, invalid("%s needs either a url or data, base64-encoded", where)

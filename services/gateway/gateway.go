@@ -1,7 +1,8 @@
-// Package gateway is the HTTP edge: it decodes what clients send, accepts it as a request, and streams the request's log
-// back. It never writes a log, and keeps nothing that another gateway would need: a client may come back to any of them.
+// Package gateway is the HTTP edge: it decodes requests of clients, accepts them, and streams their logs back. It never
+// writes a log, and holds no state that another gateway would need: a client may reconnect to any gateway.
 //
-// Read ARCHITECTURE.md, "One request, step by step", then internal/admission (steps 2 to 5) and internal/stream (step 6).
+// Read ARCHITECTURE.md, "One request, step by step", then internal/admission (steps 2 to 5) and internal/stream (step
+// 6).
 package gateway
 
 import (
@@ -32,19 +33,19 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Deps are what a gateway works with.
+// Deps are the dependencies and settings of a gateway.
 type Deps struct {
 	Bus     *bus.Bus
 	History historyapi.Client
 	State   *rediscache.Store
 	Config  config.Config
 
-	// AuthRequired asks every caller for an API key, checked under Pepper. Without it everybody is auth.Dev: for
-	// development on loopback only.
+	// AuthRequired requires an API key of every caller, checked with Pepper. Otherwise every caller is auth.Dev, which
+	// is for development on loopback only.
 	AuthRequired bool
 	Pepper       []byte
 
-	Metrics       http.Handler         // served as /metrics; nil = not served here
+	Metrics       http.Handler         // served as /metrics; nil = not served
 	MeterProvider metric.MeterProvider // nil = the global one
 	Log           *slog.Logger         // nil = the default one
 }
@@ -61,7 +62,7 @@ type Gateway struct {
 	log      *slog.Logger
 }
 
-// New returns a gateway. It fails on a configuration that cannot work, and asks nobody for anything.
+// New returns a gateway, or an error if the configuration is invalid. It does not connect to anything.
 func New(d Deps) (*Gateway, error) {
 	if d.Log == nil {
 		d.Log = slog.Default()
@@ -108,25 +109,25 @@ func New(d Deps) (*Gateway, error) {
 	}, nil
 }
 
-// Handler serves everything that the gateway serves.
+// Handler returns the handler of all routes.
 func (g *Gateway) Handler() http.Handler { return service.CloseChunked(g.api) }
 
-// connections is how many connections an address may have that is not private.
+// connections is the limit of connections of an address, except for private addresses.
 const connections = 1000
 
 // Limits of a connection of HTTP/2. A client that exceeds http2Streams is refused; one that resets streams faster than their
 // handlers end loses its connection (net/http).
 const (
 	http2Streams    = 250              // open at one time
-	http2Ping       = 30 * time.Second // after which a connection that sends nothing is asked whether it is alive
+	http2Ping       = 30 * time.Second // time without traffic after which a connection is pinged
 	http2PingAnswer = 15 * time.Second
-	http2WriteTime  = 15 * time.Second // for a client to take some bytes of its connection
+	http2WriteTime  = 15 * time.Second // time for a client to receive bytes of its connection
 )
 
-// Server returns an HTTP server for addr with the limits that an edge needs; those of connections are [Gateway.Limit]'s. It
-// serves HTTP/1.1 and HTTP/2, which a client negotiates with TLS, and begins with its preface without TLS (h2c). TLS is the
-// caller's, by TLSConfig. Neither bodies nor responses have a common time limit here, since streams last: the handler sets
-// one for each.
+// Server returns an HTTP server for addr with the limits of an edge service; [Gateway.Limit] adds those of connections.
+// It serves HTTP/1.1 and HTTP/2, which a client selects by TLS or, without TLS, by its preface (h2c). The caller sets
+// TLSConfig. The server has no common time limit for bodies and responses, because of the streams: the handler sets one
+// for each.
 func (g *Gateway) Server(addr string) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -147,10 +148,11 @@ func (g *Gateway) Server(addr string) *http.Server {
 	}
 }
 
-// sendBuffer is what the kernel may buffer of an answer, in bytes: enough for a few megabytes a second over long distances.
+// sendBuffer is the kernel's send buffer of a connection, in bytes: enough for a few megabytes per second over long
+// distances.
 const sendBuffer = 128 << 10
 
-// Limit returns a listener for the server that counts the connections of each address and bounds their send buffers.
+// Limit returns a listener for the server that limits the connections of each address and their send buffers.
 func (g *Gateway) Limit(l net.Listener) net.Listener {
 	l = limit.SendBuffer(l, sendBuffer)
 	if n := g.limits.Connections; n > 0 {
@@ -159,11 +161,12 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 	return limit.NewConnections(connections, false).Listen(l)
 }
 
-// Room reports why the gateway takes no new requests: the streams are nearly full. nil while they have room.
-func (g *Gateway) Room(context.Context) error { return g.acceptor.Backpressure() }
+// Backpressure returns why the gateway takes no new requests, or nil. It refuses them while the streams are nearly
+// full.
+func (g *Gateway) Backpressure(context.Context) error { return g.acceptor.Backpressure() }
 
-// Run keeps the API keys, the remote agents and what is known of the streams up to date until ctx is done. Until it has read all keys,
-// none opens anything.
+// Run keeps the API keys, the remote agents and the fullness of the streams up to date until ctx is done. Before it has
+// read all keys, the gateway accepts none.
 func (g *Gateway) Run(ctx context.Context) error {
 	var watches sync.WaitGroup
 	defer watches.Wait()
@@ -190,7 +193,7 @@ func (g *Gateway) watchKeys(ctx context.Context) {
 	}
 }
 
-// changeKey takes over a key's record, and cuts the streams of a key that was revoked, or has expired by that record.
+// changeKey stores a key's record, and ends the streams of a key that is revoked or has expired.
 func (g *Gateway) changeKey(k bus.KeyRecord) {
 	g.keys.Put(auth.Record(k))
 	if k.Revoked {
@@ -199,6 +202,6 @@ func (g *Gateway) changeKey(k bus.KeyRecord) {
 	g.streamer.Expire(k.ID, k.ExpiresAt)
 }
 
-// Drain makes the gateway unready and ends the open streams, with a hint to come back soon: to another gateway. New
-// streams end at once; everything else is still served.
+// Drain makes the gateway unready and ends the open streams with a short reconnect delay, so that clients change to
+// another gateway. New streams end at once; all other requests are still served.
 func (g *Gateway) Drain() { g.streamer.Drain() }

@@ -51,7 +51,7 @@ func TestSessionsBelongToTheirOwners(t *testing.T) { // S0-52
 			status int
 			says   string
 		}{
-			{"another owner", bob, http.StatusForbidden, `"error":"the thread belongs to somebody else"`},
+			{"another owner", bob, http.StatusForbidden, `"error":"the thread belongs to another user"`},
 			{"another tenant", carol, http.StatusNotFound, `"error":"Session not found"`},
 			{"nobody", "ak_a_b", http.StatusUnauthorized, `"error":"`},
 		} {

@@ -326,7 +326,7 @@ func TestSocketOwnership(t *testing.T) { // S0-52
 	reader, _ := b.key("acme", "alice", auth.ScopeRead)
 	id := b.session("Authorization", "Bearer "+alice)
 	for _, test := range []struct{ who, key, code, says string }{
-		{"another owner", bob, "thread_access_denied", "the thread belongs to somebody else"},
+		{"another owner", bob, "thread_access_denied", "the thread belongs to another user"},
 		{"another tenant", carol, "thread_not_found", "Session not found"},
 		{"a key that may only read", reader, "auth_failed", "scope"},
 	} {

@@ -1,4 +1,4 @@
-// Command gateway is the gateway as a process. Its environment is env.Gateway.
+// Command gateway runs the gateway. Its environment is env.Gateway.
 package main
 
 import (
@@ -50,7 +50,7 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	keys := service.Actor{Name: "keys", Run: g.Run}
 	return service.Parts{
 		Actors: []service.Actor{keys, http},
-		Checks: []service.Check{{Name: "streams", Ready: g.Room}},
+		Checks: []service.Check{{Name: "streams", Ready: g.Backpressure}},
 		Close:  func() { _ = store.Close() },
 	}, err
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 )
 
-// interruptWait is how long requests have to end that a new one interrupts.
-const interruptWait = 10 * time.Second
+// interruptTimeout is the time for requests to end that a new one interrupts.
+const interruptTimeout = 10 * time.Second
 
-// interrupted is the reason of such an abort.
+// interrupted is the reason of the aborts of an interruption.
 const interrupted = "interrupted"
 
-// Abort asks for the end of a request, and returns when the wish is recorded. Only the first abort of a request counts.
+// Abort records the abort of a request. Only the first abort of a request counts.
 func (d *Acceptor) Abort(ctx context.Context, tenant string, a record.Abort) error {
 	if _, err := d.bus.Abort(ctx, tenant, a); err != nil {
 		return err
@@ -29,12 +29,12 @@ func (d *Acceptor) Abort(ctx context.Context, tenant string, a record.Abort) err
 	return nil
 }
 
-// interrupt ends the entries for a: the request that runs and those that wait. It fails with apierr.ThreadBusy when they have
-// not ended in time.
+// interrupt aborts the entries, the running request and the waiting ones, for a. It fails with apierr.ThreadBusy if
+// they do not end in time.
 func (d *Acceptor) interrupt(ctx context.Context, entries []threadqueue.Entry, a record.Accepted) error {
-	wait, cancel := context.WithTimeout(ctx, interruptWait)
+	wait, cancel := context.WithTimeout(ctx, interruptTimeout)
 	defer cancel()
-	for _, one := range slices.Backward(entries) { // the first one last, or the second would begin when it ends
+	for _, one := range slices.Backward(entries) { // the running one last: otherwise the next one would start
 		abort := record.Abort{RequestID: one.RequestID, By: a.Owner, Reason: interrupted, At: d.bus.Now().UTC()}
 		if err := d.Abort(wait, a.Tenant, abort); err != nil {
 			return err
@@ -64,14 +64,15 @@ func (d *Acceptor) AwaitEnd(ctx context.Context, log bus.LogID) error {
 	}
 	defer follower.Close()
 	for {
-		f, err := follower.Next(ctx, interruptWait)
+		f, err := follower.Next(ctx, interruptTimeout)
 		if f.Terminal() || err != nil && !errors.Is(err, bus.ErrIdle) {
 			return err
 		}
 	}
 }
 
-// busy refuses a request because of the entries before it, and names the one that runs or may start.
+// busy returns the refusal of a request because of the entries before it. It names the running one, or the one that may
+// start.
 func busy(entries []threadqueue.Entry, format string, args ...any) error {
 	f := apierr.New(apierr.ThreadBusy, format, args...)
 	f.RequestID = entries[0].RequestID

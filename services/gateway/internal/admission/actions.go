@@ -12,12 +12,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/rediscache"
 )
 
-// lateness is how long after its expiry an action may still be resolved: clocks differ.
-const lateness = 5 * time.Second
+// clockTolerance is how long after its expiry an action may still be resolved, because clocks differ.
+const clockTolerance = 5 * time.Second
 
-// checkActions says whether every wanted action is open: the thread's last request announced it, and it has not
-// expired. An action that an earlier request announced is closed, by a result or by a newer message: what is still open
-// then is announced again.
+// checkActions returns an error unless every wanted action is open: the thread's last request announced it, and it has
+// not expired. Actions of earlier requests are closed by a result or by a newer message; those that are still needed
+// were announced again.
 func (d *Acceptor) checkActions(ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string) error {
 	if len(wanted) == 0 {
 		return nil
@@ -31,16 +31,16 @@ func (d *Acceptor) checkActions(ctx context.Context, tenant string, thread bus.T
 		if !ok {
 			return apierr.New(apierr.InvalidActionID, "action %s is not open on this thread: it is resolved, superseded or unknown", actionID)
 		}
-		if !action.ExpiresAt.IsZero() && d.bus.Now().Sub(action.ExpiresAt) > lateness {
-			return apierr.New(apierr.InvalidActionID, "action %s expired at %s; send a new message to go on",
+		if !action.ExpiresAt.IsZero() && d.bus.Now().Sub(action.ExpiresAt) > clockTolerance {
+			return apierr.New(apierr.InvalidActionID, "action %s expired at %s; send a new message to continue",
 				actionID, action.ExpiresAt.Format(time.RFC3339))
 		}
 	}
 	return nil
 }
 
-// openActions finds the wanted actions among those that the thread's last request announced: in Redis where Redis has
-// them all, and else in the log.
+// openActions returns the wanted actions that the thread's last request announced: from Redis if it has all of them,
+// otherwise from the log.
 func (d *Acceptor) openActions(
 	ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string,
 ) (map[string]rediscache.Action, error) {
@@ -48,15 +48,15 @@ func (d *Acceptor) openActions(
 	for _, actionID := range wanted {
 		action, found, err := d.state.Action(ctx, tenant, actionID)
 		if err != nil || !found || action.ThreadID != thread.ThreadID || action.RequestID != thread.RequestID {
-			return d.announced(ctx, tenant, thread)
+			return d.announcedActions(ctx, tenant, thread)
 		}
 		open[actionID] = action
 	}
 	return open, nil
 }
 
-// announced reads the actions from the log of the thread's last request, and puts them back into Redis.
-func (d *Acceptor) announced(ctx context.Context, tenant string, thread bus.ThreadRecord) (map[string]rediscache.Action, error) {
+// announcedActions reads the actions from the log of the thread's last request, and stores them in Redis again.
+func (d *Acceptor) announcedActions(ctx context.Context, tenant string, thread bus.ThreadRecord) (map[string]rediscache.Action, error) {
 	open := map[string]rediscache.Action{}
 	collect := func(f event.Frame) error {
 		for line := range f.Each() {
@@ -89,7 +89,7 @@ func (d *Acceptor) announced(ctx context.Context, tenant string, thread bus.Thre
 	return open, nil
 }
 
-// eachFrame gives a finished log to visit: from the stream, and from history where the stream has forgotten it.
+// eachFrame passes a finished log to visit: from the stream, or from history for the part that has expired.
 func (d *Acceptor) eachFrame(ctx context.Context, log bus.LogID, visit func(event.Frame) error) error {
 	n := uint64(0)
 	for f, err := range d.bus.Read(ctx, log, 0) {

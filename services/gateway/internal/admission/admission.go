@@ -1,7 +1,9 @@
-// Package admission takes requests: steps 2 to 5 of ARCHITECTURE.md. It decides, by what is first on the bus and by nothing
-// else, whether a request is new or a retry, whether its thread is free or how many wait there, and who resolves an action.
+// Package admission accepts requests: steps 2 to 5 of ARCHITECTURE.md. The first record on the bus alone decides
+// whether a request is new or a retry, whether its thread is free or how many requests wait there, and which request
+// resolves an action.
 //
-// Each step may be repeated: whoever meets a request that was accepted only halfway goes on from there.
+// Every step may be repeated: a retry of a request that was accepted only in part continues where the first attempt
+// stopped.
 package admission
 
 import (
@@ -26,10 +28,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// attempts is how often a request tries to become its thread's next one before it is told that the thread is busy.
+// attempts is how often a request tries to become its thread's next one before it is refused with thread_busy.
 const attempts = 3
 
-// Acceptor takes requests. It is safe for concurrent use.
+// Acceptor accepts requests. It is safe for concurrent use.
 type Acceptor struct {
 	bus          *bus.Bus
 	queue        *threadqueue.Queue
@@ -40,28 +42,28 @@ type Acceptor struct {
 	backpressure backpressure
 }
 
-// New returns a desk.
+// New returns an acceptor.
 func New(b *bus.Bus, history historyapi.Client, s *rediscache.Store, guard *authz.Guard, log *slog.Logger) *Acceptor {
 	return &Acceptor{bus: b, queue: threadqueue.New(b, b.Now), history: history, state: s, guard: guard, log: log}
 }
 
-// Watch keeps the desk informed of the room that the streams have, until ctx is done.
+// Watch updates the fullness of the streams until ctx is done.
 func (d *Acceptor) Watch(ctx context.Context) { d.backpressure.watch(ctx, d.bus.Fullness, d.log) }
 
-// Backpressure reports why no new requests are taken: the streams are nearly full. nil while they have room.
+// Backpressure returns why no new requests are accepted, or nil. They are refused while the streams are nearly full.
 func (d *Acceptor) Backpressure() error { return d.backpressure.check() }
 
-// Call is a request that somebody wants to make.
+// Call is a request to accept.
 type Call struct {
 	Principal auth.Principal
-	AgentID   string // an agent that exists
+	AgentID   string // an existing agent
 	Request   event.AgentRequest
-	Route     string // under which earlier versions counted Key
-	Key       string // the Idempotency-Key; "" = none. It is the principal's, whatever the route
+	Route     string // the route, with which earlier versions derived ids from Key
+	Key       string // the Idempotency-Key, which belongs to the principal and not to the route; "" = none
 	BodyHash  string // see Hash
-	OnBusy    string // what to do while something runs on the thread, as config.Agent says; "" = config.OnBusyReject
+	OnBusy    string // what to do if a request runs on the thread, see config.Agent; "" = config.OnBusyReject
 	Queue     int    // how many requests may wait on the thread, with config.OnBusyQueue
-	Refusal   error  // of a new request; a retry of one that was accepted before is answered all the same
+	Refusal   error  // the error for a new request; a retry of an accepted request succeeds all the same
 
 	// CreateThread lets the client choose the id of a new thread: if the thread of the request does not exist, the request
 	// creates it. Otherwise the request is refused with apierr.ThreadNotFound.
@@ -75,21 +77,22 @@ type Call struct {
 	Conversation []event.HistoryMessage
 }
 
-// Receipt is a request that was taken.
+// Receipt identifies an accepted request.
 type Receipt struct {
 	RequestID string
 	ThreadID  string
 	AgentID   string
-	Replayed  bool // the key was used before: this is the request that it made then
-	Archived  bool // the bus has forgotten that; history knows it
-	Index     int  // on its thread, with Past
+	Replayed  bool // the key was used before, and this is the request that was accepted then
+	Archived  bool // the request has expired from the bus and is in history
+	Index     int  // index on its thread, set with Archived
 }
 
-// Hash tells whether two calls with one key are the same call. Spaces and the order of members do not matter.
+// Hash returns the hash of a call. Two calls with one key must have the same hash. White space and the order of members
+// do not count.
 func Hash(agentID string, body []byte) string {
 	canonical := jsontext.Value(body).Clone()
 	if err := canonical.Canonicalize(); err != nil {
-		canonical = body // no JSON: then every byte counts
+		canonical = body // not JSON: every byte counts
 	}
 	h := sha256.New()
 	h.Write([]byte(agentID + "\x00"))
@@ -97,20 +100,20 @@ func Hash(agentID string, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Accept takes a request, so that it will run, or says why not: apierr.ThreadNotFound, ThreadAccessDenied, ThreadBusy
-// (with the running request), InvalidActionID, IdempotencyMismatch, MessageTooLarge, Unavailable. After Unavailable the
-// request may have been taken; with a key the same call may be made again.
+// Accept accepts a request, so that it will run, or returns apierr.ThreadNotFound, ThreadAccessDenied, ThreadBusy (with
+// the running request), InvalidActionID, IdempotencyMismatch, MessageTooLarge or Unavailable. After Unavailable the
+// request may have been accepted; with a key the call can be repeated safely.
 func (d *Acceptor) Accept(ctx context.Context, c Call) (Receipt, error) {
 	a := d.record(c)
 	replayed := false
 	if c.Key != "" {
-		earlier, found, err := d.earlier(ctx, c, a)
+		earlier, found, err := d.storedByKey(ctx, c, a)
 		if err != nil {
 			return Receipt{}, err
 		}
 		if found {
 			a, replayed = earlier, true
-		} else if past, known, err := d.past(ctx, c, a); err != nil || known {
+		} else if past, known, err := d.archivedByKey(ctx, c, a); err != nil || known {
 			return past, err
 		}
 	}
@@ -131,7 +134,7 @@ func (d *Acceptor) Accept(ctx context.Context, c Call) (Receipt, error) {
 		}
 	}
 	if c.Key == "" && c.Request.ThreadID == "" {
-		if err := d.begin(ctx, a, large); err != nil {
+		if err := d.acceptNewThread(ctx, a, large); err != nil {
 			return Receipt{}, authz.Unavailable(err)
 		}
 		return Receipt{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID}, nil
@@ -146,8 +149,8 @@ func (d *Acceptor) Accept(ctx context.Context, c Call) (Receipt, error) {
 	return Receipt{RequestID: a.RequestID, ThreadID: a.ThreadID, AgentID: a.AgentID, Replayed: replayed || again}, nil
 }
 
-// measured gives a the form in which it is recorded, and the data to upload before that. It refuses a request that cannot
-// be stored, its record and the start of its log, before anything is written.
+// measured returns a in the form in which it is recorded, and the data to upload before that. It returns an error if
+// the record or the start of the log would be too large. It writes nothing.
 func measured(a record.Accepted) (record.Accepted, [][]byte, error) {
 	large, err := offloadMedia(&a.Request.Messages, &a.History)
 	if err != nil {
@@ -156,9 +159,9 @@ func measured(a record.Accepted) (record.Accepted, [][]byte, error) {
 	return a, large, bus.CheckAccepted(a)
 }
 
-// begin takes a request that starts a thread and has no key. No other call can have its ids, so nothing needs to be looked
-// up. The request's record comes before the thread's: a thread must not show a request that was never accepted.
-func (d *Acceptor) begin(ctx context.Context, a record.Accepted, large [][]byte) error {
+// acceptNewThread accepts a request that starts a thread and has no key. No other call can have its ids, so no lookup
+// is needed. The accept record precedes the thread record: a thread must not name a request that was not accepted.
+func (d *Acceptor) acceptNewThread(ctx context.Context, a record.Accepted, large [][]byte) error {
 	if _, err := d.admit(ctx, Call{}, bus.ThreadRecord{}, nil, a); err != nil {
 		return err
 	}
@@ -169,7 +172,8 @@ func (d *Acceptor) begin(ctx context.Context, a record.Accepted, large [][]byte)
 	return d.queue.Append(ctx, bus.ThreadRecord{}, a, 0)
 }
 
-// record gives the call its ids. With a key they derive from it, so that a retry has the same.
+// record returns the accept record of a call. With a key its ids derive from the key, so that a retry gets the same
+// ids.
 func (d *Acceptor) record(c Call) record.Accepted {
 	a := record.Accepted{
 		Tenant: c.Principal.Tenant, Owner: c.Principal.Subject, AgentID: c.AgentID,
@@ -189,11 +193,11 @@ func (d *Acceptor) record(c Call) record.Accepted {
 	return a
 }
 
-// admission decides about one call.
+// admission implements threadqueue.Admission for one call.
 type admission struct {
 	acceptor *Acceptor
 	call     Call
-	large    [][]byte // to upload before the request's record is written
+	large    [][]byte // to upload before the accept record is written
 }
 
 // Thread implements threadqueue.Admission.
@@ -215,10 +219,10 @@ func (m admission) Record(ctx context.Context, a record.Accepted) (stored record
 
 // Recorded implements threadqueue.Admission.
 func (m admission) Recorded(ctx context.Context, a record.Accepted) (stored record.Accepted, found bool, err error) {
-	return m.acceptor.earlier(ctx, m.call, a)
+	return m.acceptor.storedByKey(ctx, m.call, a)
 }
 
-// thread returns the newest record of a's thread: a zero one when a starts it.
+// thread returns the newest record of a's thread, or a zero record if a starts it.
 func (d *Acceptor) thread(ctx context.Context, c Call, a record.Accepted) (bus.ThreadRecord, error) {
 	if a.Request.ThreadID == "" {
 		t, err := d.bus.Thread(ctx, a.Tenant, a.ThreadID)

@@ -15,8 +15,8 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 )
 
-// admit implements threadqueue.Admission: a may join its thread if the streams have room, if no request runs there or a may
-// wait, and if the actions that a brings results for are open.
+// admit implements threadqueue.Admission: a may join its thread if the streams are not nearly full, if no request runs
+// there or a may wait, and if the actions that it resolves are open.
 func (d *Acceptor) admit(
 	ctx context.Context, c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, a record.Accepted,
 ) (behind int, err error) {
@@ -24,7 +24,7 @@ func (d *Acceptor) admit(
 		return 0, err
 	}
 	wanted := threadqueue.ActionIDs(a.Request)
-	if newest.RequestID == "" { // the thread begins, or is a session that has had no request
+	if newest.RequestID == "" { // the thread is new, or a session without requests
 		if len(wanted) > 0 {
 			return 0, apierr.New(apierr.InvalidActionID, "a new thread has no actions; send the threadId that asked for %s", wanted[0])
 		}
@@ -42,12 +42,12 @@ func (d *Acceptor) admit(
 	if _, err := d.queue.EnsureFirst(ctx, entries); err != nil {
 		return 0, err
 	}
-	return wait(c, newest, entries, wanted)
+	return queueBehind(c, newest, entries, wanted)
 }
 
-// wait returns how far behind the first of the entries the next request is, or why it may not wait. One that brings action
-// results never waits: the actions would belong to another request by then.
-func wait(c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, wanted []string) (behind int, err error) {
+// queueBehind returns the distance of the next request from the first of the entries, or why it may not wait. A
+// request with action results never waits, because its actions would be closed by then.
+func queueBehind(c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, wanted []string) (behind int, err error) {
 	first := entries[0]
 	for _, actionID := range wanted {
 		for _, entry := range entries {
@@ -66,7 +66,7 @@ func wait(c Call, newest bus.ThreadRecord, entries []threadqueue.Entry, wanted [
 	return behind, nil
 }
 
-// Running returns the record of the request that runs on a thread, or that may start; the newest one where all have ended.
+// Running returns the record of the request that runs on a thread or may start, or the newest record if all have ended.
 func (d *Acceptor) Running(ctx context.Context, tenant string, newest bus.ThreadRecord) (bus.ThreadRecord, error) {
 	entries, err := d.queue.Entries(ctx, tenant, newest)
 	if err != nil || len(entries) == 0 {
@@ -75,7 +75,7 @@ func (d *Acceptor) Running(ctx context.Context, tenant string, newest bus.Thread
 	return entries[0].ThreadRecord, nil
 }
 
-// Delete removes a thread on which nothing runs, or says why not.
+// Delete deletes a thread on which no request runs, or returns an error.
 func (d *Acceptor) Delete(ctx context.Context, tenant string, thread bus.ThreadRecord) error {
 	entries, err := d.queue.Entries(ctx, tenant, thread)
 	if err == nil {
@@ -89,7 +89,7 @@ func (d *Acceptor) Delete(ctx context.Context, tenant string, thread bus.ThreadR
 	}
 	gone := thread.Thread
 	gone.Deleted, gone.Resolves, gone.Behind, gone.Index = true, nil, 0, max(gone.Index, 0)
-	gone.Ended = d.sumUp(ctx, historyapi.ThreadRef{Tenant: tenant, ThreadID: thread.ThreadID})
+	gone.Ended = d.summary(ctx, historyapi.ThreadRef{Tenant: tenant, ThreadID: thread.ThreadID})
 	_, err = d.bus.AdvanceThread(ctx, tenant, gone, thread.Sequence)
 	if errors.Is(err, bus.ErrConflict) {
 		return apierr.New(apierr.ThreadBusy, "a request came in on this thread just now; wait for it to end, or abort it")
@@ -97,14 +97,14 @@ func (d *Acceptor) Delete(ctx context.Context, tenant string, thread bus.ThreadR
 	if err != nil {
 		return authz.Unavailable(fmt.Errorf("delete thread %s: %w", thread.ThreadID, err))
 	}
-	if err := d.forget(ctx, tenant, thread.ThreadID); err != nil { // the thread is gone all the same
+	if err := d.clearSession(ctx, tenant, thread.ThreadID); err != nil { // the thread is deleted in any case
 		d.log.WarnContext(ctx, "what is noted on a deleted thread stays in the stream", "threadId", thread.ThreadID, "error", err)
 	}
 	return nil
 }
 
-// forget makes the last word on a deleted thread that nothing is noted on it, also where a change was under way.
-func (d *Acceptor) forget(ctx context.Context, tenant, threadID string) error {
+// clearSession appends an empty session record to a deleted thread, also if a change of the session is in progress.
+func (d *Acceptor) clearSession(ctx context.Context, tenant, threadID string) error {
 	for range attempts {
 		noted, err := d.bus.Session(ctx, tenant, threadID)
 		if errors.Is(err, bus.ErrNotFound) || noted.Deleted {

@@ -35,7 +35,7 @@ func TestNoNewRequestsWhileTheStreamsAreNearlyFull(t *testing.T) {
 			{"nobody answers again", 1, errors.New("no answer"), false},
 		} {
 			now.Store(&step)
-			time.Sleep(lookEvery)
+			time.Sleep(checkInterval)
 			synctest.Wait()
 			err := r.check()
 			if refused := err != nil; refused != step.refused {

@@ -64,8 +64,8 @@ func inputs(messages []event.HistoryMessage) []event.InputMessage {
 }
 
 // added takes what the client has added to the stored conversation of a thread: of the messages after its last one of the
-// assistant, those of the user that follow the newest one that is stored, and the results of open client tool calls. If
-// there are none, the request repeats the thread's last request, provided that this has produced no output.
+// assistant, those of the user that follow the newest one that is stored, and the results of open client tool calls. Without
+// any, the request repeats the thread's last request, provided that this has produced no output.
 func (d *Acceptor) added(ctx context.Context, c Call, thread bus.ThreadRecord, a record.Accepted) (record.Accepted, error) {
 	tail := c.Conversation
 	for i, m := range slices.Backward(tail) {

@@ -8,22 +8,22 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// sumUp is what those who follow a thread are told at its end, as long as somebody knows. A history that does not answer
-// keeps nobody from deleting: then it is nil.
-func (d *Acceptor) sumUp(ctx context.Context, ref historyapi.ThreadRef) *record.Ended {
+// summary returns what followers of a thread get at its end. It is nil if history does not answer: that must not
+// prevent the deletion.
+func (d *Acceptor) summary(ctx context.Context, ref historyapi.ThreadRef) *record.Ended {
 	session, err := d.history.Session(ctx, ref)
 	messages := 0
 	if err == nil {
 		messages, err = d.messages(ctx, ref)
 	}
 	if err != nil {
-		d.log.WarnContext(ctx, "who follows a deleted thread is not told what it held", "threadId", ref.ThreadID, "error", err)
+		d.log.WarnContext(ctx, "could not read the summary of a deleted thread; its followers get none", "threadId", ref.ThreadID, "error", err)
 		return nil
 	}
 	return &record.Ended{BeganAt: session.CreatedAt, At: d.bus.Now().UTC(), Messages: messages}
 }
 
-// messages counts what users and models have said on a thread.
+// messages counts the messages of users and models on a thread.
 func (d *Acceptor) messages(ctx context.Context, ref historyapi.ThreadRef) (n int, err error) {
 	told := func(name event.Name) bool { return name == event.NameInput || name == event.NameUsage }
 	for part, err := range d.history.AllThreadFrames(ctx, historyapi.ThreadFramesQuery{ThreadRef: ref, Without: allBut(told), Limit: 2000}) {
@@ -32,7 +32,7 @@ func (d *Acceptor) messages(ctx context.Context, ref historyapi.ThreadRef) (n in
 		}
 		for _, frame := range part.Frames {
 			for line := range frame.Event().Each() {
-				said, err := saidIn(line)
+				said, err := countMessages(line)
 				if err != nil {
 					return 0, err
 				}
@@ -43,8 +43,8 @@ func (d *Acceptor) messages(ctx context.Context, ref historyapi.ThreadRef) (n in
 	return n, nil
 }
 
-// saidIn counts the messages of an event.
-func saidIn(line event.Line) (int, error) {
+// countMessages counts the messages of an event.
+func countMessages(line event.Line) (int, error) {
 	if line.Name == event.NameUsage {
 		return 1, nil
 	}

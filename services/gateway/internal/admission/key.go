@@ -15,26 +15,27 @@ import (
 )
 
 const (
-	// pastWait bounds the question to history about a key.
-	pastWait = 2 * time.Second
-	// youngWait bounds it for a key that is too young to be known by history alone.
-	youngWait = 300 * time.Millisecond
-	// keyRetry is when a client may try again whose key could not be looked up.
+	// historyTimeout limits the lookup of a key in history.
+	historyTimeout = 2 * time.Second
+	// recentKeyTimeout limits that lookup for a key so recent that the stream must have its record.
+	recentKeyTimeout = 300 * time.Millisecond
+	// keyRetry is the Retry-After if a key could not be looked up.
 	keyRetry = 2 * time.Second
 )
 
-// byKey lists the requests that the key of c may have made: a's, and the one of a version in which a key counted per route.
-func byKey(c Call, a record.Accepted) []string {
+// requestsByKey returns the requests that the key of c may name: a's, and the one of earlier versions, in which a key
+// belonged to a route.
+func requestsByKey(c Call, a record.Accepted) []string {
 	if c.Key == "" {
 		return []string{a.RequestID}
 	}
 	return []string{a.RequestID, id.Derive(id.Request, a.Tenant, a.Owner, c.Route, c.Key)}
 }
 
-// earlier returns the request that was accepted under the same key, if the stream holds its record.
-func (d *Acceptor) earlier(ctx context.Context, c Call, a record.Accepted) (record.Accepted, bool, error) {
-	for _, requestID := range byKey(c, a) {
-		// A hash that Redis remembers was that of the first record, and the first record never changes.
+// storedByKey returns the request that was accepted with the same key, if the stream holds its record.
+func (d *Acceptor) storedByKey(ctx context.Context, c Call, a record.Accepted) (record.Accepted, bool, error) {
+	for _, requestID := range requestsByKey(c, a) {
+		// The hash in Redis is that of the first record, which never changes.
 		if hash, found, err := d.state.Recall(ctx, a.Tenant, requestID); err == nil && found && hash != a.BodyHash {
 			return a, false, mismatch()
 		}
@@ -53,25 +54,25 @@ func (d *Acceptor) earlier(ctx context.Context, c Call, a record.Accepted) (reco
 	return a, false, nil
 }
 
-// past returns the request that was accepted under the same key, if history knows it: the stream has no record of it. While
-// history does not answer, a key that may be older than the stream's records is refused: its request must not run again.
-func (d *Acceptor) past(ctx context.Context, c Call, a record.Accepted) (t Receipt, known bool, err error) {
-	young, wait := d.young(c.Key), pastWait
+// archivedByKey returns the request that was accepted with the same key, if only history has it. While history does not
+// answer, a key that may be older than the stream's records is refused, because its request must not run again.
+func (d *Acceptor) archivedByKey(ctx context.Context, c Call, a record.Accepted) (t Receipt, known bool, err error) {
+	young, wait := d.isRecentKey(c.Key), historyTimeout
 	if young {
-		wait = youngWait
+		wait = recentKeyTimeout
 	}
 	if weaken.Without(weaken.OldKeys) {
 		return t, false, nil
 	}
 	asking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	kept, err := d.history.Kept(asking, historyapi.KeptQuery{Tenant: a.Tenant, RequestIDs: byKey(c, a)})
+	kept, err := d.history.Kept(asking, historyapi.KeptQuery{Tenant: a.Tenant, RequestIDs: requestsByKey(c, a)})
 	switch {
 	case err != nil && young && ctx.Err() == nil:
 		return t, false, nil
 	case err != nil:
 		f := apierr.Wrap(err, apierr.Unavailable,
-			"whether this Idempotency-Key was used before cannot be told now; try again with the same key, or use UUIDv7 as keys")
+			"it is unknown now whether this Idempotency-Key was used before; try again with the same key, or use UUIDv7 as keys")
 		f.RetryAfter = keyRetry
 		return t, false, f
 	case kept.Deleted:
@@ -87,9 +88,9 @@ func (d *Acceptor) past(ctx context.Context, c Call, a record.Accepted) (t Recei
 	}, true, nil
 }
 
-// young reports whether a key says that it was made so recently that the stream would still hold the record of its request.
-// Half of the time that the stream keeps records is left for clocks that differ.
-func (d *Acceptor) young(key string) bool {
+// isRecentKey reports whether a key contains a time so recent that the stream must still have the record of its
+// request. Half of the stream's retention is allowed for clocks that differ.
+func (d *Acceptor) isRecentKey(key string) bool {
 	made, ok := id.Time(key)
 	return ok && time.Since(made).Abs() < d.bus.MaxAge()/2
 }

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The bounds of the images and files that a request brings with their data.
+// Limits of the images and files that a request contains.
 const (
-	maxMedia    = 50       // of one request
-	inlineMedia = 64 << 10 // bytes, of all of them together, that stay in the request's record
-	uploads     = 4        // to the object store at a time
+	maxMedia        = 50       // of one request
+	inlineMedia     = 64 << 10 // bytes in total that stay in the accept record
+	parallelUploads = 4        // concurrent uploads to the object store
 )
 
 // offloadMedia replaces data of messages that is too large for a record by references, and returns that data for
@@ -47,7 +47,7 @@ func offloadMedia(messages *[]event.InputMessage, history *[]event.HistoryMessag
 // upload stores what offloadMedia took out of the messages of a thread. Records refer to it, so it comes first.
 func (d *Acceptor) upload(ctx context.Context, tenant, threadID string, large [][]byte) error {
 	puts, ctx := errgroup.WithContext(ctx)
-	puts.SetLimit(uploads)
+	puts.SetLimit(parallelUploads)
 	for _, data := range large {
 		puts.Go(func() error {
 			_, err := d.bus.PutObject(ctx, tenant, threadID, data)
@@ -82,7 +82,7 @@ func (s *split) add(where string, content *event.InputContent) {
 			return
 		case p.Ref != nil:
 			s.err = apierr.New(apierr.InvalidMessageFormat,
-				"%s[%d].ref is the server's word for data that it keeps; send the data itself", where, k)
+				"%s[%d].ref is X the data itself", where, k)
 		case len(p.Data) == 0:
 		case s.count == maxMedia:
 			s.err = apierr.New(apierr.MessageTooLarge,

@@ -12,15 +12,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// maxSteers is how often a request may be steered. Each steer is kept with it, and read by the model.
+// maxSteers is how often a request may be steered. Each steer is stored with the request and read by the model.
 const maxSteers = 100
 
-// Steer records what somebody says to a request that runs or waits, or says why not: apierr.RequestFinished,
-// IdempotencyMismatch, MessageTooLarge, RateLimitExceeded, Unavailable. Replayed says that the same steer was recorded
-// before. Whoever runs the request may have ended it in the same moment: then nobody reads the steer. Refusal is that of a new
-// steer, nil for none; a retry of one that was recorded before is answered all the same.
+// Steer records a message to a request that runs or waits, or returns apierr.RequestFinished, IdempotencyMismatch,
+// MessageTooLarge, RateLimitExceeded or Unavailable. Replayed reports that the same steer was recorded before. If the
+// request ends at the same moment, the steer is not read. Refusal is the error for a new steer, nil for none; a retry
+// of a recorded steer succeeds all the same.
 func (d *Acceptor) Steer(ctx context.Context, r authz.Request, s record.Steer, refusal error) (replayed bool, err error) {
-	if r.Past {
+	if r.Archived {
 		return false, finished()
 	}
 	large, err := offloadMedia(&s.Messages, new([]event.HistoryMessage))
@@ -34,16 +34,16 @@ func (d *Acceptor) Steer(ctx context.Context, r authz.Request, s record.Steer, r
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return false, authz.Unavailable(err)
 	}
-	said, before, err := d.said(ctx, r, s.SteerID)
+	said, before, err := d.steers(ctx, r, s.SteerID)
 	switch {
 	case err != nil:
 		return false, authz.Unavailable(err)
-	case before != nil: // a retry of a steer that came in time is none that comes too late
-		return true, same(*before, s)
+	case before != nil: // a retry of a steer that was recorded before the request ended
+		return true, sameSteer(*before, s)
 	case last.Terminal():
 		return false, finished()
 	case said >= maxSteers:
-		return false, steeredEnough()
+		return false, tooManySteers()
 	case refusal != nil:
 		return false, refusal
 	}
@@ -54,11 +54,11 @@ func (d *Acceptor) Steer(ctx context.Context, r authz.Request, s record.Steer, r
 	if err != nil {
 		return false, authz.Unavailable(err)
 	}
-	return !first, same(stored, s)
+	return !first, sameSteer(stored, s)
 }
 
-// said counts the steers of a request, and finds the one with an id; nil = there is none.
-func (d *Acceptor) said(ctx context.Context, r authz.Request, steerID string) (count int, found *record.Steer, err error) {
+// steers counts the steers of a request, and returns the one with an id, nil without one.
+func (d *Acceptor) steers(ctx context.Context, r authz.Request, steerID string) (count int, found *record.Steer, err error) {
 	for stored, err := range d.bus.Steers(ctx, r.Log(), 0) {
 		if err != nil {
 			return count, nil, err
@@ -71,8 +71,8 @@ func (d *Acceptor) said(ctx context.Context, r authz.Request, steerID string) (c
 	return count, found, nil
 }
 
-// same is a fault unless both say the same.
-func same(stored, s record.Steer) error {
+// sameSteer returns an error unless both have the same messages.
+func sameSteer(stored, s record.Steer) error {
 	before, err := json.Marshal(stored.Messages)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func finished() error {
 	return apierr.New(apierr.RequestFinished, "the request has ended; say it in a follow-up")
 }
 
-func steeredEnough() error {
+func tooManySteers() error {
 	f := apierr.New(apierr.RateLimitExceeded, "the request was steered %d times, which is the most; say it in a follow-up", maxSteers)
 	f.Retryable = false
 	return f

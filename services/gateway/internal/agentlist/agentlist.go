@@ -1,4 +1,4 @@
-// Package agentlist keeps in mind which agents on other machines there are (S3), as the hub tells it.
+// Package agentlist holds the remote agents that the hub publishes.
 package agentlist
 
 import (
@@ -12,18 +12,18 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 )
 
-// Watcher tells of every remote agent, and of every change. A *bus.Bus is one.
+// Watcher reports every remote agent, and every change. A *bus.Bus is one.
 type Watcher interface {
 	WatchAgents(ctx context.Context, changed func(bus.AgentRecord), ready func()) error
 }
 
-// Agents is safe for concurrent use. The zero value knows none.
+// Agents is the set of remote agents. It is safe for concurrent use. Its zero value is empty.
 type Agents struct {
 	mu   sync.RWMutex
 	byID map[string]bus.AgentRecord
 }
 
-// Put takes up what an agent is now.
+// Put stores the current state of an agent.
 func (a *Agents) Put(r bus.AgentRecord) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,7 @@ func (a *Agents) List(tenant string) []bus.AgentRecord {
 	return own
 }
 
-// Watch keeps the agents up to date until ctx is done.
+// Watch updates the set until ctx is done.
 func (a *Agents) Watch(ctx context.Context, w Watcher, log *slog.Logger) {
 	retry := time.NewTicker(time.Second)
 	defer retry.Stop()

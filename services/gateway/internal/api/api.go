@@ -1,4 +1,4 @@
-// Package api is the gateway's HTTP server: it routes requests to the protocols, behind authentication, rate limits,
+// Package api is the gateway's HTTP server: it routes requests to the protocols through authentication, rate limits,
 // deadlines, CORS and traces, and converts errors into responses. It is the only package that imports gin.
 package api
 
@@ -15,16 +15,16 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 )
 
-// Deps are what the API works with. Every field is required, except where it says otherwise.
+// Deps are the dependencies of the API. Every field is required, unless its comment says otherwise.
 type Deps struct {
 	Host      *protocol.Host
 	Protocols []protocol.Protocol // at least one; the first encodes the errors of paths that no protocol serves
-	Metrics   http.Handler        // served as /metrics; nil = not served here
+	Metrics   http.Handler        // served as /metrics; nil = not served
 	OpenAPI   []byte
 	Log       *slog.Logger
 }
 
-// API is the handler of everything that the gateway serves.
+// API is the handler of all routes.
 type API struct {
 	Deps
 	origins   *origins
@@ -54,7 +54,7 @@ func New(d Deps) (*API, error) {
 	if err := engine.SetTrustedProxies(nil); err != nil {
 		return nil, err
 	}
-	engine.Use(a.observe, a.recover, a.deadlines, a.secure, a.cors, a.admit, a.text)
+	engine.Use(a.observe, a.recover, a.deadlines, a.securityHeaders, a.cors, a.admit, a.requireUTF8)
 	engine.NoRoute(a.noRoute)
 	engine.NoMethod(a.noMethod)
 	a.operations(engine)
@@ -75,7 +75,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.traced.Serve
 // Route is a method and a path whose variable segments begin with ':'.
 type Route struct{ Method, Path string }
 
-// Routes lists what is served.
+// Routes lists all routes.
 func (a *API) Routes() []Route {
 	var all []Route
 	for _, r := range a.engine.Routes() {

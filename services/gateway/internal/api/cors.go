@@ -20,7 +20,7 @@ const (
 		", Location, Retry-After"
 )
 
-// origins are the web pages that may use the gateway from another origin.
+// origins are the web pages of other origins that may use the gateway.
 type origins struct {
 	allowed []string
 	guard   *http.CrossOriginProtection
@@ -40,8 +40,8 @@ func newOrigins(allowed []string) (*origins, error) {
 	return o, nil
 }
 
-// cors answers preflights, tells browsers which origins may read an answer, and refuses what a page of another origin
-// sends without asking first: on a gateway without keys, nothing else stands between such a page and the agents.
+// cors answers preflights, sets the headers that let browsers read responses, and refuses requests with effects from
+// pages of other origins. Without API keys, this is the only protection of the agents from such pages.
 func (a *API) cors(c *gin.Context) {
 	h := c.Writer.Header()
 	h.Add("Vary", "Origin")
@@ -62,27 +62,27 @@ func (a *API) cors(c *gin.Context) {
 	}
 }
 
-// errOrigin says that a page of another origin may not do this.
+// errOrigin is the refusal of a request from a page of another origin.
 var errOrigin = errors.New("cross-origin request")
 
-// check refuses a request with an effect that a page of another origin sends.
+// check refuses a request with an effect if it comes from a page of another origin.
 func (o *origins) check(r *http.Request) error {
 	if err := o.guard.Check(r); err != nil {
-		return foreign(r, err)
+		return isCrossOrigin(r, err)
 	}
 	return nil
 }
 
-func foreign(r *http.Request, err error) error {
+func isCrossOrigin(r *http.Request, err error) error {
 	return apierr.Wrap(fmt.Errorf("%w: %w", errOrigin, err), apierr.AuthFailed,
 		"pages of the origin %.80q may not use this gateway; an operator can add it to gateway.cors", r.Header.Get("Origin"))
 }
 
-// checkUpgrade refuses a WebSocket of such a page: it begins with a GET, which by itself has no effect, and neither
-// browsers ask first nor do they keep what comes from the page.
+// checkUpgrade refuses a WebSocket from a page of another origin. It starts with a GET, which has no effect, and
+// browsers neither send a preflight nor hide the messages from the page.
 //
-// A browser that says that the page is of the same origin has compared schemes. Of another one the scheme is compared
-// here: behind a proxy that ends TLS, its pages have to be listed.
+// A browser that sends Sec-Fetch-Site: same-origin has compared schemes. For other browsers the scheme is compared
+// here: behind a proxy that terminates TLS, the origins must be configured.
 func (o *origins) checkUpgrade(r *http.Request) error {
 	err := o.check(&http.Request{Method: http.MethodPost, Host: r.Host, URL: r.URL, Header: r.Header})
 	origin := r.Header.Get("Origin")
@@ -94,12 +94,12 @@ func (o *origins) checkUpgrade(r *http.Request) error {
 		own = "https://" + r.Host
 	}
 	if !strings.EqualFold(origin, own) {
-		return foreign(r, fmt.Errorf("the origin of this gateway is %.80q", own))
+		return isCrossOrigin(r, fmt.Errorf("the origin of this gateway is %.80q", own))
 	}
 	return nil
 }
 
-// allow returns what to answer a page of origin: "" when it may not read the answer.
+// allow returns the value of Access-Control-Allow-Origin for a page of origin; "" = it may not read the response.
 func (o *origins) allow(origin string) string {
 	switch {
 	case origin == "":

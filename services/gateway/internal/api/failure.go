@@ -84,7 +84,7 @@ func (a *API) refuse(c *gin.Context, f *apierr.Error, status int) {
 	if wait := retryAfter(f); wait > 0 {
 		h.Set("Retry-After", strconv.Itoa(wait))
 	}
-	if h.Get("Connection") == "keep-alive" { // a stream that did not begin has set it
+	if h.Get("Connection") == "keep-alive" { // set for a stream that did not start
 		h.Del("Connection")
 	}
 	contentType, body := a.protocolOf(c).EncodeError(codec.ErrorResponse{

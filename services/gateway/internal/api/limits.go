@@ -14,15 +14,15 @@ import (
 
 // limits are the limits of connections and concurrent requests.
 type limits struct {
-	guesses rediscache.Limit // wrong keys from an address
-	streams int              // open at once, of a principal; 0 = no limit
-	lists   int              // lists that a principal reads at one time; 0 = no limit
+	wrongKeys rediscache.Limit // wrong keys from an address
+	streams   int              // open at once, of a principal; 0 = no limit
+	lists     int              // lists that a principal reads at one time; 0 = no limit
 }
 
 func newLimits(g config.Gateway, authenticated bool) limits {
 	l := limits{
 		streams: g.Limits.Streams, lists: g.Limits.Lists,
-		guesses: rediscache.Limit{Requests: 60, Per: time.Minute, Burst: 60},
+		wrongKeys: rediscache.Limit{Requests: 60, Per: time.Minute, Burst: 60},
 	}
 	if authenticated { // without keys all clients are the same principal, so only configured limits apply
 		l.streams, l.lists = orDefault(l.streams, 1000), orDefault(l.lists, 4)

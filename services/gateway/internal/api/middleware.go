@@ -38,8 +38,8 @@ func (a *API) observe(c *gin.Context) {
 	c.Next()
 }
 
-// text refuses parameters and cursors that are not UTF-8: records cannot store them.
-func (a *API) text(c *gin.Context) {
+// requireUTF8 refuses parameters and cursors that are not UTF-8: records cannot store them.
+func (a *API) requireUTF8(c *gin.Context) {
 	bad := func(name string) {
 		a.fail(c, apierr.New(apierr.InvalidMessageFormat, "%.40q in the URL or the headers must be UTF-8", name))
 	}
@@ -57,8 +57,8 @@ func (a *API) text(c *gin.Context) {
 	}
 }
 
-// secure sets the security headers of every response.
-func (a *API) secure(c *gin.Context) {
+// securityHeaders sets the security headers of every response.
+func (a *API) securityHeaders(c *gin.Context) {
 	h := c.Writer.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -90,7 +90,7 @@ func (a *API) authenticate(c *gin.Context) {
 		return
 	}
 	if apierr.CodeOf(err) == apierr.AuthFailed {
-		if d := a.Host.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.guesses); !d.Allowed {
+		if d := a.Host.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.wrongKeys); !d.Allowed {
 			err = protocol.RateExceeded(d)
 		}
 	}

@@ -32,7 +32,7 @@ type Options struct {
 	ThreadID string     // the thread's id, for a format that interleaves several threads; "" = that of the log
 }
 
-// Place appends to dst the cursor of event n in an incarnation of a log.
+// CursorFunc appends to dst the cursor of event n in an incarnation of a log.
 type CursorFunc func(dst []byte, incarnation string, n uint64) []byte
 
 // Encoder encodes one log, from its beginning or from a cursor. Its output depends on the events alone, so that the bytes after
@@ -53,33 +53,33 @@ type Encoder interface {
 	AppendControl(dst []byte, n Control) []byte
 }
 
-// ThreadEncoder is an Encoder that has words for a thread itself, which no log has.
+// ThreadEncoder is an Encoder for a format with events about threads, which no log contains.
 type ThreadEncoder interface {
-	// ThreadStarted says that the thread has begun, before its first event.
+	// ThreadStarted appends the event for the start of a thread, which precedes its first event.
 	ThreadStarted(dst []byte, t Thread) ([]byte, error)
-	// ThreadDeleted says that it was deleted, behind its last one.
+	// ThreadDeleted appends the event for the deletion of a thread, which follows its last event.
 	ThreadDeleted(dst []byte, t Thread) ([]byte, error)
 }
 
-// Thread is what such an encoder tells.
+// Thread is the data of these events.
 type Thread struct {
 	ID        string
 	AgentID   string
 	CreatedAt time.Time
 	DeletedAt time.Time
-	Messages  int // until its end
+	Messages  int // at the end of the thread
 }
 
-// Note is what a connection needs beside events. Zero members are left out.
+// Control is a message for the connection. Fields with zero values are omitted.
 type Control struct {
 	Retry   time.Duration // wait this long before the next connect
-	Comment string        // says why; keeps a quiet connection alive
+	Comment string        // a comment, also used to keep an idle connection alive
 }
 
-// ErrorResponse is an error as a client is told of it.
+// ErrorResponse is an error for a client.
 type ErrorResponse struct {
 	*apierr.Error
-	RequestID string // "" = the call was refused before it had one
+	RequestID string // "" = the call was refused before it got an id
 	ThreadID  string
 	At        time.Time
 }

@@ -20,7 +20,8 @@ type Instruments struct {
 	replays  metric.Int64Counter
 }
 
-// New makes the instruments with provider. Prometheus shows them with underscores, and counters with _total behind.
+// New creates the instruments with provider. Prometheus shows them with underscores, and adds the suffix _total to
+// counters.
 func New(provider metric.MeterProvider) (*Instruments, error) {
 	meter := provider.Meter("github.com/agentbus/agentbus/services/gateway")
 	var i Instruments
@@ -50,13 +51,13 @@ func (i *Instruments) Answered(ctx context.Context, route string, status int) {
 // Opened counts a stream until Closed is called.
 func (i *Instruments) Opened(ctx context.Context) { i.streams.Add(ctx, 1) }
 
-// Closed says that a stream has ended, often because ctx has.
+// Closed counts the end of a stream. ctx may be done.
 func (i *Instruments) Closed(ctx context.Context) { i.streams.Add(context.WithoutCancel(ctx), -1) }
 
 // Sent counts events.
 func (i *Instruments) Sent(ctx context.Context, events int) { i.events.Add(ctx, int64(events)) }
 
-// First records how long a client waited for its first event.
+// First records the time until a client's first event.
 func (i *Instruments) First(ctx context.Context, wait time.Duration) {
 	i.first.Record(ctx, wait.Seconds())
 }

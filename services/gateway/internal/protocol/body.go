@@ -43,7 +43,7 @@ func (h *Host) ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]b
 	return body, nil
 }
 
-// maxBody returns the limit of a route's body, which has one of its own unless it is 0.
+// maxBody returns the limit of a route's body: ofRoute, or the gateway's if it is 0.
 func (h *Host) maxBody(ofRoute int64) int64 {
 	if ofRoute > 0 {
 		return ofRoute

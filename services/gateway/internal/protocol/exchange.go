@@ -70,8 +70,8 @@ func (x *Exchange) Body() ([]byte, error) {
 	return x.host.ReadBody(x.call.Writer, x.call.Request, x.call.Route.MaxBody)
 }
 
-// Cursor returns the cursor that the client resumes after, from the Last-Event-ID header or the parameter "after"; "" when
-// there is none.
+// Cursor returns the cursor that the client resumes after, from the Last-Event-ID header or the parameter "after"; ""
+// without one.
 func (x *Exchange) Cursor() (string, error) {
 	cursor := ""
 	for _, one := range append(x.call.Request.Header.Values("Last-Event-ID"), x.Query()["after"]...) {
@@ -89,7 +89,7 @@ func (x *Exchange) Cursor() (string, error) {
 // maxKey is the longest Idempotency-Key, in bytes.
 const maxKey = 255
 
-// IdempotencyKey returns the Idempotency-Key header, "" when there is none.
+// IdempotencyKey returns the Idempotency-Key header; "" without one.
 func (x *Exchange) IdempotencyKey() (string, error) {
 	values := x.call.Request.Header.Values("Idempotency-Key")
 	if len(values) == 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
-// Services are the parts of the gateway that protocols work with. Every field is required, except where it says otherwise.
+// Services are the dependencies of protocols. Every field is required, unless its comment says otherwise.
 type Services struct {
 	Bus      *bus.Bus
 	History  historyapi.Client

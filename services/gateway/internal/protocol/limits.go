@@ -30,7 +30,7 @@ type limits struct {
 	body     int64            // bytes
 	bodyTime time.Duration    // for a client to send the body
 	sendTime time.Duration    // for a client to take a message of a WebSocket
-	quotas   quota.Limits     // requests that wait or run, and what is stored
+	quotas   quota.Limits     // open requests, and stored bytes
 	replays  int              // streams that read storage at one time
 }
 
@@ -111,13 +111,13 @@ func (s *Slot) Release() {
 	}
 }
 
-// The pace at which a tenant opens streams that read what is stored: after the burst, so many a second for each processor.
+// The pace at which a tenant opens streams that read storage: after the burst, this many per second and processor.
 const (
 	openBurst = 64
 	openRate  = 150
 )
 
-// newOpenings returns the turns of clients that open streams. A turn has no duration: only its pace limits.
+// newOpenings returns the budget for openings of streams. Only its pace limits, because an opening holds nothing.
 func newOpenings() *budget.Turns {
 	processors := runtime.GOMAXPROCS(0)
 	return budget.NewTurns(processors, budget.Pace{Rate: float64(openRate * processors), Burst: openBurst})

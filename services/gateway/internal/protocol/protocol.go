@@ -1,11 +1,12 @@
-// Package protocol defines what a protocol of clients is, and what the gateway gives to it.
+// Package protocol defines the interface of client protocols, and the services that the gateway gives to them.
 //
-// A [Protocol] owns its routes, content types and headers, the decoding of requests and the encoding of responses, streams
-// and errors. For each request, a route gets an [Exchange]: it accepts requests, follows logs, and writes the response as a
-// stream, as one JSON value or as a WebSocket. Keys, quotas, rate limits, deadlines, CORS and traces are the gateway's.
+// A [Protocol] owns its routes, content types and headers, the decoding of requests and the encoding of responses,
+// streams and errors. For each request, a route gets an [Exchange]: it accepts requests, follows logs, and writes the
+// response as a stream, as one JSON value or as a WebSocket. Keys, quotas, rate limits, deadlines, CORS and traces
+// belong to the gateway.
 //
-// To add a protocol, create a folder beside native and add one line to the list in services/gateway/protocols.go. Its codec
-// must pass protocoltest.
+// To add a protocol, create a folder next to native and add one line to the list in services/gateway/protocols.go. Its
+// codec must pass protocoltest.
 package protocol
 
 import (

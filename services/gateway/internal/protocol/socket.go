@@ -118,7 +118,7 @@ func (s *Socket) countControl() bool {
 	return false
 }
 
-// close closes the connection with a status that says whether to reconnect: 1012 and 1001 mean at once.
+// close closes the connection with a status from which the client derives whether to reconnect: 1012 and 1001 mean at once.
 func (s *Socket) close(cause error) {
 	late := time.AfterFunc(closeTime, func() { _ = s.net.Close() }) // Close waits for the rest of a frame of any length
 	defer late.Stop()
@@ -127,7 +127,7 @@ func (s *Socket) close(cause error) {
 	s.host.Log.Debug("WebSocket closed", "route", s.route, "code", status.Code, "cause", cause, "error", err)
 }
 
-// closeStatus returns the status that tells the client why the WebSocket was closed.
+// closeStatus returns the status for the reason why the WebSocket is closed.
 func closeStatus(cause error) websocket.CloseError {
 	status := func(code websocket.StatusCode, reason string) websocket.CloseError {
 		const most = 123 // bytes, by RFC 6455
@@ -161,7 +161,7 @@ var errRead = errors.New("read from the WebSocket")
 // serve must return.
 func (s *Socket) Receive(ctx context.Context, idle time.Duration) ([]byte, error) {
 	if idle > 0 {
-		defer s.endAfter(idle, websocket.StatusGoingAway, fmt.Sprintf("no session was joined and nothing said for %v", idle))()
+		defer s.endAfter(idle, websocket.StatusGoingAway, fmt.Sprintf("no message was received within %v", idle))()
 	}
 	kind, r, err := s.conn.Reader(context.WithoutCancel(ctx)) // a cancelled context would close it without a close frame
 	if err != nil {

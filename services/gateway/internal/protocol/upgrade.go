@@ -35,8 +35,8 @@ func BearerFromSubprotocol(h http.Header) {
 // ErrUpgradeRequired is the cause of the error of a request to a WebSocket route that does not ask for an upgrade.
 var ErrUpgradeRequired = errors.New("no upgrade")
 
-// Upgrade makes the exchange a WebSocket and runs serve in a goroutine. The error of serve decides the status with which the
-// WebSocket is closed. The route needs StreamLimit. After an error there is no WebSocket.
+// Upgrade makes the exchange a WebSocket and runs serve in a goroutine. The error of serve determines the close status
+// of the WebSocket. The route needs StreamLimit. If Upgrade returns an error, the exchange is unchanged.
 func (x *Exchange) Upgrade(serve func(context.Context, *Socket) error) error {
 	h, r := x.host, x.call.Request
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {

@@ -1,8 +1,9 @@
-// Package quota bounds how many requests a tenant, and an API key, may have open at one time, and how much they may store.
+// Package quota limits how many requests a tenant, and an API key, may have open at one time, and how many bytes they
+// may store.
 //
-// The queue decides how many a tenant has: the pointers of its requests are counted there, so the count is right across
-// gateways and after crashes. What a key has is noted in Redis when a request is taken; when that reaches the limit, the
-// logs decide which of those have ended. How many bytes are stored is counted by history (stored.go).
+// The open requests of a tenant are the pointers in its queue, so the count is correct for all gateways and after
+// crashes. The requests of a key are noted in Redis when they are accepted; if their number reaches the limit, the logs
+// decide which have ended. History counts the stored bytes (stored.go).
 package quota
 
 import (
@@ -20,69 +21,71 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Limits are how many requests may be open, and how many bytes may be stored; 0 = any number.
+// Limits are the limits of open requests and stored bytes; 0 = no limit.
 type Limits struct {
 	Tenant, Key           int
-	TenantBytes, KeyBytes int64 // the latter of a principal: all its keys reach the same threads
+	TenantBytes, KeyBytes int64 // KeyBytes is per principal: all its keys reach the same threads
 }
 
-// Bus knows what is open.
+// Bus counts open requests and reads logs.
 type Bus interface {
 	OpenRequests(ctx context.Context, tenant string) (int, error)
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Accepted(ctx context.Context, log bus.LogID) (record.Accepted, error)
 }
 
-// Notes keep the requests that keys have begun. A *state.Store does.
-type Notes interface {
+// OpenRequests stores which requests keys have started. A *rediscache.Store is one.
+type OpenRequests interface {
 	Opened(ctx context.Context, keyID, request string)
 	Open(ctx context.Context, keyID string) []string
 	Closed(ctx context.Context, keyID string, requests ...string)
 }
 
 const (
-	// fresh is how long a count below half of the limit is used again, together with what this gateway has let in since.
-	fresh = time.Second
-	// pause is how long a key at its limit is refused before its requests are looked at again.
-	pause = time.Second
-	// comeBack is when a client that was refused may try again.
-	comeBack = 5 * time.Second
-	// maxTallies bounds how many tenants and keys a gateway remembers something about.
-	maxTallies = 10_000
-	// looks is how many logs are looked at side by side.
-	looks = 16
+	// cacheTime is how long a count below half of the limit is reused, together with the requests that this gateway has
+	// admitted since.
+	cacheTime = time.Second
+	// recheckPause is how long a key at its limit is refused before its requests are checked again.
+	recheckPause = time.Second
+	// retryAfter is the Retry-After of a refusal.
+	retryAfter = 5 * time.Second
+	// maxUsages limits the tenants and keys whose usage a gateway caches.
+	maxUsages = 10_000
+	// parallelReads is how many logs are read concurrently.
+	parallelReads = 16
 )
 
-// Quotas let requests in. They are safe for concurrent use.
+// Quotas admit requests within limits. They are safe for concurrent use.
 type Quotas struct {
-	limits Limits
-	bus    Bus
-	notes  Notes
-	stock  stock
+	limits       Limits
+	bus          Bus
+	openRequests OpenRequests
+	stored       storedCache
 
 	mu      sync.Mutex
-	tenants map[string]*tally
-	keys    map[string]*tally
+	tenants map[string]*usage
+	keys    map[string]*usage
 }
 
-// tally is what a gateway knows of one tenant or key.
-type tally struct {
-	count  int       // when it was last counted
-	at     time.Time // when that was
-	since  int       // let in after that
-	flight int       // let in, and not yet where they are counted
+// usage is the cached usage of one tenant or key.
+type usage struct {
+	count    int       // the last count
+	at       time.Time // time of the last count
+	admitted int       // admitted since then
+	inFlight int       // admitted, and not counted yet
 }
 
-// New returns quotas.
-func New(l Limits, b Bus, n Notes, s Storage) *Quotas {
+// New returns quotas with the given limits.
+func New(l Limits, b Bus, n OpenRequests, s Storage) *Quotas {
 	return &Quotas{
-		limits: l, bus: b, notes: n, stock: stock{storage: s, known: map[historyapi.StoredQuery]amount{}},
-		tenants: map[string]*tally{}, keys: map[string]*tally{},
+		limits: l, bus: b, openRequests: n, stored: storedCache{storage: s, counts: map[historyapi.StoredQuery]storedCount{}},
+		tenants: map[string]*usage{}, keys: map[string]*usage{},
 	}
 }
 
-// Enter lets a request of p in, or refuses it with apierr.RateLimitExceeded. Call done when it has been taken, with its id,
-// or with "" when it was not. Requests that several gateways let in at the same instant may exceed a limit by their number.
+// Enter admits a request of p, or refuses it with apierr.RateLimitExceeded. Call done with the id of the accepted
+// request, or with "" if it was not accepted. Requests that several gateways admit at the same instant may exceed a
+// limit by their number.
 func (q *Quotas) Enter(ctx context.Context, p auth.Principal) (done func(requestID string), err error) {
 	leaveTenant, err := q.enterTenant(ctx, p.Tenant)
 	if err != nil {
@@ -95,7 +98,7 @@ func (q *Quotas) Enter(ctx context.Context, p auth.Principal) (done func(request
 	}
 	return func(requestID string) {
 		if requestID != "" && q.limits.Key > 0 && p.KeyID != "" {
-			q.notes.Opened(context.WithoutCancel(ctx), p.KeyID, requestID)
+			q.openRequests.Opened(context.WithoutCancel(ctx), p.KeyID, requestID)
 		}
 		leaveKey()
 		leaveTenant()
@@ -107,8 +110,8 @@ func (q *Quotas) enterTenant(ctx context.Context, tenant string) (leave func(), 
 		return func() {}, nil
 	}
 	q.mu.Lock()
-	t := find(q.tenants, tenant)
-	known := t.count+t.since < q.limits.Tenant/2 && time.Since(t.at) < fresh
+	t := usageOf(q.tenants, tenant)
+	known := t.count+t.admitted < q.limits.Tenant/2 && time.Since(t.at) < cacheTime
 	q.mu.Unlock()
 	count := 0
 	if !known {
@@ -119,12 +122,12 @@ func (q *Quotas) enterTenant(ctx context.Context, tenant string) (leave func(), 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !known {
-		t.count, t.at, t.since = count, time.Now(), t.flight
+		t.count, t.at, t.admitted = count, time.Now(), t.inFlight
 	}
-	if t.count+t.since >= q.limits.Tenant {
+	if t.count+t.admitted >= q.limits.Tenant {
 		return nil, refusal("tenantRequests: your tenant has %d requests open; wait for one to end, or abort it", q.limits.Tenant)
 	}
-	return q.let(t), nil
+	return q.admit(t), nil
 }
 
 func (q *Quotas) enterKey(ctx context.Context, p auth.Principal) (leave func(), err error) {
@@ -132,14 +135,14 @@ func (q *Quotas) enterKey(ctx context.Context, p auth.Principal) (leave func(), 
 		return func() {}, nil
 	}
 	q.mu.Lock()
-	k := find(q.keys, p.KeyID)
-	full := k.count >= q.limits.Key && time.Since(k.at) < pause
+	k := usageOf(q.keys, p.KeyID)
+	full := k.count >= q.limits.Key && time.Since(k.at) < recheckPause
 	q.mu.Unlock()
 	open := q.limits.Key
 	if !full {
-		noted := q.notes.Open(ctx, p.KeyID)
+		noted := q.openRequests.Open(ctx, p.KeyID)
 		if open = len(noted); open >= q.limits.Key {
-			open -= q.close(ctx, p, noted)
+			open -= q.closeEnded(ctx, p, noted)
 		}
 	}
 	q.mu.Lock()
@@ -147,32 +150,32 @@ func (q *Quotas) enterKey(ctx context.Context, p auth.Principal) (leave func(), 
 	if !full {
 		k.count, k.at = open, time.Now()
 	}
-	if open+k.flight >= q.limits.Key {
+	if open+k.inFlight >= q.limits.Key {
 		return nil, refusal("keyRequests: your key has %d requests open; wait for one to end, or abort it", q.limits.Key)
 	}
-	return q.let(k), nil
+	return q.admit(k), nil
 }
 
-// let counts one that is let in, until leave. It must be called with mu held.
-func (q *Quotas) let(t *tally) (leave func()) {
-	t.since++
-	t.flight++
+// admit counts an admitted request until leave is called. It must be called with mu held.
+func (q *Quotas) admit(t *usage) (leave func()) {
+	t.admitted++
+	t.inFlight++
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		t.flight--
+		t.inFlight--
 	}
 }
 
-// close removes those of a key's requests that have ended, and counts them.
-func (q *Quotas) close(ctx context.Context, p auth.Principal, requests []string) int {
+// closeEnded removes those of a key's requests that have ended, and counts them.
+func (q *Quotas) closeEnded(ctx context.Context, p auth.Principal, requests []string) int {
 	var mu sync.Mutex
 	var ended []string
 	var look errgroup.Group
-	look.SetLimit(looks)
+	look.SetLimit(parallelReads)
 	for _, one := range requests {
 		look.Go(func() error {
-			if q.ended(ctx, bus.LogID{Tenant: p.Tenant, RequestID: one}) {
+			if q.hasEnded(ctx, bus.LogID{Tenant: p.Tenant, RequestID: one}) {
 				mu.Lock()
 				defer mu.Unlock()
 				ended = append(ended, one)
@@ -180,13 +183,13 @@ func (q *Quotas) close(ctx context.Context, p auth.Principal, requests []string)
 			return nil
 		})
 	}
-	_ = look.Wait() // no look returns an error
-	q.notes.Closed(ctx, p.KeyID, ended...)
+	_ = look.Wait() // the functions return no errors
+	q.openRequests.Closed(ctx, p.KeyID, ended...)
 	return len(ended)
 }
 
-// ended reports whether a request is known to have ended, or to be forgotten.
-func (q *Quotas) ended(ctx context.Context, log bus.LogID) bool {
+// hasEnded reports whether a request has ended, or has expired from the bus.
+func (q *Quotas) hasEnded(ctx context.Context, log bus.LogID) bool {
 	last, err := q.bus.Last(ctx, log)
 	if !errors.Is(err, bus.ErrNotFound) {
 		return err == nil && last.Terminal()
@@ -195,25 +198,25 @@ func (q *Quotas) ended(ctx context.Context, log bus.LogID) bool {
 	return errors.Is(err, bus.ErrNotFound)
 }
 
-// find returns the tally of a name. It must be called with mu held.
-func find(all map[string]*tally, name string) *tally {
+// usageOf returns the usage of a name. It must be called with mu held.
+func usageOf(all map[string]*usage, name string) *usage {
 	if t := all[name]; t != nil {
 		return t
 	}
-	if len(all) >= maxTallies {
+	if len(all) >= maxUsages {
 		for other, t := range all {
-			if t.flight == 0 {
+			if t.inFlight == 0 {
 				delete(all, other)
 			}
 		}
 	}
-	t := new(tally)
+	t := new(usage)
 	all[name] = t
 	return t
 }
 
 func refusal(format string, args ...any) *apierr.Error {
 	f := apierr.New(apierr.RateLimitExceeded, "limit "+format, args...)
-	f.RetryAfter = comeBack
+	f.RetryAfter = retryAfter
 	return f
 }

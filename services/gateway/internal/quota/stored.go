@@ -10,39 +10,39 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Storage counts what is stored. A historyapi.Client does.
+// Storage counts stored bytes. A historyapi.Client is one.
 type Storage interface {
 	Stored(ctx context.Context, q historyapi.StoredQuery) (historyapi.Stored, error)
 }
 
 const (
-	// recent is how long a count of stored bytes is used again.
-	recent = 2 * time.Second
-	// storagePatience bounds the question to the storage, for which requests wait.
-	storagePatience = time.Second
-	// lookAgain is the Retry-After of a refusal. Nothing is removed by itself, so that an earlier attempt would be of no use
-	// unless threads are deleted meanwhile.
-	lookAgain = time.Minute
+	// storedCacheTime is how long a count of stored bytes is reused.
+	storedCacheTime = 2 * time.Second
+	// storedTimeout limits the query of the count, which requests wait for.
+	storedTimeout = time.Second
+	// storedRetryAfter is the Retry-After of a refusal. Data is not removed automatically, so that an earlier attempt
+	// fails unless threads are deleted.
+	storedRetryAfter = time.Minute
 )
 
-// stock remembers how many bytes are stored of tenants and of owners. It is safe for concurrent use.
-type stock struct {
-	storage Storage
-	asking  singleflight.Group
+// storedCache caches the stored bytes of tenants and owners. It is safe for concurrent use.
+type storedCache struct {
+	storage  Storage
+	requests singleflight.Group
 
-	mu    sync.Mutex
-	known map[historyapi.StoredQuery]amount
+	mu     sync.Mutex
+	counts map[historyapi.StoredQuery]storedCount
 }
 
-// amount is a count, and when it was asked for.
-type amount struct {
+// storedCount is a count and its time.
+type storedCount struct {
 	bytes int64
 	at    time.Time
 }
 
-// Store refuses with apierr.RateLimitExceeded what would store more for p while its tenant, or p itself, has as many bytes
-// stored as it may have. The counts are those of history, at most a few seconds old. While history does not answer, the last
-// one counts, and what was never counted is let in.
+// Store refuses with apierr.RateLimitExceeded to store more for p if its tenant, or p itself, has reached the quota.
+// The counts come from history and are at most a few seconds old. While history does not answer, the last count
+// applies; without one, p is admitted.
 func (q *Quotas) Store(ctx context.Context, p auth.Principal) error {
 	for _, limit := range []struct {
 		name, whose string
@@ -52,48 +52,48 @@ func (q *Quotas) Store(ctx context.Context, p auth.Principal) error {
 		{"tenantBytes", "your tenant has", q.limits.TenantBytes, historyapi.StoredQuery{Tenant: p.Tenant}},
 		{"keyBytes", "you have", q.limits.KeyBytes, historyapi.StoredQuery{Tenant: p.Tenant, Owner: p.Subject}},
 	} {
-		if limit.most == 0 || q.stock.bytes(ctx, limit.of) < limit.most {
+		if limit.most == 0 || q.stored.bytes(ctx, limit.of) < limit.most {
 			continue
 		}
 		f := refusal("%s: %s the %d bytes stored that are allowed; delete threads, or ask the operator for more: waiting frees nothing",
 			limit.name, limit.whose, limit.most)
-		f.Retryable, f.RetryAfter = false, lookAgain
+		f.Retryable, f.RetryAfter = false, storedRetryAfter
 		return f
 	}
 	return nil
 }
 
-func (s *stock) bytes(ctx context.Context, of historyapi.StoredQuery) int64 {
+func (s *storedCache) bytes(ctx context.Context, of historyapi.StoredQuery) int64 {
 	s.mu.Lock()
-	last := s.known[of]
+	last := s.counts[of]
 	s.mu.Unlock()
-	if time.Since(last.at) < recent {
+	if time.Since(last.at) < storedCacheTime {
 		return last.bytes
 	}
-	counted, _, _ := s.asking.Do(of.Tenant+"/"+of.Owner, func() (any, error) {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), storagePatience)
+	counted, _, _ := s.requests.Do(of.Tenant+"/"+of.Owner, func() (any, error) {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), storedTimeout)
 		defer cancel()
 		if answer, err := s.storage.Stored(asking, of); err == nil {
 			last.bytes = answer.Bytes
 		}
-		s.remember(of, amount{last.bytes, time.Now()}) // also without an answer, so that not every request waits for one
+		s.store(of, storedCount{last.bytes, time.Now()}) // also without an answer, so that not every request waits for one
 		return last.bytes, nil
 	})
 	return counted.(int64)
 }
 
-func (s *stock) remember(of historyapi.StoredQuery, a amount) {
+func (s *storedCache) store(of historyapi.StoredQuery, a storedCount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.known) >= maxTallies {
-		for other, known := range s.known {
-			if time.Since(known.at) >= recent {
-				delete(s.known, other)
+	if len(s.counts) >= maxUsages {
+		for other, known := range s.counts {
+			if time.Since(known.at) >= storedCacheTime {
+				delete(s.counts, other)
 			}
 		}
 	}
-	if len(s.known) >= maxTallies {
-		clear(s.known)
+	if len(s.counts) >= maxUsages {
+		clear(s.counts)
 	}
-	s.known[of] = a
+	s.counts[of] = a
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Collect gives the answer's frames to each until they end: a stream that nothing is written to, under the rules of Serve.
-// Its error is for the client, as a status and a body, unless it is [ErrTruncated].
+// Collect passes the frames of a response to each until they end, under the rules of Serve, without writing a stream.
+// The caller may send the error to the client as a status and a body, unless it is [ErrTruncated].
 func (s *Streamer) Collect(ctx context.Context, a Response, each func(event.Frame) error) (err error) {
 	s.meter.Opened(ctx)
 	ctx, e := s.register(ctx, a.KeyID, s.timeout)
@@ -29,7 +29,7 @@ func (s *Streamer) Collect(ctx context.Context, a Response, each func(event.Fram
 			err = each(f)
 		}
 		if err != nil {
-			return s.cut(ctx, &connection{}, err)
+			return s.endEarly(ctx, &connection{}, err)
 		}
 	}
 }

@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	flushAt           = 16 << 10             // bytes that are written even though more events are ready
-	sendAfter         = 2 * time.Millisecond // that events wait for the next frame, which takes long where others read storage too
-	keepBuffer        = 2 * flushAt          // bytes that are kept of a buffer for what is written next; a large event needs more
-	writeTimeout      = 15 * time.Second     // for a client to take what is written; then it is cut, and resumes
-	deadlineInterval  = 5 * time.Second      // how old a deadline may be when something is written: each costs a little
-	drainWriteTimeout = 5 * time.Second      // the same when the gateway is about to end
-	reconnectDelay    = 3 * time.Second      // before a client whose connection broke comes back, and up to a third more
+	flushAt           = 16 << 10             // bytes that are written at once, even if more events are ready
+	sendAfter         = 2 * time.Millisecond // how long events wait for the next frame, which may be delayed by other readers of storage
+	maxIdleBuffer     = 2 * flushAt          // size of the buffer that is kept between writes; a large event needs more
+	writeTimeout      = 15 * time.Second     // for a client to receive a write; after that it is disconnected, and resumes
+	deadlineInterval  = 5 * time.Second      // age at which a deadline is set again; setting it for each write would be costly
+	drainWriteTimeout = 5 * time.Second      // writeTimeout while the gateway drains
+	reconnectDelay    = 3 * time.Second      // delay before a client reconnects; a third of it is added at random
 )
 
 // connection is one response.
 type connection struct {
-	status   http.ResponseWriter // nil once the stream is parked
-	sink     sink
-	enc      codec.Encoder
-	meter    *metrics.Instruments
-	began    time.Time
-	renewed  time.Time // when the write deadline was
-	wrote    time.Time // when something was written last; began before that
-	buffer   []byte
-	open     bool // the status is written
-	first    bool // so is an event
-	unsent   bool // buffer has events that wait for the next frame
-	attached bool // the stream is parked already, or cannot be
+	status         http.ResponseWriter // nil once the stream is detached
+	sink           sink
+	enc            codec.Encoder
+	meter          *metrics.Instruments
+	startedAt      time.Time
+	deadlineSetAt  time.Time // when the write deadline was set
+	lastWrite      time.Time // time of the last write; before startedAt without one
+	buffer         []byte
+	headersWritten bool // the status is written
+	eventWritten   bool // an event is written
+	unsent         bool // buffer has events that wait for the next frame
+	attached       bool // the stream is detached already, or cannot be
 }
 
-// start writes the status, and what tells the client how to come back.
+// start writes the status, and the delay before a reconnect.
 func (c *connection) start() {
-	if c.open {
+	if c.headersWritten {
 		return
 	}
-	c.open = true
+	c.headersWritten = true
 	h := c.status.Header()
 	h.Set("Content-Type", c.enc.ContentType())
 	h.Set("Cache-Control", "no-cache")
@@ -54,8 +54,8 @@ func (c *connection) start() {
 	c.buffer = append(c.enc.AppendControl(nil, codec.Control{Retry: jitter(reconnectDelay, reconnectDelay/3)}), c.buffer...)
 }
 
-// add encodes a frame, a part at a time, so that a client that takes nothing holds up a part and not a frame of its own.
-// More says that another frame is at hand, so that both can be written at once.
+// add encodes a frame in parts, so that a client that does not read holds up a part and not a whole frame. more reports
+// that another frame is available, so that both can be written at once.
 func (c *connection) add(ctx context.Context, f event.Frame, more bool) error {
 	for {
 		part := f.Upto(flushAt)
@@ -76,9 +76,9 @@ func (c *connection) addPart(ctx context.Context, f event.Frame, more bool) erro
 		return fmt.Errorf("encode frame at %d: %w", f.First, err)
 	}
 	c.meter.Sent(ctx, len(f.Names))
-	if !c.first && len(c.buffer) > before {
-		c.first = true
-		c.meter.First(ctx, time.Since(c.began))
+	if !c.eventWritten && len(c.buffer) > before {
+		c.eventWritten = true
+		c.meter.First(ctx, time.Since(c.startedAt))
 	}
 	if more && len(c.buffer) < flushAt {
 		c.unsent = true
@@ -87,13 +87,13 @@ func (c *connection) addPart(ctx context.Context, f event.Frame, more bool) erro
 	return c.write()
 }
 
-// releaseBuffers gives up the buffers of a connection that is quiet.
+// releaseBuffers frees the buffers of an idle connection.
 func (c *connection) releaseBuffers() {
 	c.buffer = nil
 	c.sink.releaseBuffers()
 }
 
-// end writes what is left to say when the frames have ended, with err.
+// end writes the rest of the response after the frames have ended with err.
 func (c *connection) end(err error) error {
 	c.start()
 	var failed error
@@ -107,17 +107,17 @@ func (c *connection) end(err error) error {
 func (c *connection) heartbeat() error {
 	c.start()
 	c.buffer = c.enc.AppendControl(c.buffer, codec.Control{Comment: "heartbeat"})
-	c.wrote = time.Now() // also for a format that has no heartbeat
+	c.lastWrite = time.Now() // also for a format that has no heartbeat
 	return c.write()
 }
 
-// write sends the buffer, and the status before it. A client that does not take it in time is an error.
+// write sends the buffer, after the status. It fails if the client does not receive it in time.
 func (c *connection) write() error {
-	if len(c.buffer) == 0 && !c.open {
+	if len(c.buffer) == 0 && !c.headersWritten {
 		return nil
 	}
 	c.start()
-	if now := time.Now(); now.Sub(c.renewed) > deadlineInterval {
+	if now := time.Now(); now.Sub(c.deadlineSetAt) > deadlineInterval {
 		if err := c.extendDeadline(now, writeTimeout); err != nil {
 			return err
 		}
@@ -126,23 +126,23 @@ func (c *connection) write() error {
 		return writeError(err)
 	}
 	c.buffer, c.unsent = c.buffer[:0], false
-	if cap(c.buffer) > keepBuffer {
+	if cap(c.buffer) > maxIdleBuffer {
 		c.buffer = nil
 	}
-	c.wrote = time.Now()
+	c.lastWrite = time.Now()
 	return nil
 }
 
-// extendDeadline gives the client until so long after now to take what is written.
+// extendDeadline sets the write deadline to limit after now, unless it was set recently.
 func (c *connection) extendDeadline(now time.Time, limit time.Duration) error {
-	c.renewed = now
+	c.deadlineSetAt = now
 	if err := c.sink.setDeadline(now.Add(limit)); err != nil {
 		return errors.Join(errConnectionLost, err)
 	}
 	return nil
 }
 
-// writeError tells a client that left from one that is too slow.
+// writeError distinguishes a client that has disconnected from one that is too slow.
 func writeError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("the client took nothing for %v: %w", writeTimeout, err)
@@ -150,7 +150,8 @@ func writeError(err error) error {
 	return errors.Join(errConnectionLost, err)
 }
 
-// jitter returns base and up to spread more, so that clients who were cut together do not come back together.
+// jitter returns base plus a random part of spread, so that clients that were disconnected together do not reconnect
+// together.
 func jitter(base, spread time.Duration) time.Duration {
 	return base + rand.N(spread) //nolint:gosec // nobody gains from guessing it
 }

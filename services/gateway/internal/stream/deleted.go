@@ -8,16 +8,16 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 
-// Deleted is the io.EOF of a thread's frames: the thread is gone.
+// Deleted is the io.EOF of the frames of a deleted thread.
 type Deleted struct{ record record.Thread }
 
-// Error says so.
+// Error implements error.
 func (d *Deleted) Error() string { return "thread " + d.record.ThreadID + " was deleted" }
 
-// Is makes it an io.EOF.
+// Is reports that it is an io.EOF.
 func (*Deleted) Is(target error) bool { return target == io.EOF }
 
-// AppendThreadDeleted adds what the format has to say at the end of frames that end with err.
+// AppendThreadDeleted appends the event of the format for the deletion of a thread, if err is a [Deleted].
 func AppendThreadDeleted(dst []byte, enc codec.Encoder, err error) ([]byte, error) {
 	narrator, ok := enc.(codec.ThreadEncoder)
 	gone, deleted := errors.AsType[*Deleted](err)
@@ -30,7 +30,7 @@ func AppendThreadDeleted(dst []byte, enc codec.Encoder, err error) ([]byte, erro
 	})
 }
 
-// AppendThreadStarted adds what the format has to say before the first event of a thread.
+// AppendThreadStarted appends the event of the format for the start of a thread.
 func AppendThreadStarted(dst []byte, enc codec.Encoder, t codec.Thread) ([]byte, error) {
 	if narrator, ok := enc.(codec.ThreadEncoder); ok {
 		return narrator.ThreadStarted(dst, t)

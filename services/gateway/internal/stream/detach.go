@@ -11,17 +11,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A stream that waits is parked: it leaves its handler and goes on with the bare connection. What a server keeps for a
-// request (buffers, headers, the stacks of all handlers) is three times what a stream needs that is waiting for a model,
-// a person or an hour-long approval, and there are many of those.
+// An idle stream is detached: it leaves its handler and continues on the bare connection. The memory that a server
+// holds for a request (buffers, headers, the stacks of all handlers) is three times the memory that a stream needs
+// while it waits for a model, a person or an hour-long approval, and there are many such streams.
 
-// detachAfter is how long a stream must be quiet: those that are read in one go are not worth it.
+// detachAfter is how long a stream must be idle. Streams that are read at once are not detached.
 const detachAfter = 20 * time.Millisecond
 
-// errIdle says that a stream may be parked now.
+// errIdle reports that a stream may be detached now.
 var errIdle = errors.New("the stream is quiet")
 
-// detach lets a stream go on by itself and reports whether it does; else the caller goes on.
+// detach starts a goroutine that serves the stream and reports true; otherwise the caller continues to serve it.
 //
 //nolint:contextcheck // the request's context ends with its handler, and would keep all of the request
 func (s *Streamer) detach(w http.ResponseWriter, r *http.Request, c *connection, a Response) bool {
@@ -35,8 +35,8 @@ func (s *Streamer) detach(w http.ResponseWriter, r *http.Request, c *connection,
 	}
 	span := trace.SpanContextFromContext(r.Context())
 	ctx := trace.ContextWithSpanContext(context.Background(), span)
-	ctx, e := s.register(ctx, a.KeyID, s.timeout-time.Since(c.began))
-	c.status, c.sink, c.renewed, c.attached = nil, out, time.Time{}, true
+	ctx, e := s.register(ctx, a.KeyID, s.timeout-time.Since(c.startedAt))
+	c.status, c.sink, c.deadlineSetAt, c.attached = nil, out, time.Time{}, true
 	c.releaseBuffers()
 	go func() { // ends with the stream; Drain waits for it
 		defer s.detached.Done()
@@ -47,7 +47,7 @@ func (s *Streamer) detach(w http.ResponseWriter, r *http.Request, c *connection,
 	return true
 }
 
-// addDetached adds one to what Drain waits for, unless Drain waits already.
+// addDetached counts a detached stream, for which Drain waits, unless Drain has been called.
 func (s *Streamer) addDetached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Streamer) addDetached() bool {
 	return true
 }
 
-// serveDetached serves a parked stream to its end.
+// serveDetached serves a detached stream to its end.
 func (s *Streamer) serveDetached(ctx context.Context, e *entry, out *connSink, c *connection, frames Frames) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,7 +70,7 @@ func (s *Streamer) serveDetached(ctx context.Context, e *entry, out *connSink, c
 	}()
 	out.watch(func() { e.end(errConnectionLost) })
 	if err := s.pump(ctx, c, frames); err != nil {
-		return s.cut(ctx, c, err)
+		return s.endEarly(ctx, c, err)
 	}
 	if err := out.finish(); err != nil {
 		return errors.Join(ErrDisconnected, err)

@@ -1,7 +1,8 @@
-// Package stream carries a log to a client: from the bus while the bus has it, from history when not, at the client's
-// own pace, until the terminal event or until one side leaves.
+// Package stream writes a log to a client: from the bus or, for events that have expired there, from history, at the
+// client's pace, until the terminal event or until one side disconnects.
 //
-// A response that ends without a terminal event must not look whole: the caller aborts its connection (see [ErrTruncated]).
+// A response that ends without a terminal event must not look complete: the caller aborts its connection (see
+// [ErrTruncated]).
 package stream
 
 import (
@@ -20,14 +21,14 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 )
 
-// Frames gives frames in order and without gaps. It is for one goroutine.
+// Frames returns frames in order and without gaps. It is for one goroutine.
 type Frames interface {
-	// Next returns the next frame, bus.ErrIdle when none came for wait, io.EOF when there will be none, and any other
-	// error when it cannot go on.
+	// Next returns the next frame, bus.ErrIdle if none arrives within wait, io.EOF after the last frame, and any other
+	// error if the frames cannot be continued.
 	Next(ctx context.Context, wait time.Duration) (event.Frame, error)
 	// Ready reports whether Next would return without waiting.
 	Ready() bool
-	// Close frees what the frames hold. It may be called twice.
+	// Close frees the resources of the frames. It may be called twice.
 	Close()
 }
 
@@ -38,36 +39,36 @@ type Logs struct {
 	meter   *metrics.Instruments
 }
 
-// NewLogs returns logs on the bus, with history behind it.
+// NewLogs returns logs on the bus, with history as the fallback.
 func NewLogs(b *bus.Bus, history historyapi.Client, meter *metrics.Instruments) *Logs {
 	return &Logs{b, history, meter}
 }
 
-// Open returns the frames of a request's log from event n = from on, up to its terminal event.
+// Open returns the frames of a request's log from event from on, up to its terminal event.
 func (l *Logs) Open(ctx context.Context, r authz.Request, from uint64) (Frames, error) {
 	f := &logFrames{logs: l, log: r.Log(), known: r.Known, n: from, lease: l.bus.Replay().Lease(r.Tenant)}
-	if r.Past {
+	if r.Archived {
 		l.meter.Replayed(ctx)
-		f.past, f.gone = true, true
+		f.fromHistory, f.archived = true, true
 		return f, nil
 	}
 	return f, f.follow(ctx)
 }
 
-// logFrames reads a log from the bus, and what the bus has forgotten from history.
+// logFrames reads a log from the bus, and events that have expired there from history.
 type logFrames struct {
-	logs     *Logs
-	log      bus.LogID
-	known    bus.ResumeHint
-	follower *bus.Follower // nil while history is read
-	past     bool          // the next events are in history
-	lost     bool          // the bus has said that it does not have them
-	gone     bool          // the bus has nothing of the log
-	ahead    []event.Frame // read from history, not given yet
-	lease    *budget.Lease // for ahead and the frame that was given last
-	size     int           // bytes of the page of history that was asked for last
-	n        uint64        // of the next event
-	ended    bool
+	logs        *Logs
+	log         bus.LogID
+	known       bus.ResumeHint
+	follower    *bus.Follower // nil while history is read
+	fromHistory bool          // the next events are in history
+	expired     bool          // the bus has reported that the next events have expired
+	archived    bool          // the whole log has expired from the bus
+	buffered    []event.Frame // read from history, not returned yet
+	lease       *budget.Lease // for buffered and the last returned frame
+	pageSize    int           // bytes of the last page that was requested from history
+	n           uint64        // of the next event
+	ended       bool
 }
 
 func (f *logFrames) follow(ctx context.Context) error {
@@ -75,22 +76,22 @@ func (f *logFrames) follow(ctx context.Context) error {
 	if err != nil {
 		return authz.Unavailable(err)
 	}
-	f.follower, f.past = follower, false
+	f.follower, f.fromHistory = follower, false
 	return nil
 }
 
 func (f *logFrames) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
 	for {
 		switch {
-		case len(f.ahead) > 0:
-			frame := f.ahead[0]
-			f.ahead[0] = event.Frame{}
-			f.ahead = f.ahead[1:]
-			f.gave(frame)
+		case len(f.buffered) > 0:
+			frame := f.buffered[0]
+			f.buffered[0] = event.Frame{}
+			f.buffered = f.buffered[1:]
+			f.advance(frame)
 			return frame, nil
 		case f.ended:
 			return event.Frame{}, io.EOF
-		case f.past:
+		case f.fromHistory:
 			if err := f.page(ctx, wait); err != nil {
 				return event.Frame{}, err
 			}
@@ -99,37 +100,37 @@ func (f *logFrames) Next(ctx context.Context, wait time.Duration) (event.Frame, 
 			if errors.Is(err, bus.ErrForgotten) {
 				f.logs.meter.Replayed(ctx)
 				f.Close()
-				f.past, f.lost = true, true
+				f.fromHistory, f.expired = true, true
 				continue
 			}
 			if err == nil {
-				f.gave(frame)
+				f.advance(frame)
 			}
 			return frame, err
 		}
 	}
 }
 
-func (f *logFrames) gave(frame event.Frame) {
+func (f *logFrames) advance(frame event.Frame) {
 	f.n, f.ended = frame.Next(), frame.Terminal()
 }
 
-// The sizes of the pages that are asked of history, in bytes: as in pkg/bus, a reader starts with a small one. BeyondPage
-// is how much longer a page may be than was asked for.
+// The sizes of the pages that are requested from history, in bytes: as in pkg/bus, a reader starts with a small one.
+// beyondPage is how much longer a page may be than requested.
 const (
 	firstPage  = 64 << 10
 	largePage  = 1 << 20
 	beyondPage = 1 << 20
 )
 
-// page reads on in history, once there is room for a page: bus.ErrNoRoom when there is none for wait. Where history ends
-// without a terminal event, the bus goes on.
+// page reads the next page from history, when the memory budget allows it, or returns bus.ErrNoRoom after wait. If
+// history ends without a terminal event, the bus is read again.
 func (f *logFrames) page(ctx context.Context, wait time.Duration) error {
 	if err := f.reserve(ctx, wait); err != nil {
 		return err
 	}
 	asked := framesQuery(f.log, f.n, 0)
-	asked.Bytes = f.size
+	asked.Bytes = f.pageSize
 	page, err := f.logs.history.Frames(ctx, asked)
 	if err != nil {
 		f.lease.Release()
@@ -137,30 +138,30 @@ func (f *logFrames) page(ctx context.Context, wait time.Duration) error {
 	}
 	kept := int64(0)
 	for _, frame := range page.Frames {
-		f.ahead = append(f.ahead, frame.Event())
+		f.buffered = append(f.buffered, frame.Event())
 		kept += int64(len(frame.Lines))
 	}
 	f.lease.Set(kept)
 	if len(page.Frames) > 0 {
-		f.lost = false
+		f.expired = false
 		return nil
 	}
-	if f.gone {
+	if f.archived {
 		return apierr.New(apierr.Unavailable, "the end of the request's log was lost; it may begin again: try again later")
 	}
-	if f.lost {
+	if f.expired {
 		return fmt.Errorf("request %s: neither the bus nor history has event %d", f.log.RequestID, f.n)
 	}
 	return f.follow(ctx)
 }
 
-// reserve waits for room for a page, a small one where there is none for more.
+// reserve waits for memory for a page: a large one if available at once, otherwise a small one.
 func (f *logFrames) reserve(ctx context.Context, wait time.Duration) error {
-	f.size = min(max(2*f.size, firstPage), largePage)
-	if f.lease.Try(int64(f.size) + beyondPage) {
+	f.pageSize = min(max(2*f.pageSize, firstPage), largePage)
+	if f.lease.Try(int64(f.pageSize) + beyondPage) {
 		return nil
 	}
-	f.size = firstPage
+	f.pageSize = firstPage
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := f.lease.Wait(patient, firstPage+beyondPage)
@@ -171,11 +172,11 @@ func (f *logFrames) reserve(ctx context.Context, wait time.Duration) error {
 }
 
 func (f *logFrames) Ready() bool {
-	return len(f.ahead) > 0 || f.ended || f.follower != nil && f.follower.Ready()
+	return len(f.buffered) > 0 || f.ended || f.follower != nil && f.follower.Ready()
 }
 
 func (f *logFrames) Close() {
-	f.ahead = nil
+	f.buffered = nil
 	f.lease.Release()
 	if f.follower != nil {
 		f.follower.Close()
@@ -189,15 +190,15 @@ func framesQuery(log bus.LogID, from uint64, limit int) historyapi.FramesQuery {
 	}
 }
 
-// Position is where a client stands in a log.
+// Position is the position of a client in a log.
 type Position struct {
-	From   uint64      // n of the first event that it has not seen
-	Reset  bool        // its cursor belongs to no log that we have: it must start anew
-	Ended  bool        // it has seen the terminal event
-	Newest event.Frame // of the log on the bus, if there is one
+	From   uint64      // n of the first event that the client has not received
+	Reset  bool        // the cursor belongs to another log: the client must start again
+	Ended  bool        // the client has received the terminal event
+	Newest event.Frame // the last frame of the log on the bus, if there is one
 }
 
-// Resume finds the position of a client whose last event had this cursor. A cursor that is none is a fault with
+// Resume returns the position of a client whose last event had this cursor. An invalid cursor is an API error with
 // InvalidMessageFormat.
 func (l *Logs) Resume(ctx context.Context, r authz.Request, cursor string) (Position, error) {
 	incarnation, n, err := event.ParseCursor(cursor)
@@ -205,17 +206,17 @@ func (l *Logs) Resume(ctx context.Context, r authz.Request, cursor string) (Posi
 		return Position{}, apierr.Wrap(err, apierr.InvalidMessageFormat,
 			"the id to resume after must be one that a stream gave, like k3f9-17; leave it out to start from the beginning")
 	}
-	if r.Past {
-		return l.resumePast(ctx, r, incarnation, n)
+	if r.Archived {
+		return l.resumeArchived(ctx, r, incarnation, n)
 	}
 	last, err := l.bus.Last(ctx, r.Log())
 	if errors.Is(err, bus.ErrNotFound) {
-		return Position{Reset: true}, nil // nothing has been written yet, so nothing can have been seen
+		return Position{Reset: true}, nil // the log is empty, so the cursor is not of this log
 	}
 	if err != nil {
 		return Position{}, authz.Unavailable(err)
 	}
-	last.Lines = nil // only its place counts: a reader that waits must not hold a frame that no budget knows
+	last.Lines = nil // only its position is needed: a waiting reader must not hold a frame outside any budget
 	if last.Incarnation != incarnation {
 		return Position{Reset: true, Newest: last}, nil
 	}
@@ -224,8 +225,8 @@ func (l *Logs) Resume(ctx context.Context, r authz.Request, cursor string) (Posi
 	return at, nil
 }
 
-// resumePast does the same in history, where every log has ended.
-func (l *Logs) resumePast(ctx context.Context, r authz.Request, incarnation string, n uint64) (Position, error) {
+// resumeArchived is Resume for a log in history, which has ended.
+func (l *Logs) resumeArchived(ctx context.Context, r authz.Request, incarnation string, n uint64) (Position, error) {
 	first, err := l.history.Frames(ctx, framesQuery(r.Log(), 0, 1))
 	if err != nil {
 		return Position{}, err
@@ -243,8 +244,8 @@ func (l *Logs) resumePast(ctx context.Context, r authz.Request, incarnation stri
 	return position(seen.Frames[0].Event(), n), nil
 }
 
-// position places event n in a log by the log's last frame so far, or by the frame that holds n. An event behind them was
-// never written: its cursor is of another request, or of a part of the log that the bus has lost.
+// position returns the position after event n, given the log's last frame, or the frame that holds n. An event after
+// that frame was never written: the cursor belongs to another request, or to events that the bus has lost.
 func position(last event.Frame, n uint64) Position {
 	switch {
 	case n >= last.Next():

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// sink is where the bytes of a stream go.
+// sink receives the bytes of a stream.
 type sink interface {
 	// write sends p now.
 	write(p []byte) error
-	// releaseBuffers gives up what only a busy stream needs.
+	// releaseBuffers frees buffers that an idle stream does not need.
 	releaseBuffers()
-	// setDeadline sets until when the client may take what is written next.
+	// setDeadline sets the deadline of the next writes.
 	setDeadline(until time.Time) error
 }
 
@@ -34,27 +34,27 @@ type responseSink struct {
 func newResponseSink(w http.ResponseWriter, r *http.Request) *responseSink {
 	s := &responseSink{ResponseWriter: w, control: http.NewResponseController(w), http2: r.ProtoMajor == 2}
 	if s.http2 {
-		_ = s.arm(time.Time{}) // removes the deadline of other responses; the first write reports what is wrong
+		_ = s.setWriteDeadline(time.Time{}) // removes the deadline of earlier responses; the first write reports an error
 	}
 	return s
 }
 
-// write sends p. With HTTP/2 a deadline resets its stream when it passes, also while nothing is written, so that it is set
-// for the time of the write alone.
+// write sends p. With HTTP/2 a deadline resets the stream when it passes, even if nothing is being written; therefore
+// it is set for the time of the write only.
 func (r *responseSink) write(p []byte) error {
 	if !r.http2 {
 		return r.flush(p)
 	}
-	if err := r.arm(r.until); err != nil {
+	if err := r.setWriteDeadline(r.until); err != nil {
 		return err
 	}
 	if err := r.flush(p); err != nil {
 		if !r.until.IsZero() && !time.Now().Before(r.until) {
-			return errors.Join(os.ErrDeadlineExceeded, err) // HTTP/2 reports a stream that is closed
+			return errors.Join(os.ErrDeadlineExceeded, err) // HTTP/2 reports only that the stream is closed
 		}
 		return err
 	}
-	return r.arm(time.Time{})
+	return r.setWriteDeadline(time.Time{})
 }
 
 func (r *responseSink) flush(p []byte) error {
@@ -64,7 +64,7 @@ func (r *responseSink) flush(p []byte) error {
 	return ignoreUnsupported(r.control.Flush())
 }
 
-func (r *responseSink) arm(until time.Time) error {
+func (r *responseSink) setWriteDeadline(until time.Time) error {
 	return ignoreUnsupported(r.control.SetWriteDeadline(until))
 }
 
@@ -75,7 +75,7 @@ func (r *responseSink) setDeadline(until time.Time) error {
 		r.until = until
 		return nil
 	}
-	return r.arm(until)
+	return r.setWriteDeadline(until)
 }
 
 func ignoreUnsupported(err error) error {
@@ -85,29 +85,30 @@ func ignoreUnsupported(err error) error {
 	return err
 }
 
-// connSink is the outlet of a stream that goes on without its handler: a connection of HTTP/1.1 whose chunked response has
-// begun. Its zero value but for conn is ready. Watch runs beside the others, which are for one goroutine.
+// connSink is the sink of a detached stream: a connection of HTTP/1.1 whose chunked response has started. Its zero
+// value except for conn is ready to use. watch may run concurrently with the other methods, which are for one
+// goroutine.
 type connSink struct {
 	conn    net.Conn
-	server  *http.Server // that the connection came from; nil = it is closed at the end
-	chunk   []byte       // kept from write to write; never longer than maxChunk and its frame
+	server  *http.Server // the server of the connection; nil = the connection is closed at the end
+	chunk   []byte       // buffer of write; at most maxChunk and its framing
 	watcher sync.WaitGroup
-	early   []byte // what the client sent before its answer was complete
+	early   []byte // bytes that the client sent before the end of the response
 }
 
-// hijack gives the connection of a response that has begun to the caller. It is nil where that cannot be done: not with
-// HTTP/1.1, or while a part of the request's body may still come.
+// hijack takes over the connection of a response that has started. It returns nil if that is impossible: with HTTP/2,
+// or if a part of the request's body may still arrive.
 func hijack(w http.ResponseWriter, r *http.Request) *connSink {
 	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.Body != nil && r.Body != http.NoBody {
 		return nil
 	}
-	hijacker, ok := innermost(w).(http.Hijacker)
+	hijacker, ok := unwrapWriter(w).(http.Hijacker)
 	if !ok {
 		return nil
 	}
 	conn, buffered, err := hijacker.Hijack()
 	if err != nil {
-		return nil // the server has its reasons, and goes on serving
+		return nil // the server refuses, and continues to serve the response
 	}
 	s := &connSink{conn: conn, early: unread(buffered.Reader)}
 	if !r.Close {
@@ -116,8 +117,8 @@ func hijack(w http.ResponseWriter, r *http.Request) *connSink {
 	return s
 }
 
-// innermost is the server's own response, under what middleware has put around it.
-func innermost(w http.ResponseWriter) http.ResponseWriter {
+// unwrapWriter returns the server's own response below those of middleware.
+func unwrapWriter(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
@@ -131,14 +132,15 @@ func unread(r *bufio.Reader) []byte {
 	if r.Buffered() == 0 {
 		return nil
 	}
-	rest, _ := r.Peek(r.Buffered()) // never more than there is
+	rest, _ := r.Peek(r.Buffered()) // not more than is buffered
 	return append([]byte(nil), rest...)
 }
 
-// maxChunk is the most data of a chunk, which is a copy: a client that takes nothing holds up one chunk besides its data.
+// maxChunk limits the data of a chunk, which is a copy: a client that does not read holds up one chunk in addition to
+// its data.
 const maxChunk = 2 * flushAt
 
-// write sends p as chunks (RFC 9112, 7.1); as none where p is empty, since an empty chunk is the last one.
+// write sends p as chunks (RFC 9112, 7.1). It writes nothing for an empty p, since an empty chunk is the last one.
 func (s *connSink) write(p []byte) error {
 	for part := range slices.Chunk(p, maxChunk) {
 		s.chunk = strconv.AppendUint(s.chunk[:0], uint64(len(part)), 16)
@@ -154,8 +156,8 @@ func (s *connSink) releaseBuffers() { s.chunk = nil }
 
 func (s *connSink) setDeadline(until time.Time) error { return s.conn.SetWriteDeadline(until) }
 
-// watch calls left when the client closes the connection. A client that sends something instead is not watched any more:
-// that belongs to its next request.
+// watch calls left when the client closes the connection. If the client sends data instead, which belongs to its next
+// request, watch ends.
 func (s *connSink) watch(left func()) {
 	if len(s.early) > 0 {
 		return
@@ -172,17 +174,17 @@ func (s *connSink) watch(left func()) {
 
 // unwatch ends watch, unless the connection has ended already.
 func (s *connSink) unwatch() {
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection, which nobody reads from any more
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection, which is not read any more
 	s.watcher.Wait()
 }
 
-// close cuts the response: without its last chunk it does not look whole.
+// close closes the connection: without its last chunk the response is incomplete.
 func (s *connSink) close() {
-	_ = s.conn.Close() // nobody is left to hear of it
+	_ = s.conn.Close() // there is no recipient for the error
 	s.watcher.Wait()
 }
 
-// finish completes the response and gives the connection back to its server, for the client's next request.
+// finish completes the response and returns the connection to its server, for the client's next request.
 func (s *connSink) finish() error {
 	s.unwatch()
 	_, err := io.WriteString(s.conn, "0\r\n\r\n")
@@ -193,15 +195,15 @@ func (s *connSink) finish() error {
 		return errors.Join(err, s.conn.Close())
 	}
 	if err := s.server.Serve(&singleListener{conn: unreadConn(s.conn, s.early)}); !errors.Is(err, errServed) {
-		return s.conn.Close() // the server takes no more connections
+		return s.conn.Close() // the server accepts no more connections
 	}
 	return nil
 }
 
-// unreadConn is the connection with what was read from it too early before the rest.
+// unreadConn returns the connection with bytes that were read too early before the rest.
 func unreadConn(conn net.Conn, early []byte) net.Conn {
 	if h, ok := conn.(*prefixedConn); ok && len(h.early) == 0 {
-		conn = h.Conn // else every stream on it would wrap it once more
+		conn = h.Conn // otherwise each stream on it would add one more wrapper
 	}
 	if len(early) == 0 {
 		return conn
@@ -209,7 +211,7 @@ func unreadConn(conn net.Conn, early []byte) net.Conn {
 	return &prefixedConn{Conn: conn, early: early}
 }
 
-// prefixedConn is a connection from which something has been read already.
+// prefixedConn is a connection whose first bytes have been read already.
 type prefixedConn struct {
 	net.Conn
 	early []byte
@@ -224,7 +226,7 @@ func (h *prefixedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// errServed is how once ends.
+// errServed ends the Accept loop of singleListener.
 var errServed = errors.New("the connection has been handed back")
 
 // singleListener is a listener with one connection.

@@ -17,12 +17,12 @@ import (
 )
 
 var (
-	// ErrTruncated says that a response has begun and cannot be ended well: the caller must abort its connection.
+	// ErrTruncated reports that a response has started and cannot be completed: the caller must abort its connection.
 	ErrTruncated = errors.New("the stream was cut before its end")
-	// ErrDisconnected says the same, because the client closed the connection.
+	// ErrDisconnected is ErrTruncated for a client that has closed the connection.
 	ErrDisconnected = fmt.Errorf("the client left: %w", ErrTruncated)
 
-	// What ends the context of those who are here: see [Streamer.Track].
+	// The causes with which the context of a stream ends: see [Streamer.Track].
 	ErrTimeout  = errors.New("the stream lasted too long")
 	ErrDraining = errors.New("the gateway is draining")
 	ErrRevoked  = errors.New("the API key was revoked")
@@ -32,18 +32,18 @@ var (
 	errPanicked       = errors.New("panic")
 )
 
-// Streamer writes streams, and knows which are open. It is safe for concurrent use.
+// Streamer writes streams, and keeps a list of those that are open. It is safe for concurrent use.
 type Streamer struct {
 	heartbeat time.Duration
 	timeout   time.Duration
 	meter     *metrics.Instruments
-	expiry    func(keyID string) time.Time // zero = never; nil = no key expires
+	expiry    func(keyID string) time.Time // returns the expiry of a key; zero = never; nil = keys do not expire
 	now       func() time.Time             // the clock of expiry
 
 	detached sync.WaitGroup
 
 	mu       sync.Mutex
-	draining bool // nothing is parked any more
+	draining bool // no more streams are detached
 	open     map[*entry]struct{}
 }
 
@@ -52,49 +52,49 @@ type entry struct {
 	keyID   string
 	end     context.CancelCauseFunc
 	timer   *time.Timer
-	expires *time.Timer // with the key; nil = the key does not expire
+	expires *time.Timer // ends the stream when the key expires; nil = the key does not expire
 }
 
-// NewStreamer returns a streamer that sends a heartbeat into streams that are quiet for so long, and ends those that
+// NewStreamer returns a streamer that sends a heartbeat to streams that are idle for that time, and ends streams that
 // last longer than timeout.
 func NewStreamer(heartbeat, timeout time.Duration, meter *metrics.Instruments) *Streamer {
 	return &Streamer{heartbeat: heartbeat, timeout: timeout, meter: meter, now: time.Now, open: map[*entry]struct{}{}}
 }
 
-// ExpireWith lets streams end when the key expires that opened them. Expiry returns that time for a key's id, the zero
-// time for never, and now is the clock that decides whether a key has expired. It is for before the first stream; a key that
-// gets another time later needs [Streamer.Expire].
+// ExpireWith ends streams when the key expires that opened them. expiry returns the time for a key's id, zero for
+// never, and now is the clock for comparisons. It must be called before the first stream. If the expiry of a key
+// changes later, call [Streamer.Expire].
 func (s *Streamer) ExpireWith(expiry func(keyID string) time.Time, now func() time.Time) {
 	s.expiry, s.now = expiry, now
 }
 
-// Response is what a client is to read.
+// Response is a stream to write.
 type Response struct {
 	Encoder      codec.Encoder
 	Frames       Frames // closed when the stream has ended
-	DeferHeaders bool   // write the status with the first event, or at the latest with the first heartbeat
+	DeferHeaders bool   // write the status with the first event, or with the first heartbeat if that is earlier
 	KeyID        string // the key that opened the stream
 	Prelude      []byte // written before the first event
-	// Ended is called once, when the stream has ended: with what Serve returns, or what it would have returned had it
-	// not returned before. nil = nobody wants to know.
+	// Ended is called once when the stream has ended, with the error that Serve returns or, for a detached stream,
+	// would have returned. nil = it is not called.
 	Ended func(error)
 }
 
-// Serve writes the answer until its frames end. An error that is no [ErrTruncated] means that nothing was written: it is for
-// the client, as a status and a body. Serve may return nil before the stream has ended: one that waits is parked (see
-// park), and needs neither w nor r from then on.
+// Serve writes the response until its frames end. If the error is not an [ErrTruncated], nothing has been written: the
+// caller sends it to the client as a status and a body. Serve may return nil before the stream has ended: an idle
+// stream is detached (see detach), and no longer uses w and r.
 func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Response) (err error) {
 	if r.ProtoMajor == 1 && !r.Close {
-		w.Header().Set("Connection", "keep-alive") // as S2 shows it
+		w.Header().Set("Connection", "keep-alive") // as the agent event protocol shows it
 	}
 	now := time.Now()
-	c := &connection{status: w, sink: newResponseSink(w, r), enc: a.Encoder, buffer: a.Prelude, meter: s.meter, began: now, wrote: now}
+	c := &connection{status: w, sink: newResponseSink(w, r), enc: a.Encoder, buffer: a.Prelude, meter: s.meter, startedAt: now, lastWrite: now}
 	s.meter.Opened(r.Context())
 	ctx, e := s.register(r.Context(), a.KeyID, s.timeout)
-	parked := false
+	detached := false
 	defer func() {
 		s.unregister(e)
-		if !parked {
+		if !detached {
 			s.ended(ctx, a, err)
 		}
 	}()
@@ -106,7 +106,7 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Response) (er
 		err = s.pump(ctx, c, a.Frames)
 	}
 	if errors.Is(err, errIdle) {
-		if parked = s.detach(w, r, c, a); parked {
+		if detached = s.detach(w, r, c, a); detached {
 			return nil
 		}
 		c.attached = true
@@ -115,10 +115,10 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Response) (er
 	if err == nil {
 		return nil
 	}
-	return s.cut(ctx, c, err)
+	return s.endEarly(ctx, c, err)
 }
 
-// ended lets go of what a stream held.
+// ended releases the resources of a stream.
 func (s *Streamer) ended(ctx context.Context, a Response, err error) {
 	a.Frames.Close()
 	s.meter.Closed(ctx)
@@ -127,11 +127,11 @@ func (s *Streamer) ended(ctx context.Context, a Response, err error) {
 	}
 }
 
-// pump moves frames to the connection until they end, or until the stream may be parked (errQuiet).
+// pump copies frames to the connection until they end, or until the stream may be detached (errIdle).
 func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error {
 	for {
-		wait := max(s.heartbeat-time.Since(c.wrote), time.Millisecond)
-		parkable := c.open && !c.attached
+		wait := max(s.heartbeat-time.Since(c.lastWrite), time.Millisecond)
+		parkable := c.headersWritten && !c.attached
 		if parkable {
 			wait = min(wait, detachAfter)
 		}
@@ -147,7 +147,7 @@ func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error
 		case errors.Is(err, bus.ErrIdle) && parkable:
 			return errIdle
 		case errors.Is(err, bus.ErrIdle):
-			if time.Since(c.wrote) < s.heartbeat {
+			if time.Since(c.lastWrite) < s.heartbeat {
 				continue
 			}
 			err = c.heartbeat()
@@ -161,26 +161,26 @@ func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error
 	}
 }
 
-// cut ends a stream that cannot go on. What the client is told depends on whether it has been told anything before.
-func (s *Streamer) cut(ctx context.Context, c *connection, err error) error {
+// endEarly ends a stream that cannot continue. If the response has not started, the error is for the client.
+func (s *Streamer) endEarly(ctx context.Context, c *connection, err error) error {
 	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded): // a slow client; the server takes it for one that left
+	case errors.Is(err, os.ErrDeadlineExceeded): // a slow client; the server treats it like one that has disconnected
 		return errors.Join(ErrTruncated, err)
-	case errors.Is(cause, ErrDraining) && c.open:
+	case errors.Is(cause, ErrDraining) && c.headersWritten:
 		c.buffer = c.enc.AppendControl(c.buffer, codec.Control{Comment: "draining", Retry: jitter(500*time.Millisecond, 2500*time.Millisecond)})
 		return errors.Join(ErrTruncated, ErrDraining, c.extendDeadline(time.Now(), drainWriteTimeout), c.write())
 	case errors.Is(cause, ErrDraining):
 		return apierr.New(apierr.Unavailable, "the gateway is shutting down; the request runs on: read its stream to follow it")
-	case errors.Is(cause, ErrTimeout) && !c.open:
-		return apierr.New(apierr.StreamTimeout, "there is no answer after %v; the request goes on: read its stream to follow it", s.timeout)
-	case errors.Is(cause, ErrRevoked) && !c.open:
+	case errors.Is(cause, ErrTimeout) && !c.headersWritten:
+		return apierr.New(apierr.StreamTimeout, "no response within %v; the request continues: read its stream to follow it", s.timeout)
+	case errors.Is(cause, ErrRevoked) && !c.headersWritten:
 		return apierr.Wrap(ErrRevoked, apierr.AuthFailed, "the API key was revoked just now")
-	case errors.Is(cause, ErrExpired) && !c.open:
+	case errors.Is(cause, ErrExpired) && !c.headersWritten:
 		return apierr.Wrap(ErrExpired, apierr.AuthFailed, "the API key expired just now")
 	case cause != nil && !isServerCause(cause), errors.Is(err, errConnectionLost):
 		return errors.Join(ErrDisconnected, err)
-	case c.open:
+	case c.headersWritten:
 		return errors.Join(ErrTruncated, cause, err)
 	}
 	return err
@@ -190,8 +190,8 @@ func isServerCause(cause error) bool {
 	return errors.Is(cause, ErrDraining) || errors.Is(cause, ErrTimeout) || errors.Is(cause, ErrRevoked) || errors.Is(cause, ErrExpired)
 }
 
-// register registers a stream that may last so long. Its context ends when the client leaves, when it has lasted that long,
-// when its key expires, and when Drain or Revoke says so. Forget it at its end.
+// register registers a stream that may last for limit. Its context ends when the client disconnects, after limit, when
+// its key expires, and by Drain or Revoke. Call unregister at its end.
 func (s *Streamer) register(ctx context.Context, keyID string, limit time.Duration) (context.Context, *entry) {
 	ctx, end := context.WithCancelCause(ctx)
 	e := &entry{keyID: keyID, end: end, timer: time.AfterFunc(limit, func() { end(ErrTimeout) })}
@@ -201,7 +201,7 @@ func (s *Streamer) register(ctx context.Context, keyID string, limit time.Durati
 	if s.draining {
 		end(ErrDraining)
 	}
-	if s.expiry != nil { // asked behind the registration, so that Expire misses none that has the time before
+	if s.expiry != nil { // read after the registration, so that no change of the expiry is missed
 		s.expireAt(e, s.expiry(keyID))
 	}
 	return ctx, e
@@ -227,8 +227,8 @@ func (s *Streamer) unregister(e *entry) {
 	e.end(nil)
 }
 
-// Drain ends every stream, those to come included, so that clients go elsewhere. It waits for those that are parked:
-// nobody else does.
+// Drain ends every stream, including later ones, so that clients change to another gateway. It waits for detached
+// streams, for which the HTTP server does not wait.
 func (s *Streamer) Drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -246,8 +246,7 @@ func (s *Streamer) Draining() bool {
 	return s.draining
 }
 
-// Expire ends the streams that a key opened at a time, which takes the place of the one that it had; the zero time is
-// never.
+// Expire changes the time at which the streams of a key end; zero = never.
 func (s *Streamer) Expire(keyID string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

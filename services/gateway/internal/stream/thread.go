@@ -17,25 +17,26 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 
-// Thread is the stream of a whole thread: the logs of its requests, one after the other, and those to come. Its
-// cursors are "<incarnation>-<index>.<n>", event n of the thread's request with that index, or "<incarnation>-<index>.start",
-// the place before that request's first event. It goes back as far as the bus remembers the thread.
+// Thread is the stream of a whole thread: the logs of its requests, one after the other, including later ones. Its
+// cursors are "<incarnation>-<index>.<n>", event n of the thread's request with that index, or
+// "<incarnation>-<index>.start", the position before that request's first event. It starts with the oldest request that
+// the bus still has.
 type Thread struct {
 	logs    *Logs
 	tenant  string
-	start   string // where the frames begin, as a cursor
+	start   string // the start of the frames, as a cursor
 	records *bus.ThreadFollower
 	current Frames // nil between requests
 	index   int    // of the current request
-	skip    int    // index of the request that the client has seen a part of; -1 = none
-	from    uint64 // n of the first event of it that the client has not seen
+	skip    int    // index of the request that the client has received in part; -1 = none
+	from    uint64 // n of the first event of that request that the client has not received
 }
 
-// FromStart is the cursor, if one may call it that, of those who want all that the bus remembers of a thread.
+// FromStart is the cursor before the first event that the bus has of a thread.
 const FromStart = "0"
 
-// OpenThread returns the frames of a thread behind a cursor, and whether the cursor was of no use, so that the client
-// starts anew. Without a cursor it starts with the request that runs, or with the next one when none does.
+// OpenThread returns the frames of a thread after a cursor, and whether the cursor cannot be resumed, so that the
+// frames start at the beginning. Without a cursor they start with the running request, or with the next one.
 func (l *Logs) OpenThread(ctx context.Context, tenant string, newest bus.ThreadRecord, cursor string) (*Thread, bool, error) {
 	t := &Thread{logs: l, tenant: tenant, start: cursor, skip: -1}
 	after, reset, err := t.locate(ctx, newest, cursor)
@@ -86,14 +87,14 @@ func (t *Thread) locate(ctx context.Context, newest bus.ThreadRecord, cursor str
 		}
 		return t.afterEvent(ctx, r, at.n)
 	}
-	return 0, true, nil // the bus has forgotten that request, or there never was one
+	return 0, true, nil // the bus has lost that request, or it never existed
 }
 
-// afterEvent stands the client behind event n of a record's request.
+// afterEvent sets the position to that after event n of a record's request.
 func (t *Thread) afterEvent(ctx context.Context, r bus.ThreadRecord, n uint64) (after uint64, reset bool, err error) {
 	last, err := t.logs.bus.Last(ctx, bus.LogID{Tenant: t.tenant, RequestID: r.RequestID})
 	if errors.Is(err, bus.ErrNotFound) {
-		return 0, true, nil // nothing has been written yet, so nothing can have been seen
+		return 0, true, nil // the log is empty, so the cursor is not of this log
 	}
 	if err != nil {
 		return 0, false, err
@@ -111,7 +112,7 @@ func (t *Thread) afterEvent(ctx context.Context, r bus.ThreadRecord, n uint64) (
 	}
 }
 
-// afterFinished is the newest record's sequence when its request has ended, and just before it when not.
+// afterFinished returns the newest record's sequence if its request has ended, otherwise the sequence before it.
 func (t *Thread) afterFinished(ctx context.Context, newest bus.ThreadRecord) (uint64, error) {
 	t.start = startOf(t.logs.bus.Incarnation(), newest.Index+1)
 	if newest.Sequence == 0 {
@@ -125,23 +126,24 @@ func (t *Thread) afterFinished(ctx context.Context, newest bus.ThreadRecord) (ui
 	return newest.Sequence, err
 }
 
-// Start is the cursor of the place where the frames begin: who comes back with it misses nothing, even if nothing came.
+// Start returns the cursor of the position where the frames start. A client can resume from it even if it received no
+// event.
 func (t *Thread) Start() string { return t.start }
 
-// Rewind makes the first request come whole, for an encoder that needs to know what came before, and returns n of the
-// first event of it that the client has not seen. It is for before the first Next.
+// Rewind makes the first request start at its first event, for an encoder whose state depends on earlier events, and
+// returns n of the first event of it that the client has not received. Call it before the first Next.
 func (t *Thread) Rewind() (from uint64) {
 	from, t.from = t.from, 0
 	return from
 }
 
-// AppendCursor appends the thread's cursor of event n of the request that Next gave last.
+// AppendCursor appends the thread's cursor of event n of the request of the last frame.
 func (t *Thread) AppendCursor(dst []byte, incarnation string, n uint64) []byte {
 	return appendThreadCursor(dst, incarnation, t.index, n)
 }
 
-// RequestCursor gives the events of the thread's request with an index their place in the thread, for who reads it alone and
-// may come back for the thread.
+// RequestCursor returns the function for cursors of the thread, for a client that reads only the request with an index
+// and may resume with the whole thread.
 func RequestCursor(index int) codec.CursorFunc {
 	return func(dst []byte, incarnation string, n uint64) []byte {
 		return appendThreadCursor(dst, incarnation, index, n)
@@ -196,7 +198,7 @@ func (t *Thread) advance(ctx context.Context, wait time.Duration) error {
 // Ready reports whether Next would return without waiting.
 func (t *Thread) Ready() bool { return t.current != nil && t.current.Ready() }
 
-// Close frees what the thread holds.
+// Close frees the resources of the thread.
 func (t *Thread) Close() {
 	if t.current != nil {
 		t.current.Close()
@@ -204,7 +206,7 @@ func (t *Thread) Close() {
 	t.records.Close()
 }
 
-// threadCursor is a place in a thread: behind event n of a request, or before its first one.
+// threadCursor is a position in a thread: after event n of a request, or before its first event.
 type threadCursor struct {
 	incarnation string
 	index       int // of the request
@@ -212,7 +214,7 @@ type threadCursor struct {
 	start       bool // before its first event
 }
 
-// atStart stands in a cursor where n would.
+// atStart is written in place of n for the position before the first event.
 const atStart = "start"
 
 func startOf(incarnation string, index int) string {

@@ -7,9 +7,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Track serves, in a goroutine, what is not one answer and lasts like one, under the rules of Serve: its context ends
-// with ErrTimeout, ErrDraining, ErrRevoked or ErrExpired as the cause, and not with ctx, of which it has the trace alone. Drain waits
-// for it. False means that the gateway is draining, and that nothing is served.
+// Track runs serve in a goroutine with the lifetime rules of Serve: its context ends with ErrTimeout, ErrDraining,
+// ErrRevoked or ErrExpired as the cause. It does not end with ctx, of which it has only the trace. Drain waits for
+// serve. Track returns false, without running serve, if the gateway drains.
 //
 //nolint:contextcheck // ctx ends with its handler, and would keep all of the request
 func (s *Streamer) Track(ctx context.Context, keyID string, serve func(context.Context)) bool {
@@ -28,5 +28,5 @@ func (s *Streamer) Track(ctx context.Context, keyID string, serve func(context.C
 	return true
 }
 
-// Heartbeat is how long a stream may be quiet.
+// Heartbeat returns the time after which an idle stream sends a heartbeat.
 func (s *Streamer) Heartbeat() time.Duration { return s.heartbeat }

@@ -99,7 +99,7 @@ func (s *Server) position(x *protocol.Exchange, r *authz.Request) (from uint64, 
 			return at.From, err
 		}
 	}
-	if r.Past {
+	if r.Archived {
 		return s.pastEnd(ctx, *r)
 	}
 	last, err := s.Bus.Last(ctx, r.Log())
@@ -193,7 +193,7 @@ func (s *Server) postCancel(x *protocol.Exchange) error {
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return authz.Unavailable(err)
 	}
-	if r.Past || last.Terminal() {
+	if r.Archived || last.Terminal() {
 		return apierr.New(apierr.RequestFinished, "the run has ended; there is nothing to cancel")
 	}
 	err = s.Acceptor.Abort(x.Context(), r.Tenant, record.Abort{RequestID: r.RequestID, By: r.Owner, At: s.Bus.Now().UTC()})

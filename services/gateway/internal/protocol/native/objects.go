@@ -18,7 +18,7 @@ import (
 func (s *Server) getObject(x *protocol.Exchange) error {
 	object := x.Param("objectId")
 	if !id.Valid(object) {
-		return noObject()
+		return objectNotFound()
 	}
 	_, ref, err := s.readThread(x)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Server) getObject(x *protocol.Exchange) error {
 	}
 	data, err := s.Bus.Object(x.Context(), ref.Tenant, ref.ThreadID, event.ObjectRef{Object: object, SHA256: object})
 	if errors.Is(err, bus.ErrNotFound) {
-		return noObject()
+		return objectNotFound()
 	}
 	if err != nil {
 		return apierr.Wrap(err, apierr.Unavailable, "the object could not be read; try again")
@@ -46,6 +46,6 @@ func (s *Server) getObject(x *protocol.Exchange) error {
 	return nil
 }
 
-func noObject() error {
-	return apierr.New(apierr.ObjectNotFound, "there is no such object on this thread; it may be older than what is kept")
+func objectNotFound() error {
+	return apierr.New(apierr.ObjectNotFound, "the thread has no such object; it may have expired")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-// number reads a number from 1 to most from the URL; 0 when the parameter is absent.
-func number(x *protocol.Exchange, name string, most int) (int, error) {
+// numberParam reads a number from 1 to most from the URL; 0 without the parameter.
+func numberParam(x *protocol.Exchange, name string, most int) (int, error) {
 	text := x.Query().Get(name)
 	if text == "" {
 		return 0, nil
@@ -21,8 +21,8 @@ func number(x *protocol.Exchange, name string, most int) (int, error) {
 	return n, nil
 }
 
-// moment reads a time from the URL; the zero time when the parameter is absent.
-func moment(x *protocol.Exchange, name string) (time.Time, error) {
+// timeParam reads a time from the URL; the zero time without the parameter.
+func timeParam(x *protocol.Exchange, name string) (time.Time, error) {
 	text := x.Query().Get(name)
 	if text == "" {
 		return time.Time{}, nil

@@ -17,14 +17,14 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
-// request returns the request of the path, if the caller may see it.
-func (s *Server) request(x *protocol.Exchange) (authz.Request, error) {
+// findRequest returns the request of the path, if the caller may see it.
+func (s *Server) findRequest(x *protocol.Exchange) (authz.Request, error) {
 	return s.Guard.Request(x.Context(), x.Principal(), x.Param("requestId"))
 }
 
-// readRequest is request for a caller that reads its events, which is audited.
+// readRequest is findRequest for a caller that reads its events, which is audited.
 func (s *Server) readRequest(x *protocol.Exchange) (authz.Request, error) {
-	r, err := s.request(x)
+	r, err := s.findRequest(x)
 	x.Audit(r.ThreadID, x.Param("requestId"), err)
 	return r, err
 }
@@ -43,7 +43,7 @@ func (s *Server) getRequest(x *protocol.Exchange) error {
 	if found.Status == historyapi.StatusQueued || found.Status == historyapi.StatusRunning {
 		return s.replyIndexed(x, r, found)
 	}
-	if found.UnreadSteers, err = s.unread(ctx, r); err != nil {
+	if found.UnreadSteers, err = s.unreadSteers(ctx, r); err != nil {
 		return err
 	}
 	ended, err := s.History.Request(ctx, historyapi.RequestRef{Tenant: r.Tenant, RequestID: r.RequestID})
@@ -57,8 +57,8 @@ func (s *Server) getRequest(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, ended)
 }
 
-// unread lists the steers of an ended request that its agent has not read, as long as the bus stores them.
-func (s *Server) unread(ctx context.Context, r authz.Request) ([]string, error) {
+// unreadSteers lists the steers of an ended request that its agent has not read, as long as the bus stores them.
+func (s *Server) unreadSteers(ctx context.Context, r authz.Request) ([]string, error) {
 	var unread []string
 	for steer, err := range s.Bus.Steers(ctx, r.Log(), 0) {
 		if err != nil {
@@ -120,7 +120,7 @@ func (s *Server) state(ctx context.Context, r authz.Request) (historyapi.Request
 	q := historyapi.Request{
 		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.AgentID, Owner: r.Owner, CreatedAt: r.At,
 	}
-	if r.Past {
+	if r.Archived {
 		return q, nil
 	}
 	last, err := s.Bus.Last(ctx, r.Log())
@@ -134,12 +134,12 @@ func (s *Server) state(ctx context.Context, r authz.Request) (historyapi.Request
 		q.Status = historyapi.StatusRunning
 		return q, nil
 	}
-	err = conclude(&q, last)
+	err = addTerminal(&q, last)
 	return q, err
 }
 
-// conclude adds the status, the usage and the end of the terminal event.
-func conclude(q *historyapi.Request, last event.Frame) error {
+// addTerminal adds the status, the usage and the end from the terminal event.
+func addTerminal(q *historyapi.Request, last event.Frame) error {
 	for line := range last.Each() {
 		if !line.Name.IsTerminal() {
 			continue
@@ -206,8 +206,8 @@ func (s *Server) openRequest(x *protocol.Exchange) (response stream.Response, er
 	return response, err
 }
 
-// aborting is the response of postAbort.
-type aborting struct {
+// abortReply is the response of postAbort.
+type abortReply struct {
 	RequestID string `json:"requestId"`
 	Status    string `json:"status"`
 }
@@ -215,7 +215,7 @@ type aborting struct {
 // postAbort asks the runner to abort a request. The request may still end otherwise, if it does so first.
 func (s *Server) postAbort(x *protocol.Exchange) error {
 	ctx := x.Context()
-	r, err := s.request(x)
+	r, err := s.findRequest(x)
 	if err != nil {
 		return err
 	}
@@ -230,5 +230,5 @@ func (s *Server) postAbort(x *protocol.Exchange) error {
 	if err != nil {
 		return authz.Unavailable(err)
 	}
-	return x.Reply(http.StatusAccepted, aborting{r.RequestID, "aborting"})
+	return x.Reply(http.StatusAccepted, abortReply{r.RequestID, "aborting"})
 }

@@ -51,7 +51,7 @@ func (s *Server) postRequest(x *protocol.Exchange) error {
 func (s *Server) start(x *protocol.Exchange) (admission.Receipt, error) {
 	agentID := x.Param("agentName")
 	if !x.HasAgent(agentID) {
-		return admission.Receipt{}, apierr.New(apierr.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
+		return admission.Receipt{}, apierr.New(apierr.AgentNotFound, "agent %.64q does not exist; GET /v1/agents lists the agents", agentID)
 	}
 	in, err := s.read(x)
 	if err != nil {
@@ -72,12 +72,12 @@ func (s *Server) postFollowUp(x *protocol.Exchange) error {
 			"a follow-up is on the thread of its request, and brings no action results; leave out threadId")
 	}
 	defer x.WithTimeout()()
-	r, err := s.request(x)
+	r, err := s.findRequest(x)
 	if err != nil {
 		return err
 	}
 	if !x.HasAgent(r.AgentID) {
-		return apierr.New(apierr.AgentNotFound, "there is no agent %.64q any more; start a request of another one on the thread", r.AgentID)
+		return apierr.New(apierr.AgentNotFound, "agent %.64q no longer exists; start a request of another agent on the thread", r.AgentID)
 	}
 	in.request.ThreadID = r.ThreadID
 	receipt, err := x.Accept(protocol.Request{
@@ -89,8 +89,8 @@ func (s *Server) postFollowUp(x *protocol.Exchange) error {
 	return replyStarted(x, receipt)
 }
 
-// started is the response of postRequest and postFollowUp.
-type started struct {
+// startReply is the response of postRequest and postFollowUp.
+type startReply struct {
 	RequestID string            `json:"requestId"`
 	ThreadID  string            `json:"threadId"`
 	AgentID   string            `json:"agentId"`
@@ -99,10 +99,10 @@ type started struct {
 
 func replyStarted(x *protocol.Exchange, r admission.Receipt) error {
 	x.SetHeader("Location", "/v1/requests/"+r.RequestID)
-	return x.Reply(http.StatusAccepted, started{r.RequestID, r.ThreadID, r.AgentID, historyapi.StatusQueued})
+	return x.Reply(http.StatusAccepted, startReply{r.RequestID, r.ThreadID, r.AgentID, historyapi.StatusQueued})
 }
 
-// input is what a client sent.
+// input is a decoded request of a client.
 type input struct {
 	request event.AgentRequest
 	body    []byte

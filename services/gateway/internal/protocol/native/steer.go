@@ -11,8 +11,8 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-// steered is the response of postSteer.
-type steered struct {
+// steerReply is the response of postSteer.
+type steerReply struct {
 	RequestID string `json:"requestId"`
 	SteerID   string `json:"steerId"`
 	Status    string `json:"status"`
@@ -28,7 +28,7 @@ func (s *Server) postSteer(x *protocol.Exchange) error {
 		return apierr.New(apierr.InvalidMessageFormat, "a steer has messages and nothing else; leave out threadId and context")
 	}
 	defer x.WithTimeout()()
-	r, err := s.request(x)
+	r, err := s.findRequest(x)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Server) postSteer(x *protocol.Exchange) error {
 		return err
 	}
 	x.SetReceipt(admission.Receipt{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
-	return x.Reply(http.StatusAccepted, steered{r.RequestID, steer.SteerID, "accepted"})
+	return x.Reply(http.StatusAccepted, steerReply{r.RequestID, steer.SteerID, "accepted"})
 }
 
 // steerID derives the id from the idempotency key, if there is one, so that a retry gets the same id.

@@ -14,22 +14,22 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
-// thread returns the thread of the path, if the caller may see it.
-func (s *Server) thread(x *protocol.Exchange) (bus.ThreadRecord, historyapi.ThreadRef, error) {
+// findThread returns the thread of the path, if the caller may see it.
+func (s *Server) findThread(x *protocol.Exchange) (bus.ThreadRecord, historyapi.ThreadRef, error) {
 	p := x.Principal()
 	t, err := s.Guard.Thread(x.Context(), p, x.Param("threadId"))
 	return t, historyapi.ThreadRef{Tenant: p.Tenant, ThreadID: t.ThreadID}, err
 }
 
-// readThread is thread for a caller that reads its events, which is audited.
+// readThread is findThread for a caller that reads its events, which is audited.
 func (s *Server) readThread(x *protocol.Exchange) (bus.ThreadRecord, historyapi.ThreadRef, error) {
-	t, ref, err := s.thread(x)
+	t, ref, err := s.findThread(x)
 	x.Audit(x.Param("threadId"), "", err)
 	return t, ref, err
 }
 
 func (s *Server) getThreads(x *protocol.Exchange) error {
-	limit, err := number(x, "limit", 200)
+	limit, err := numberParam(x, "limit", 200)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Server) getThreads(x *protocol.Exchange) error {
 }
 
 func (s *Server) getThread(x *protocol.Exchange) error {
-	_, ref, err := s.thread(x)
+	_, ref, err := s.findThread(x)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Server) getThread(x *protocol.Exchange) error {
 }
 
 func (s *Server) deleteThread(x *protocol.Exchange) error {
-	t, ref, err := s.thread(x)
+	t, ref, err := s.findThread(x)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Server) deleteThread(x *protocol.Exchange) error {
 }
 
 func (s *Server) getMessages(x *protocol.Exchange) error {
-	limit, err := number(x, "limit", 200)
+	limit, err := numberParam(x, "limit", 200)
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func (s *Server) getMessages(x *protocol.Exchange) error {
 func (s *Server) getEvents(x *protocol.Exchange) error {
 	q := historyapi.EventsQuery{Cursor: x.Query().Get("cursor")}
 	var err error
-	if q.Limit, err = number(x, "limit", 1000); err != nil {
+	if q.Limit, err = numberParam(x, "limit", 1000); err != nil {
 		return err
 	}
-	if q.Since, err = moment(x, "since"); err != nil {
+	if q.Since, err = timeParam(x, "since"); err != nil {
 		return err
 	}
-	if q.Until, err = moment(x, "until"); err != nil {
+	if q.Until, err = timeParam(x, "until"); err != nil {
 		return err
 	}
 	if q.Types, err = eventNames(x.QueryList("type")); err != nil {
@@ -113,7 +113,7 @@ func eventNames(words []string) ([]event.Name, error) {
 	names := make([]event.Name, 0, len(words))
 	for _, word := range words {
 		if !slices.Contains(public, event.Name(word)) {
-			return nil, apierr.New(apierr.InvalidMessageFormat, "type=%.40q is no event; use names of %v", word, public)
+			return nil, apierr.New(apierr.InvalidMessageFormat, "type=%.40q is not an event; use names of %v", word, public)
 		}
 		names = append(names, event.Name(word))
 	}

@@ -25,7 +25,7 @@ import (
 type Format struct {
 	Name    string
 	Options codec.Options
-	Dialect codec.Codec // another form of the tested one; nil = that itself
+	Dialect codec.Codec // another codec of the same protocol; nil = the tested one
 }
 
 func (f Format) of(d codec.Codec) codec.Codec {
@@ -35,8 +35,8 @@ func (f Format) of(d codec.Codec) codec.Codec {
 	return d
 }
 
-// Run tests d in each of its formats. Transcripts stand in testdata/transcripts.txtar; the flag update, which the
-// caller defines as "rewrite golden files", writes them.
+// Run tests d in each of its formats. The transcripts are in testdata/transcripts.txtar; the flag update, defined by
+// [Update], rewrites them.
 func Run(t *testing.T, d codec.Codec, update *bool, formats ...Format) {
 	t.Helper()
 	log := Log(t)
@@ -57,14 +57,15 @@ func Run(t *testing.T, d codec.Codec, update *bool, formats ...Format) {
 		}
 	}
 	t.Run("writes every event as it did before", func(t *testing.T) { t.Parallel(); transcripts(t, d, update, formats, log) })
-	t.Run("tells every failure", func(t *testing.T) { t.Parallel(); failures(t, d) })
+	t.Run("encodes every error", func(t *testing.T) { t.Parallel(); failures(t, d) })
 	t.Run("takes no garbage", func(t *testing.T) { t.Parallel(); garbage(t, d) })
 }
 
-// Update defines the flag that Run wants.
+// Update defines the flag for Run. Call it in a package variable.
 func Update() *bool { return flag.Bool("update", false, "rewrite golden files") }
 
-// Log is a log with every event that has an example in the schemas, one event a frame. It makes no sense as a story.
+// Log returns a log with every event that has an example in the schemas, one event per frame. As a conversation it is
+// meaningless.
 func Log(t *testing.T) []event.Frame {
 	t.Helper()
 	files, err := fs.Glob(schemas.FS, "events/examples/*.json")
@@ -115,7 +116,7 @@ func encoder(t *testing.T, d codec.Codec, o codec.Options) codec.Encoder {
 	return enc
 }
 
-// encode writes the frames from where the encoder wants to start, and returns the offset at which each frame began.
+// encode writes the frames from the encoder's start, and returns the offset of each frame.
 func encode(t *testing.T, enc codec.Encoder, log []event.Frame) (out []byte, starts []int) {
 	t.Helper()
 	var err error

@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// read reads the body into what value points to. An empty one is an empty object, and members that we do not know are
-// left alone: clients of several versions send them.
+// read decodes the body into value. An empty body counts as an empty object, and unknown members are ignored, because
+// clients of several versions send them.
 func read(x *protocol.Exchange, value any) error {
 	body, err := x.Body()
 	if err != nil || len(body) == 0 {
@@ -38,7 +38,7 @@ func decode(body []byte, value any) error {
 	return nil
 }
 
-// fieldPath names a place of the body. Names are cut, since a client chose them.
+// fieldPath returns the path of a field of the body. Names come from a client and are truncated.
 func fieldPath(p jsontext.Pointer) string {
 	if p == "" {
 		return "the body"
@@ -50,8 +50,8 @@ func fieldPath(p jsontext.Pointer) string {
 	return path
 }
 
-// checkObject says whether a value may be kept as one: it is absent, or an object of at most so many bytes that nests no
-// deeper than 32 levels.
+// checkObject returns an error unless a value is absent, or an object of at most most bytes that nests at most 32
+// levels.
 func checkObject(name string, value jsontext.Value, most int) error {
 	switch {
 	case len(value) == 0:

@@ -12,27 +12,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of a list of sessions.
+// Limits of a list of sessions.
 const (
 	pageSize    = 200
-	maxSessions = 1000 // without a limit
+	maxSessions = 1000 // if the client sets no limit
 )
 
-// created is the answer of postCreate: what S0 shows, and what Tarko's server gives.
+// created is the response of postCreate: the fields that Tarko documents, and those that its server sends.
 type created struct {
 	SessionID string           `json:"sessionId"`
 	CreatedAt int64            `json:"createdAt"`
 	Session   info             `json:"session"`
-	Events    []jsontext.Value `json:"events"` // a new session has none
+	Events    []jsontext.Value `json:"events"` // empty for a new session
 }
 
-// postCreate makes a session (S0, POST /api/v1/sessions/create).
+// postCreate creates a session (POST /api/v1/sessions/create).
 func (s *Server) postCreate(x *protocol.Exchange) error {
 	var in draft
 	if err := read(x, &in); err != nil {
 		return err
 	}
-	if refused, err := s.refuseSecond(x); refused || err != nil {
+	if refused, err := s.checkExclusive(x); refused || err != nil {
 		return err
 	}
 	made, err := s.createSession(x, id.New(id.Thread), in)
@@ -42,15 +42,15 @@ func (s *Server) postCreate(x *protocol.Exchange) error {
 	return x.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(x, made), []jsontext.Value{}})
 }
 
-// catalog is the answer of getSessions.
+// catalog is the response of getSessions.
 type catalog struct {
 	Sessions   []info `json:"sessions"`
-	NextCursor string `json:"nextCursor,omitempty"` // there are more behind it
+	NextCursor string `json:"nextCursor,omitempty"` // set if there are more
 }
 
-// getSessions lists the caller's sessions, the newest change first.
+// getSessions lists the caller's sessions, the last changed first.
 func (s *Server) getSessions(x *protocol.Exchange) error {
-	limit, err := number(x, "limit", maxSessions)
+	limit, err := numberParam(x, "limit", maxSessions)
 	if err != nil {
 		return err
 	}
@@ -76,16 +76,16 @@ func (s *Server) getSessions(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, all)
 }
 
-// asSession is a session as history knows it. The newest change may be that of its newest query.
+// asSession converts a session of history. Its time of change may be that of its newest query.
 func asSession(t historyapi.Session) record.Session {
 	if t.Record == nil {
 		return record.Session{
 			ThreadID: t.ThreadID, Owner: t.Owner, AgentID: t.AgentID, Name: t.Title, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		}
 	}
-	noted := *t.Record
-	noted.Name, noted.UpdatedAt = t.Title, t.UpdatedAt
-	return noted
+	meta := *t.Record
+	meta.Name, meta.UpdatedAt = t.Title, t.UpdatedAt
+	return meta
 }
 
 func (s *Server) getDetails(x *protocol.Exchange) error {
@@ -93,14 +93,14 @@ func (s *Server) getDetails(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	told, err := s.History.Session(x.Context(), historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	stored, err := s.History.Session(x.Context(), historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
 	if isNotFound(err) {
 		err = apierr.New(apierr.ThreadNotFound, "Session not found")
 	}
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, map[string]info{"session": s.info(x, asSession(told))})
+	return x.Reply(http.StatusOK, map[string]info{"session": s.info(x, asSession(stored))})
 }
 
 // postUpdate merges an object into a session's metadata.
@@ -119,9 +119,9 @@ func (s *Server) postUpdate(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]info{"session": changed})
 }
 
-// postDelete deletes a session on which nothing runs.
+// postDelete deletes a session in which no query runs.
 func (s *Server) postDelete(x *protocol.Exchange) error {
-	found, err := s.named(x)
+	found, err := s.sessionParam(x)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (s *Server) postDelete(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]bool{"success": true})
 }
 
-// named is the session that the body, or the URL, names.
-func (s *Server) named(x *protocol.Exchange) (session, error) {
+// sessionParam returns the session that the body or the URL names.
+func (s *Server) sessionParam(x *protocol.Exchange) (session, error) {
 	var in struct {
 		SessionID string `json:"sessionId"`
 	}
@@ -144,8 +144,8 @@ func (s *Server) named(x *protocol.Exchange) (session, error) {
 
 func isNotFound(err error) bool { return err != nil && apierr.CodeOf(err) == apierr.ThreadNotFound }
 
-// number reads a whole number from the URL; 0 when it is not there.
-func number(x *protocol.Exchange, name string, most int) (int, error) {
+// numberParam reads an integer from the URL; 0 without the parameter.
+func numberParam(x *protocol.Exchange, name string, most int) (int, error) {
 	text := x.Query().Get(name)
 	if text == "" {
 		return 0, nil

@@ -19,18 +19,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of a list of events.
+// Limits of a list of events.
 const (
-	maxEvents = 10_000  // without a limit
+	maxEvents = 10_000  // if the client sets no limit
 	maxListed = 8 << 20 // bytes; the list ends with the event that passes this
 )
 
-// selection is which events of a session somebody wants.
+// selection selects events of a session.
 type selection struct {
 	nested       bool
-	types        []string // none = all; one that ends with '*' is a prefix (S0, Event Filtering)
+	types        []string // empty = all; a type that ends with '*' is a prefix
 	since, until time.Time
-	limit        int // 0 = all of them, up to maxEvents
+	limit        int // 0 = maxEvents
 	offset       int
 }
 
@@ -38,16 +38,16 @@ func parseSelection(x *protocol.Exchange) (sel selection, err error) {
 	if sel.nested, err = wantsNested(x); err != nil {
 		return sel, err
 	}
-	if sel.limit, err = number(x, "limit", maxEvents); err != nil {
+	if sel.limit, err = numberParam(x, "limit", maxEvents); err != nil {
 		return sel, err
 	}
-	if sel.offset, err = number(x, "offset", 1<<30); err != nil {
+	if sel.offset, err = numberParam(x, "offset", 1<<30); err != nil {
 		return sel, err
 	}
-	if sel.since, err = moment(x, "since"); err != nil {
+	if sel.since, err = timeParam(x, "since"); err != nil {
 		return sel, err
 	}
-	if sel.until, err = moment(x, "until"); err != nil {
+	if sel.until, err = timeParam(x, "until"); err != nil {
 		return sel, err
 	}
 	sel.types = x.QueryList("type")
@@ -60,8 +60,8 @@ func parseSelection(x *protocol.Exchange) (sel selection, err error) {
 	return sel, nil
 }
 
-// moment reads a time from the URL: in milliseconds, as events have it, or in words.
-func moment(x *protocol.Exchange, name string) (time.Time, error) {
+// timeParam reads a time from the URL: in milliseconds, as in events, or as RFC 3339 text.
+func timeParam(x *protocol.Exchange, name string) (time.Time, error) {
 	text := x.Query().Get(name)
 	if text == "" {
 		return time.Time{}, nil
@@ -89,26 +89,25 @@ func (sel selection) matches(e eventstream.Event) bool {
 	})
 }
 
-// page is a list of events (S0, GET /api/v1/sessions/events). Total counts the events that were selected as far as the
-// session was read: all of them where HasMore is false, else one at least behind the page.
+// page is a list of events (GET /api/v1/sessions/events). Total counts the selected events as far as the session was
+// read: all of them if HasMore is false, otherwise at least one beyond the page.
 type page struct {
 	Events  []jsontext.Value `json:"events"`
 	Total   int              `json:"total"`
 	HasMore bool             `json:"hasMore"`
 }
 
-// listEvents gives the events of a session that were selected, in the order of its log, as far as there is room for them.
-// Increments are never among them.
+// listEvents returns the selected events of a session in the order of its log, up to the limits. It omits increments.
 func (s *Server) listEvents(ctx context.Context, found session, sel selection) (page, error) {
 	l := lister{selection: sel, page: page{Events: []jsontext.Value{}}, form: eventstream.Event.AppendFlat}
 	projector := tarko.NewProjector(tarko.Flat)
 	if sel.nested {
 		l.form, projector = eventstream.Event.AppendNested, tarko.NewProjector(tarko.Nested)
-		noted, err := s.metadata(ctx, found)
+		meta, err := s.metadata(ctx, found)
 		if err != nil {
 			return page{}, err
 		}
-		if err := l.add(tarko.SessionStarted(noted.ThreadID, noted.AgentID, noted.CreatedAt)); err != nil {
+		if err := l.add(tarko.SessionStarted(meta.ThreadID, meta.AgentID, meta.CreatedAt)); err != nil {
 			return page{}, err
 		}
 	}
@@ -133,13 +132,13 @@ func (s *Server) listEvents(ctx context.Context, found session, sel selection) (
 	return l.page, nil
 }
 
-// pageSize is how many events to ask history for at one time: no more than are likely to be needed.
+// pageSize returns how many events to request from history at a time: not more than are likely to be needed.
 func (sel selection) pageSize() int {
 	const least, most = 100, 2000
 	return min(max(2*(sel.offset+sel.limit), least), most)
 }
 
-// lister makes a page of a session's events.
+// lister collects a page of a session's events.
 type lister struct {
 	selection
 	page  page
@@ -147,10 +146,10 @@ type lister struct {
 	form  func(eventstream.Event, []byte) ([]byte, error)
 }
 
-// full reports whether the page is complete, and is known to have more behind it.
-func (l *lister) full() bool { return l.page.Total > l.offset+len(l.page.Events) && !l.hasRoom() }
+// full reports whether the page is complete and more events follow.
+func (l *lister) full() bool { return l.page.Total > l.offset+len(l.page.Events) && !l.hasSpace() }
 
-func (l *lister) hasRoom() bool { return len(l.page.Events) < l.limit && l.bytes < maxListed }
+func (l *lister) hasSpace() bool { return len(l.page.Events) < l.limit && l.bytes < maxListed }
 
 func (l *lister) project(p *tarko.Projector, f event.Frame) error {
 	for line := range f.Each() {
@@ -159,11 +158,11 @@ func (l *lister) project(p *tarko.Projector, f event.Frame) error {
 		if err != nil {
 			return err
 		}
-		told, err := p.Project(e)
+		stored, err := p.Project(e)
 		if err != nil {
 			return err
 		}
-		for _, one := range told {
+		for _, one := range stored {
 			if err := l.add(one); err != nil {
 				return err
 			}
@@ -178,7 +177,7 @@ func (l *lister) add(e eventstream.Event) error {
 	}
 	place := l.page.Total
 	l.page.Total++
-	if place < l.offset || !l.hasRoom() {
+	if place < l.offset || !l.hasSpace() {
 		return nil
 	}
 	text, err := l.form(e, nil)
@@ -205,7 +204,7 @@ func (s *Server) getEvents(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, events)
 }
 
-// latest is the answer of getLatest.
+// latest is the response of getLatest.
 type latest struct {
 	SessionID   string `json:"sessionId"`
 	SessionInfo info   `json:"sessionInfo"`
@@ -226,8 +225,8 @@ func (s *Server) getLatest(x *protocol.Exchange) error {
 	if len(newest.Sessions) == 0 {
 		return x.Reply(http.StatusNotFound, failure{"No sessions found"})
 	}
-	noted := asSession(newest.Sessions[0])
-	found, err := s.mustRead(x, noted.ThreadID)
+	meta := asSession(newest.Sessions[0])
+	found, err := s.mustRead(x, meta.ThreadID)
 	if err != nil {
 		return err
 	}
@@ -235,11 +234,11 @@ func (s *Server) getLatest(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, latest{noted.ThreadID, s.info(x, noted), events})
+	return x.Reply(http.StatusOK, latest{meta.ThreadID, s.info(x, meta), events})
 }
 
-// getEventStream streams a session, query after query, until the client leaves or the session is deleted (S0, React
-// Integration). It begins with what runs, or with the next query; with from=start at the beginning; or behind a cursor.
+// getEventStream streams a session, query after query, until the client disconnects or the session is deleted. It
+// starts with the running or the next query, with from=start at the beginning, or after a cursor.
 func (s *Server) getEventStream(x *protocol.Exchange) error {
 	d, err := choose(x, s.encodings.session, s.encodings.sessionNested)
 	if err != nil {
@@ -263,19 +262,19 @@ func (s *Server) getEventStream(x *protocol.Exchange) error {
 	return x.Stream(answer)
 }
 
-// prelude is what a client is told of a session before its first event: nothing, where the stream begins later.
+// prelude returns the events that precede the first event of a session, nil if the stream starts later.
 func (s *Server) prelude(ctx context.Context, found session, frames *stream.Thread, enc codec.Encoder) ([]byte, error) {
 	if frames.Start() != stream.FromStart {
 		return nil, nil
 	}
-	noted, err := s.metadata(ctx, found)
+	meta, err := s.metadata(ctx, found)
 	if err != nil {
 		return nil, err
 	}
-	return stream.AppendThreadStarted(nil, enc, codec.Thread{ID: noted.ThreadID, AgentID: noted.AgentID, CreatedAt: noted.CreatedAt})
+	return stream.AppendThreadStarted(nil, enc, codec.Thread{ID: meta.ThreadID, AgentID: meta.AgentID, CreatedAt: meta.CreatedAt})
 }
 
-// openStream opens the stream of a session where the client wants it to begin.
+// openStream opens the stream of a session at the position that the client selects.
 func (s *Server) openStream(x *protocol.Exchange) (session, *stream.Thread, error) {
 	defer x.WithTimeout()()
 	cursor, err := x.Cursor()
@@ -299,11 +298,11 @@ func (s *Server) openStream(x *protocol.Exchange) (session, *stream.Thread, erro
 	return found, frames, err
 }
 
-// open opens the stream of a session behind a cursor; without one it begins with what runs, or with the next query. Reset
-// says that the cursor was of no use, so that the stream begins at the beginning.
+// open opens the stream of a session after a cursor; without one, at the running or the next query. reset reports that
+// the cursor cannot be resumed, so that the stream starts at the beginning.
 func (s *Server) open(ctx context.Context, found session, cursor string) (frames *stream.Thread, reset bool, err error) {
 	at := found.thread
-	if cursor == "" { // what runs may have others waiting behind it
+	if cursor == "" { // other requests may wait for the running one
 		if at, err = s.Acceptor.Running(ctx, found.tenant, at); err != nil {
 			return nil, false, authz.Unavailable(err)
 		}

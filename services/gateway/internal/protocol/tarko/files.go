@@ -10,10 +10,10 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko/workspace"
 )
 
-// maxPaths bounds what one call may ask about.
+// maxPaths limits the paths of one call.
 const maxPaths = 100
 
-// listing is what is at a path of the workspace: a file, or a directory with its files.
+// listing describes a path of the workspace: a file, or a directory with its files.
 type listing struct {
 	Type     workspace.Kind `json:"type"`
 	Name     string         `json:"name,omitempty"`
@@ -31,12 +31,12 @@ type file struct {
 	Path        string    `json:"path"`
 }
 
-// getFiles shows one folder or file of the workspace.
+// getFiles returns a folder or file of the workspace.
 func (s *Server) getFiles(x *protocol.Exchange) error {
 	if _, err := s.mustFind(x, x.Query().Get("sessionId")); err != nil {
 		return err
 	}
-	entry, err := s.workspace(x).Look(x.Query().Get("path"))
+	entry, err := s.workspace(x).Lookup(x.Query().Get("path"))
 	if errors.Is(err, workspace.ErrNotFound) {
 		return x.Reply(http.StatusNotFound, failure{"Path not found"})
 	}
@@ -45,17 +45,17 @@ func (s *Server) getFiles(x *protocol.Exchange) error {
 	}
 	if entry.Kind == workspace.File {
 		return x.Reply(http.StatusOK, listing{
-			Type: entry.Kind, Name: entry.Name, Size: &entry.Size, Modified: &entry.Modified, Path: rooted(entry.Path),
+			Type: entry.Kind, Name: entry.Name, Size: &entry.Size, Modified: &entry.Modified, Path: withSlash(entry.Path),
 		})
 	}
 	files := make([]file, 0, len(entry.Entries))
 	for _, e := range entry.Entries {
-		files = append(files, file{e.Name, e.Kind == workspace.Directory, e.Size, e.Modified, rooted(e.Path)})
+		files = append(files, file{e.Name, e.Kind == workspace.Directory, e.Size, e.Modified, withSlash(e.Path)})
 	}
-	return x.Reply(http.StatusOK, listing{Type: entry.Kind, Path: rooted(entry.Path), Files: &files})
+	return x.Reply(http.StatusOK, listing{Type: entry.Kind, Path: withSlash(entry.Path), Files: &files})
 }
 
-// workspace is that of the caller's tenant; an empty one where it has none.
+// workspace returns the workspace of the caller's tenant, an empty one without configuration.
 func (s *Server) workspace(x *protocol.Exchange) *workspace.Workspace {
 	if own, ok := s.workspaces[x.Principal().Tenant]; ok {
 		return own
@@ -63,10 +63,10 @@ func (s *Server) workspace(x *protocol.Exchange) *workspace.Workspace {
 	return new(workspace.Workspace)
 }
 
-// rooted is a path as clients see it: the workspace is their root, wherever it lies on this machine.
-func rooted(name string) string { return path.Join("/", name) }
+// withSlash returns a path as clients see it: the workspace is their root, and its path on this machine is hidden.
+func withSlash(name string) string { return path.Join("/", name) }
 
-// item is one that a search has found.
+// item is a result of a search.
 type item struct {
 	Name         string         `json:"name"`
 	Path         string         `json:"path"`
@@ -97,19 +97,19 @@ func (s *Server) getSearch(x *protocol.Exchange) error {
 	}
 	items := make([]item, 0, len(found))
 	for _, e := range found {
-		items = append(items, item{e.Name, rooted(e.Path), e.Kind, e.Path})
+		items = append(items, item{e.Name, withSlash(e.Path), e.Kind, e.Path})
 	}
 	return x.Reply(http.StatusOK, map[string][]item{"items": items})
 }
 
-// verdict says whether a path exists.
-type verdict struct {
+// pathCheck reports whether a path exists.
+type pathCheck struct {
 	Path   string         `json:"path"`
 	Exists bool           `json:"exists"`
 	Type   workspace.Kind `json:"type,omitempty"`
 }
 
-// postValidate says which of the paths that somebody mentions exist.
+// postValidate reports which of the given paths exist.
 func (s *Server) postValidate(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string    `json:"sessionId"`
@@ -127,13 +127,13 @@ func (s *Server) postValidate(x *protocol.Exchange) error {
 	case len(*in.Paths) > maxPaths:
 		return invalid("Paths array has more than %d entries", maxPaths)
 	}
-	results := make([]verdict, 0, len(*in.Paths))
+	results := make([]pathCheck, 0, len(*in.Paths))
 	for _, name := range *in.Paths {
-		entry, err := s.workspace(x).Look(name)
+		entry, err := s.workspace(x).Lookup(name)
 		if err != nil && !errors.Is(err, workspace.ErrNotFound) {
 			return err
 		}
-		results = append(results, verdict{name, err == nil, entry.Kind})
+		results = append(results, pathCheck{name, err == nil, entry.Kind})
 	}
-	return x.Reply(http.StatusOK, map[string][]verdict{"results": results})
+	return x.Reply(http.StatusOK, map[string][]pathCheck{"results": results})
 }

@@ -20,7 +20,7 @@ type info struct {
 	UserID    string   `json:"userId"`
 }
 
-// metadata is what clients note on a session. Extra is what they alone understand.
+// metadata is the metadata of a session. Extra has the members that only clients use.
 type metadata struct {
 	Version         int            `json:"version"`
 	Name            string         `json:"name,omitempty"`
@@ -36,10 +36,10 @@ type agentInfo struct {
 	ConfiguredAt int64  `json:"configuredAt"`
 }
 
-// metadataVersion is that of Tarko's clients.
+// metadataVersion is the version that Tarko's clients use.
 const metadataVersion = 1
 
-// info is what a caller reads of a session of its tenant.
+// info returns a session of the caller's tenant as Tarko's clients read it.
 func (s *Server) info(x *protocol.Exchange, n record.Session) info {
 	m := metadata{
 		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: n.Metadata,
@@ -61,8 +61,9 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// merge changes what is noted by the members of an object: those that have a meaning here change that, all others are the
-// client's own. A null takes a member away. What says who a session is or who answers cannot be changed this way.
+// merge applies changes to the metadata of a session. Members that the server defines change its fields; all others are
+// stored for the client. A null removes a member. The identity of a session, its agent and its model cannot be changed
+// in this way.
 func merge(n *record.Session, changes jsontext.Value) error {
 	if err := checkObject("metadata", changes, maxMetadata); err != nil || len(changes) == 0 {
 		return err
@@ -79,8 +80,8 @@ func merge(n *record.Session, changes jsontext.Value) error {
 	}
 	for name, value := range wanted {
 		switch {
-		case isOurs(name):
-			if err := note(n, name, value); err != nil {
+		case isDefined(name):
+			if err := setDefined(n, name, value); err != nil {
 				return err
 			}
 		case value.Kind() == jsontext.KindNull:
@@ -89,11 +90,11 @@ func merge(n *record.Session, changes jsontext.Value) error {
 			own[name] = value
 		}
 	}
-	return keep(n, own)
+	return setExtra(n, own)
 }
 
-// keep writes the client's own metadata.
-func keep(n *record.Session, own map[string]jsontext.Value) error {
+// setExtra stores the members that only clients use.
+func setExtra(n *record.Session, own map[string]jsontext.Value) error {
 	n.Metadata = nil
 	if len(own) == 0 {
 		return nil
@@ -106,8 +107,8 @@ func keep(n *record.Session, own map[string]jsontext.Value) error {
 	return checkObject("metadata", n.Metadata, maxMetadata)
 }
 
-// isOurs lists the members of metadata that have a meaning here.
-func isOurs(name string) bool {
+// isDefined reports whether the server defines a member of metadata.
+func isDefined(name string) bool {
 	switch name {
 	case "version", "name", "tags", "modelConfig", "agentInfo", "runtimeSettings":
 		return true
@@ -115,9 +116,9 @@ func isOurs(name string) bool {
 	return false
 }
 
-// note takes over a member that has a meaning here. Those that have routes of their own, which check them, stay as they are:
-// clients send back what they were told.
-func note(n *record.Session, name string, value jsontext.Value) error {
+// setDefined applies a member that the server defines. Members with a separate route are ignored here, because clients
+// send back the metadata that they have read.
+func setDefined(n *record.Session, name string, value jsontext.Value) error {
 	switch name {
 	case "name":
 		n.Name = ""
@@ -135,8 +136,8 @@ func note(n *record.Session, name string, value jsontext.Value) error {
 	return nil
 }
 
-// options puts what Tarko's clients call the options of an agent among the metadata.
-func options(value jsontext.Value) jsontext.Value {
+// agentOptionsMember returns metadata with the agent options of a client.
+func agentOptionsMember(value jsontext.Value) jsontext.Value {
 	if len(value) == 0 || value.Kind() != jsontext.KindBeginObject || string(value) == "{}" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-// model is one that a session may be answered by.
+// model is a model that a session may select.
 type model struct {
 	record.Model
 	DisplayName string `json:"displayName"`
@@ -35,7 +35,8 @@ func (s *Server) getModels(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, map[string][]model{"models": s.models()})
 }
 
-// postModel chooses the model that answers a session from its next query on, and its agent with it where it must.
+// postModel selects the model of a session from its next query on, and an agent that allows the model if its own does
+// not.
 func (s *Server) postModel(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string        `json:"sessionId"`
@@ -47,56 +48,56 @@ func (s *Server) postModel(x *protocol.Exchange) error {
 	if in.SessionID == "" || in.Model == nil || in.Model.Provider == "" || in.Model.ID == "" {
 		return invalid("Missing required parameters: sessionId, model.provider, model.id")
 	}
-	changed, err := s.change(x, in.SessionID, func(n *record.Session) error { return s.choose(n, *in.Model) })
+	changed, err := s.change(x, in.SessionID, func(n *record.Session) error { return s.setModel(n, *in.Model) })
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, map[string]any{"success": true, "sessionInfo": changed})
 }
 
-// route says who answers a session's queries, and with which model ("" = the agent's own).
-func (s *Server) route(noted record.Session) (agentID, model string, err error) {
-	agent, ok := s.Config.Agents[noted.AgentID]
+// route returns the agent of a session's queries, and the model ("" = the agent's own).
+func (s *Server) route(meta record.Session) (agentID, model string, err error) {
+	agent, ok := s.Config.Agents[meta.AgentID]
 	switch {
 	case !ok:
-		return "", "", noAgent(noted.AgentID)
-	case noted.Model == nil:
-		return noted.AgentID, "", nil
-	case !asks(agent, *noted.Model):
+		return "", "", agentNotFound(meta.AgentID)
+	case meta.Model == nil:
+		return meta.AgentID, "", nil
+	case !allowsModel(agent, *meta.Model):
 		return "", "", apierr.New(apierr.AgentNotFound, "The agent %.64q has no model %.64q of %.64q any more; choose another model",
-			noted.AgentID, noted.Model.ID, noted.Model.Provider)
+			meta.AgentID, meta.Model.ID, meta.Model.Provider)
 	}
-	return noted.AgentID, noted.Model.ID, nil
+	return meta.AgentID, meta.Model.ID, nil
 }
 
-// choose makes a model that of a session. One that the session's agent cannot ask brings the agent that has it, and the
-// session says so.
-func (s *Server) choose(n *record.Session, m record.Model) error {
+// setModel sets the model of a session. If the session's agent does not allow it, the session changes to an agent that
+// does.
+func (s *Server) setModel(n *record.Session, m record.Model) error {
 	if !slices.ContainsFunc(s.models(), func(one model) bool { return one.Model == m }) {
 		return invalid("Invalid model configuration: GET /api/v1/models lists what there is")
 	}
 	n.Model = &m
-	if asks(s.Config.Agents[n.AgentID], m) {
+	if allowsModel(s.Config.Agents[n.AgentID], m) {
 		return nil
 	}
 	for _, name := range s.agents {
-		if asks(s.Config.Agents[name], m) {
+		if allowsModel(s.Config.Agents[name], m) {
 			n.AgentID = name
 			return nil
 		}
 	}
-	return noAgent(n.AgentID)
+	return agentNotFound(n.AgentID)
 }
 
-// setAgent makes an agent that of a session. It brings its own model where it cannot ask the one that was chosen.
+// setAgent sets the agent of a session. It resets the model if that agent does not allow it.
 func (s *Server) setAgent(n *record.Session, agentID string) {
 	n.AgentID = agentID
-	if n.Model != nil && !asks(s.Config.Agents[agentID], *n.Model) {
+	if n.Model != nil && !allowsModel(s.Config.Agents[agentID], *n.Model) {
 		n.Model = nil
 	}
 }
 
-// asks reports whether an agent may be asked to use a model.
-func asks(a config.Agent, m record.Model) bool {
+// allowsModel reports whether an agent allows a model.
+func allowsModel(a config.Agent, m record.Model) bool {
 	return a.Backend == m.Provider && a.CheckModel("model", m.ID) == nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// oneshot makes a session for one query; a retry means the session of the first attempt. It makes none where it has
-// answered for the caller, or where the query is none.
+// oneshot creates a session for one query; a retry gets the session of the first attempt. It creates no session if it
+// has already replied, or if the query is invalid.
 func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, answered bool, err error) {
 	body, err := x.Body()
 	if err != nil {
@@ -16,10 +16,10 @@ func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, an
 	}
 	defer x.WithTimeout()()
 	var in struct {
-		Query       jsontext.Value `json:"query"` // left to the dialect
+		Query       jsontext.Value `json:"query"` // decoded by the codec
 		SessionName string         `json:"sessionName"`
 		SessionTags []string       `json:"sessionTags"`
-		Agent       string         `json:"agent"` // ours
+		Agent       string         `json:"agent"` // an extension of Tarko's protocol
 	}
 	if len(body) == 0 {
 		return made, q, false, invalid("Query is required")
@@ -34,7 +34,7 @@ func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, an
 	if err != nil {
 		return made, q, false, err
 	}
-	if refused, err := s.refuseSecond(x); refused || err != nil {
+	if refused, err := s.checkExclusive(x); refused || err != nil {
 		return made, q, refused, err
 	}
 	if made, err = s.createSession(x, threadID, draft{Name: in.SessionName, Tags: in.SessionTags, Agent: in.Agent}); err != nil {
@@ -44,7 +44,7 @@ func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, an
 	return made, q, false, err
 }
 
-// postOneshot asks a session of its own and answers with what came of it.
+// postOneshot runs a query in a new session and returns its outcome.
 func (s *Server) postOneshot(x *protocol.Exchange) error {
 	made, q, answered, err := s.oneshot(x)
 	if answered || err != nil {
@@ -60,7 +60,7 @@ type announcement struct {
 	Timestamp int64  `json:"timestamp"`
 }
 
-// postOneshotStream asks a session of its own and streams what comes of it.
+// postOneshotStream runs a query in a new session and streams its events.
 func (s *Server) postOneshotStream(x *protocol.Exchange) error {
 	if _, err := wantsNested(x); err != nil {
 		return err

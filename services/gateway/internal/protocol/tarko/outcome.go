@@ -9,13 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// outcome is what came of a query: Tarko's server answers with the result, S0 with the response and the events.
+// outcome is the result of a query. Tarko's server sends the result; its documentation has the response and the events.
 type outcome struct {
-	SessionID string           `json:"sessionId,omitempty"` // that the call has made
+	SessionID string           `json:"sessionId,omitempty"` // the session that the call has created
 	Result    jsontext.Value   `json:"result,omitzero"`     // the last assistant_message, flat
 	Response  string           `json:"response"`            // its content
 	Events    []jsontext.Value `json:"events"`              // of the query, nested, without increments
-	HasMore   bool             `json:"hasMore,omitzero"`    // events had no room here; the list of the session's has them
+	HasMore   bool             `json:"hasMore,omitzero"`    // not all events fit; the list of the session's events has them
 
 	bytes   int // of Events
 	failure *event.Error
@@ -23,7 +23,7 @@ type outcome struct {
 	nested  *tarko.Projector
 }
 
-// maxCollected bounds the events of an outcome, in bytes: many queries may be waited for at one time.
+// maxCollected limits the events of an outcome, in bytes, because many queries may run at the same time.
 const maxCollected = 2 << 20
 
 func newOutcome(made string) *outcome {
@@ -32,7 +32,7 @@ func newOutcome(made string) *outcome {
 	}
 }
 
-// add takes the next frame of the query's log.
+// add adds the next frame of the query's log.
 func (o *outcome) add(f event.Frame) error {
 	for line := range f.Each() {
 		e, err := event.Decode(line.JSON)
@@ -43,19 +43,19 @@ func (o *outcome) add(f event.Frame) error {
 		if failure, ok := e.Body.(event.Error); ok {
 			o.failure = &failure
 		}
-		if err := o.tell(e); err != nil {
+		if err := o.addEvent(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *outcome) tell(e event.Event) error {
+func (o *outcome) addEvent(e event.Event) error {
 	nested, err := o.nested.Project(e)
 	if err != nil {
 		return err
 	}
-	if err := o.keep(nested); err != nil {
+	if err := o.addNested(nested); err != nil {
 		return err
 	}
 	flat, err := o.flat.Project(e)
@@ -78,7 +78,7 @@ func (o *outcome) tell(e event.Event) error {
 	return nil
 }
 
-// failed is how Tarko's server tells that a query went wrong.
+// failed is the response to a failed query, as Tarko's server sends it.
 type failed struct {
 	SessionID string `json:"sessionId,omitempty"`
 	Success   bool   `json:"success"`
@@ -101,8 +101,8 @@ func (o *outcome) failed() failed {
 	return failed{o.SessionID, false, reason{"AGENT_EXECUTION_ERROR", e.Message, details{string(e.Code), e.Retryable}}}
 }
 
-// keep adds events, without increments, as far as there is room for them.
-func (o *outcome) keep(events []eventstream.Event) error {
+// addNested adds events, without increments, up to maxCollected.
+func (o *outcome) addNested(events []eventstream.Event) error {
 	for _, one := range events {
 		if tarko.Type(one.Type).IsStreaming() {
 			continue

@@ -18,7 +18,7 @@ func TestAnAnswerHasRoomForSoManyEvents(t *testing.T) {
 		if o.HasMore != (len(o.Events) < n) {
 			t.Fatalf("after %d events it has %d, and hasMore is %t", n, len(o.Events), o.HasMore)
 		}
-		if err := o.keep([]eventstream.Event{{ID: fmt.Sprint(n), Type: "tool_result", Data: large}}); err != nil {
+		if err := o.addNested([]eventstream.Event{{ID: fmt.Sprint(n), Type: "tool_result", Data: large}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,17 +21,18 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Provider shows pages of sessions to whoever has their address (Tarko, share.provider).
+// Provider uploads pages of sessions to a server that shows them to everyone who has their address (share.provider of
+// Tarko).
 type Provider struct {
 	address string
-	shown   string // address, as clients may know it
+	shown   string // address without credentials, for clients
 	client  *http.Client
 }
 
-// uploadTime is how long a provider has to take a page.
+// uploadTime is the time for a provider to accept a page.
 const uploadTime = 12 * time.Second
 
-// NewProvider returns the provider that the configuration names, or nil.
+// NewProvider returns the configured provider, or nil.
 func NewProvider(c config.Share) (*Provider, error) {
 	if c.Provider == "" {
 		return nil, nil //nolint:nilnil // a nil Provider is one that is not there
@@ -44,13 +45,13 @@ func NewProvider(c config.Share) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("provider: %w", redact.Error(err))
 	}
-	at.User, at.RawQuery = nil, "" // where keys stand
+	at.User, at.RawQuery = nil, "" // parts that may contain credentials
 	return &Provider{c.Provider, at.String(), egress.NewClient(egress.Options{
 		PlainHTTP: true, AnyPort: true, Allow: allow, Timeout: uploadTime, MaxBody: 64 << 10, MaxRedirects: -1,
 	})}, nil
 }
 
-// upload hands a page over, and returns where it is shown.
+// upload sends a page to the provider, and returns its address there.
 func (p *Provider) upload(ctx context.Context, about info, query, html string) (string, error) {
 	body, contentType, err := form(about, query, html)
 	if err != nil {
@@ -85,7 +86,7 @@ func (p *Provider) upload(ctx context.Context, about info, query, html string) (
 	return shown.URL, nil
 }
 
-// form is what Tarko's server sends to a provider.
+// form returns the form that Tarko's server sends to a provider.
 func form(about info, query, html string) (*bytes.Buffer, string, error) {
 	tags, err := json.Marshal(about.Metadata.Tags)
 	if err != nil {
@@ -108,10 +109,10 @@ func form(about info, query, html string) (*bytes.Buffer, string, error) {
 	return &body, w.FormDataContentType(), errors.Join(err, w.Close())
 }
 
-// maxSlug is how much of a name an address takes, in bytes.
+// maxSlug is the length of the name in an address, in bytes.
 const maxSlug = 60
 
-// slug is the end of the page's address: words of the session's name, and something of its own.
+// slug returns the end of the page's address: words of the session's name, and random characters.
 func slug(about info) string {
 	words := strings.FieldsFunc(strings.ToLower(about.Metadata.Name), func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)

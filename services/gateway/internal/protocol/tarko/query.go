@@ -21,7 +21,7 @@ type query struct {
 	threadID string
 	agentID  string
 	request  event.AgentRequest
-	body     []byte // a retry has the same
+	body     []byte // equal in a retry
 }
 
 // readQuery reads a query, and finds its session.
@@ -44,22 +44,22 @@ func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	noted, err := s.metadata(x.Context(), found)
+	meta, err := s.metadata(x.Context(), found)
 	if err != nil {
 		return query{}, err
 	}
-	return s.newQuery(noted, body)
+	return s.newQuery(meta, body)
 }
 
 // newQuery decodes a query, for the agent and model of the session.
-func (s *Server) newQuery(noted record.Session, body []byte) (query, error) {
+func (s *Server) newQuery(meta record.Session, body []byte) (query, error) {
 	request, err := s.encodings.query.Decode(body)
 	if err != nil {
 		return query{}, err
 	}
-	q := query{threadID: noted.ThreadID, request: request, body: body}
-	q.request.ThreadID = noted.ThreadID
-	q.agentID, q.request.Context.Model, err = s.route(noted)
+	q := query{threadID: meta.ThreadID, request: request, body: body}
+	q.request.ThreadID = meta.ThreadID
+	q.agentID, q.request.Context.Model, err = s.route(meta)
 	return q, err
 }
 

@@ -29,7 +29,7 @@ const (
 // attempts bounds how often a change is retried that conflicts with another one.
 const attempts = 5
 
-// failure is an error as Tarko's clients read it.
+// failure is an error in the form that Tarko's clients read.
 type failure struct {
 	Error string `json:"error"`
 }
@@ -79,11 +79,11 @@ func (s *Server) metadata(ctx context.Context, found session) (record.Session, e
 	if found.record.ThreadID != "" {
 		return found.record.Session, nil
 	}
-	told, err := s.History.Session(ctx, historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
+	stored, err := s.History.Session(ctx, historyapi.ThreadRef{Tenant: found.tenant, ThreadID: found.thread.ThreadID})
 	if err != nil {
 		return record.Session{}, err
 	}
-	return asSession(told), nil
+	return asSession(stored), nil
 }
 
 // change applies edit to the session's metadata and stores it. It retries after a conflict.
@@ -145,7 +145,7 @@ func (s *Server) createSession(x *protocol.Exchange, threadID string, d draft) (
 	if err := s.applySettings(&made, d.RuntimeSettings); err != nil {
 		return made, err
 	}
-	for _, more := range []jsontext.Value{d.Metadata, options(d.AgentOptions)} {
+	for _, more := range []jsontext.Value{d.Metadata, agentOptionsMember(d.AgentOptions)} {
 		if err := merge(&made, more); err != nil {
 			return made, err
 		}
@@ -174,7 +174,7 @@ func (s *Server) existingSession(x *protocol.Exchange, threadID string, refusal 
 
 func (s *Server) check(d draft) error {
 	if _, ok := s.Config.Agents[d.Agent]; d.Agent != "" && !ok {
-		return noAgent(d.Agent)
+		return agentNotFound(d.Agent)
 	}
 	if err := checkName(d.Name); err != nil {
 		return err
@@ -202,6 +202,6 @@ func checkTags(tags []string) error {
 	return nil
 }
 
-func noAgent(name string) error {
+func agentNotFound(name string) error {
 	return apierr.New(apierr.AgentNotFound, "There is no agent %.64q", name)
 }

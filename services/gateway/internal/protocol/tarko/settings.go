@@ -35,7 +35,7 @@ type settings struct {
 // getSettings shows what can be set and what is: for a session that does not exist, what one begins with.
 func (s *Server) getSettings(x *protocol.Exchange) error {
 	sessionID := x.Query().Get("sessionId")
-	noted := record.Session{AgentID: s.agent}
+	meta := record.Session{AgentID: s.agent}
 	if sessionID != "" {
 		found, err := s.find(x.Context(), x.Principal(), sessionID)
 		switch {
@@ -43,12 +43,12 @@ func (s *Server) getSettings(x *protocol.Exchange) error {
 		case err != nil:
 			return err
 		default:
-			if noted, err = s.metadata(x.Context(), found); err != nil {
+			if meta, err = s.metadata(x.Context(), found); err != nil {
 				return err
 			}
 		}
 	}
-	values, err := current(noted)
+	values, err := current(meta)
 	if err != nil {
 		return err
 	}

@@ -20,13 +20,13 @@ var shareHTML string
 
 var sharePage = template.Must(template.New("share").Parse(shareHTML))
 
-// shareConfig is the answer of getShareConfig.
+// shareConfig is the response of getShareConfig.
 type shareConfig struct {
 	HasShareProvider bool   `json:"hasShareProvider"`
 	ShareProvider    string `json:"shareProvider"`
 }
 
-// getShareConfig says whether pages of sessions can be handed to somebody who shows them.
+// getShareConfig reports whether pages of sessions can be uploaded to a provider.
 func (s *Server) getShareConfig(x *protocol.Exchange) error {
 	if s.provider == nil {
 		return x.Reply(http.StatusOK, shareConfig{})
@@ -34,16 +34,16 @@ func (s *Server) getShareConfig(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, shareConfig{true, s.provider.shown})
 }
 
-// shared is the answer of postShare.
-type shared struct {
+// shareReply is the response of postShare.
+type shareReply struct {
 	Success   bool   `json:"success"`
 	SessionID string `json:"sessionId"`
 	HTML      string `json:"html,omitempty"`
-	URL       string `json:"url,omitempty"` // of the page, where a provider shows it
+	URL       string `json:"url,omitempty"` // of the page at the provider
 }
 
-// postShare makes a page of a session that needs no server: what was said and done, and the events as data. With upload it
-// is handed to the provider.
+// postShare creates a page of a session that needs no server: the messages and tool calls, and the events as data. With
+// upload it sends the page to the provider.
 func (s *Server) postShare(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string `json:"sessionId"`
@@ -56,13 +56,13 @@ func (s *Server) postShare(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if in.Upload && !x.Principal().May(auth.ScopeRun) { // it leaves the gateway, for a page that anybody may read
+	if in.Upload && !x.Principal().May(auth.ScopeRun) { // an uploaded page can be read by everyone
 		return apierr.New(apierr.AuthFailed, "The API key lacks the scope %q, which an upload needs; share without upload", auth.ScopeRun)
 	}
 	if in.Upload && s.provider == nil {
 		return invalid("No share provider is configured; share without upload, and send the page yourself")
 	}
-	noted, err := s.metadata(x.Context(), found)
+	meta, err := s.metadata(x.Context(), found)
 	if err != nil {
 		return err
 	}
@@ -73,25 +73,25 @@ func (s *Server) postShare(x *protocol.Exchange) error {
 	if events.HasMore {
 		return apierr.New(apierr.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
-	about := s.info(x, noted)
+	about := s.info(x, meta)
 	html, err := s.render(about, events.Events)
 	if err != nil {
 		return err
 	}
 	if !in.Upload {
-		return x.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, HTML: html})
+		return x.Reply(http.StatusOK, shareReply{Success: true, SessionID: about.ID, HTML: html})
 	}
-	at, err := s.provider.upload(x.Context(), about, asked(events.Events), html)
+	at, err := s.provider.upload(x.Context(), about, firstPrompt(events.Events), html)
 	if err != nil {
 		return apierr.Wrap(err, apierr.Unavailable, "The share provider has not taken the page; try again, or share without upload")
 	}
-	return x.Reply(http.StatusOK, shared{Success: true, SessionID: about.ID, URL: at})
+	return x.Reply(http.StatusOK, shareReply{Success: true, SessionID: about.ID, URL: at})
 }
 
-// asked is what a session's user said first.
-func asked(events []jsontext.Value) string {
+// firstPrompt returns the text of a session's first user message.
+func firstPrompt(events []jsontext.Value) string {
 	for _, one := range events {
-		var t told
+		var t pageEvent
 		if err := json.Unmarshal(one, &t); err == nil && t.Type == tarko.TypeUserMessage {
 			return t.Text()
 		}
@@ -99,8 +99,8 @@ func asked(events []jsontext.Value) string {
 	return ""
 }
 
-// told is what the page shows of an event.
-type told struct {
+// pageEvent has the fields of an event that the page shows.
+type pageEvent struct {
 	Type    tarko.Type     `json:"type"`
 	Name    string         `json:"name"`    // of a tool
 	Content jsontext.Value `json:"content"` // of a message or a result
@@ -108,8 +108,8 @@ type told struct {
 	Message string         `json:"message"` // of a notice
 }
 
-// Text is what was said, or else the JSON of it.
-func (t told) Text() string {
+// Text returns the text of the event, or its JSON.
+func (t pageEvent) Text() string {
 	value := t.Content
 	if t.Type == tarko.TypeToolCall {
 		value = t.Args
@@ -124,8 +124,8 @@ func (t told) Text() string {
 	return value.String()
 }
 
-// Shown reports whether people read it.
-func (t told) Shown() bool {
+// Shown reports whether the page shows the event.
+func (t pageEvent) Shown() bool {
 	switch t.Type {
 	case tarko.TypeUserMessage, tarko.TypeAssistantMessage, tarko.TypeToolCall, tarko.TypeToolResult, tarko.TypeFinalAnswer, tarko.TypeSystem:
 		return t.Text() != ""
@@ -134,14 +134,14 @@ func (t told) Shown() bool {
 	}
 }
 
-// render makes the page: the user interface as a player of what happened, or a plain one where there is none.
+// render creates the page: the user interface in replay mode or, without one, a plain page.
 func (s *Server) render(about info, events []jsontext.Value) (string, error) {
 	if s.page != nil {
 		return s.replay(about, events)
 	}
-	all := make([]told, 0, len(events))
+	all := make([]pageEvent, 0, len(events))
 	for _, one := range events {
-		var t told
+		var t pageEvent
 		if err := json.Unmarshal(one, &t); err != nil {
 			return "", fmt.Errorf("share session %s: %w", about.ID, err)
 		}
@@ -158,7 +158,7 @@ func (s *Server) render(about info, events []jsontext.Value) (string, error) {
 	return page.String(), err
 }
 
-// replay gives the user interface what it plays back instead of asking a server.
+// replay returns the user interface with a script that contains the session, which it then reads in place of a server.
 func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
 	script := []byte("window.AGENT_REPLAY_MODE=true;")
 	for _, one := range []struct {
@@ -176,8 +176,7 @@ func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
 	return s.page.With(string(script)), nil
 }
 
-// embedded is a value as JSON that may stand in a script of a page: it holds neither the end of one nor a line that
-// JavaScript would not take.
+// embedded encodes a value as JSON that is safe within a script element of a page.
 func embedded(value any) ([]byte, error) {
 	return json.Marshal(value, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), json.Deterministic(true))
 }

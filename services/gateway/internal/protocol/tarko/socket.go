@@ -14,9 +14,9 @@ import (
 
 // Limits of a WebSocket.
 const (
-	maxJoined  = 32               // sessions
-	answerTime = 15 * time.Second // for handling a message
-	maxType    = 40               // bytes of a type that an error repeats
+	maxJoined     = 32               // sessions
+	handleTimeout = 15 * time.Second // for handling a message
+	maxType       = 40               // bytes of a type that an error repeats
 )
 
 // getSocket serves the WebSocket. It sends the events of the sessions that the client has joined, and one reply to each message of
@@ -120,21 +120,21 @@ type accepted struct {
 
 // query starts a query. All clients that have joined the session receive its events; it continues if they disconnect.
 func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error {
-	quick, done := context.WithTimeout(ctx, answerTime)
+	timed, done := context.WithTimeout(ctx, handleTimeout)
 	defer done()
-	found, err := t.authorize(quick, w, auth.ScopeRun)
+	found, err := t.authorize(timed, w, auth.ScopeRun)
 	if err != nil {
 		return err
 	}
-	noted, err := t.metadata(quick, found)
+	meta, err := t.metadata(timed, found)
 	if err != nil {
 		return err
 	}
-	q, err := t.newQuery(noted, text)
+	q, err := t.newQuery(meta, text)
 	if err != nil {
 		return err
 	}
-	ticket, err := t.socket.Accept(quick, w.IdempotencyKey, protocol.Request{
+	ticket, err := t.socket.Accept(timed, w.IdempotencyKey, protocol.Request{
 		AgentID: q.agentID, Request: q.request, Target: q.agentID, Body: text,
 	})
 	if err != nil {
@@ -146,13 +146,13 @@ func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error 
 
 // abortQuery aborts the query that runs in a session. If none runs, it replies with success false and not with an error.
 func (t *wsConn) abortQuery(ctx context.Context, w clientMessage) error {
-	quick, done := context.WithTimeout(ctx, answerTime)
+	timed, done := context.WithTimeout(ctx, handleTimeout)
 	defer done()
-	found, err := t.authorize(quick, w, auth.ScopeRun)
+	found, err := t.authorize(timed, w, auth.ScopeRun)
 	if err != nil {
 		return err
 	}
-	stopped, err := t.abort(quick, found, t.socket.Principal().Subject)
+	stopped, err := t.abort(timed, found, t.socket.Principal().Subject)
 	if err != nil {
 		return err
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-// state is where a session stands, in Tarko's words.
+// state is the state of a session in Tarko's protocol.
 type state string
 
 const (
-	idle      state = "idle"
-	executing state = "executing"
-	aborted   state = "aborted" // so ended its last query
-	broken    state = "error"   // so ended its last query
+	idle        state = "idle"
+	executing   state = "executing"
+	aborted     state = "aborted" // the last query was aborted
+	failedState state = "error"   // the last query failed
 )
 
-// standing is the answer of getStatus.
-type standing struct {
+// statusReply is the response of getStatus.
+type statusReply struct {
 	SessionID string `json:"sessionId"`
 	Status    status `json:"status"`
 }
@@ -44,10 +44,11 @@ func (s *Server) getStatus(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, standing{found.thread.ThreadID, status{now == executing, now}})
+	return x.Reply(http.StatusOK, statusReply{found.thread.ThreadID, status{now == executing, now}})
 }
 
-// state says where a session stands, and which of its requests runs or ended last ("" = it never had one).
+// state returns the state of a session, and the id of the request that runs or ended last ("" = the session has no
+// requests).
 func (s *Server) state(ctx context.Context, found session) (state, string, error) {
 	if found.thread.RequestID == "" {
 		return idle, "", nil
@@ -59,7 +60,7 @@ func (s *Server) state(ctx context.Context, found session) (state, string, error
 	log := bus.LogID{Tenant: found.tenant, RequestID: running.RequestID}
 	last, err := s.Bus.Last(ctx, log)
 	if errors.Is(err, bus.ErrNotFound) {
-		now, err := s.unwritten(ctx, log)
+		now, err := s.stateWithoutLog(ctx, log)
 		return now, running.RequestID, err
 	}
 	if err != nil {
@@ -68,22 +69,23 @@ func (s *Server) state(ctx context.Context, found session) (state, string, error
 	if !last.Terminal() {
 		return executing, running.RequestID, nil
 	}
-	return ending(last.Names[len(last.Names)-1]), running.RequestID, nil
+	return endState(last.Names[len(last.Names)-1]), running.RequestID, nil
 }
 
-func ending(name event.Name) state {
+func endState(name event.Name) state {
 	switch name {
 	case event.NameAborted:
 		return aborted
 	case event.NameError:
-		return broken
+		return failedState
 	default:
 		return idle
 	}
 }
 
-// unwritten is the state of a session whose request has no log on the bus: it is yet to begin, or long ago.
-func (s *Server) unwritten(ctx context.Context, log bus.LogID) (state, error) {
+// stateWithoutLog returns the state of a session whose last request has no log on the bus: it has not started, or has
+// expired.
+func (s *Server) stateWithoutLog(ctx context.Context, log bus.LogID) (state, error) {
 	_, err := s.Bus.Accepted(ctx, log)
 	if err == nil {
 		return executing, nil
@@ -91,23 +93,23 @@ func (s *Server) unwritten(ctx context.Context, log bus.LogID) (state, error) {
 	if !errors.Is(err, bus.ErrNotFound) {
 		return "", authz.Unavailable(err)
 	}
-	told, err := s.History.Request(ctx, historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID})
+	stored, err := s.History.Request(ctx, historyapi.RequestRef{Tenant: log.Tenant, RequestID: log.RequestID})
 	if err != nil {
 		return "", err
 	}
-	switch told.Status {
+	switch stored.Status {
 	case historyapi.StatusAborted:
 		return aborted, nil
 	case historyapi.StatusError:
-		return broken, nil
+		return failedState, nil
 	default:
 		return idle, nil
 	}
 }
 
-// postAbort asks for the end of what runs. Where nothing does, there is no success, and no error either.
+// postAbort aborts the running query. If none runs, it replies with success false and not with an error.
 func (s *Server) postAbort(x *protocol.Exchange) error {
-	found, err := s.named(x)
+	found, err := s.sessionParam(x)
 	if err != nil {
 		return err
 	}
@@ -118,11 +120,11 @@ func (s *Server) postAbort(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]bool{"success": stopped})
 }
 
-// stopWait is how long the answer to an abort waits for the end that it asks for.
-const stopWait = 3 * time.Second
+// abortTimeout is how long the response to an abort waits for the end of the request.
+const abortTimeout = 3 * time.Second
 
-// abort asks for the end of what runs on a session, and reports whether anything does. It waits a moment for that end, as
-// Tarko's server does: who stops a run sends the next query at once, and would be told that the session is busy.
+// abort aborts the running query of a session, and reports whether one ran. It waits for the end for a short time, as
+// Tarko's server does: a client that aborts a run sends the next query at once, which would be refused as busy.
 func (s *Server) abort(ctx context.Context, found session, by string) (bool, error) {
 	now, requestID, err := s.state(ctx, found)
 	if err != nil || now != executing {
@@ -132,7 +134,7 @@ func (s *Server) abort(ctx context.Context, found session, by string) (bool, err
 	if err != nil {
 		return false, authz.Unavailable(err)
 	}
-	wait, cancel := context.WithTimeout(ctx, stopWait)
+	wait, cancel := context.WithTimeout(ctx, abortTimeout)
 	defer cancel()
 	err = s.Acceptor.AwaitEnd(wait, bus.LogID{Tenant: found.tenant, RequestID: requestID})
 	if err != nil && wait.Err() == nil {
@@ -141,15 +143,15 @@ func (s *Server) abort(ctx context.Context, found session, by string) (bool, err
 	return true, nil
 }
 
-// refusal says that another session runs, where only one may.
+// refusal is the response if another session runs although only one may.
 type refusal struct {
 	Error            string `json:"error"`
 	RunningSessionID string `json:"runningSessionId"`
 }
 
-// refuseSecond answers for the caller when the configuration wants one session of a tenant at a time and another one
-// runs. It goes by what history knows, which may be a moment behind.
-func (s *Server) refuseSecond(x *protocol.Exchange) (refused bool, err error) {
+// checkExclusive replies with a refusal if the configuration allows one running session for each tenant and another one
+// runs. It asks history, whose data may be older by a moment.
+func (s *Server) checkExclusive(x *protocol.Exchange) (refused bool, err error) {
 	if !s.Config.Gateway.Sessions.Exclusive {
 		return false, nil
 	}

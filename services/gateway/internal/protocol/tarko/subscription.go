@@ -36,9 +36,9 @@ type joined struct {
 // subscribe sends the events of a session: from the start of the query that runs, or after a cursor. A second join of a session
 // replaces the first.
 func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
-	quick, done := context.WithTimeout(ctx, answerTime)
+	timed, done := context.WithTimeout(ctx, handleTimeout)
 	defer done()
-	found, err := t.authorize(quick, w, auth.ScopeRead)
+	found, err := t.authorize(timed, w, auth.ScopeRead)
 	t.socket.Audit(ctx, w.SessionID, err)
 	if err != nil {
 		return err
@@ -46,11 +46,11 @@ func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 	if _, again := t.subscriptions[w.SessionID]; !again && t.subscribed() >= maxJoined {
 		return apierr.New(apierr.RateLimitExceeded, "you have joined %d sessions; leave one, or use another connection", maxJoined)
 	}
-	now, _, err := t.state(quick, found)
+	now, _, err := t.state(timed, found)
 	if err != nil {
 		return err
 	}
-	frames, reset, err := t.open(quick, found, w.After)
+	frames, reset, err := t.open(timed, found, w.After)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 		frames.Close()
 		return err
 	}
-	first, err := t.prelude(quick, found, frames, enc)
+	first, err := t.prelude(timed, found, frames, enc)
 	if err != nil {
 		frames.Close()
 		return err

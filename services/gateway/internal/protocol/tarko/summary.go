@@ -13,21 +13,21 @@ import (
 // maxSummary is the length of a summary, in characters.
 const maxSummary = 60
 
-// message is one of a conversation, as clients send it.
+// message is a message of a conversation as clients send it.
 type message struct {
 	Role    string        `json:"role"`
 	Content tarko.Content `json:"content"`
 }
 
-// summary is the answer of postSummary.
+// summary is the response of postSummary.
 type summary struct {
 	Summary  string `json:"summary"`
 	Model    string `json:"model"`
 	Provider string `json:"provider"`
 }
 
-// postSummary names a conversation, for a list: by the start of what its user said first. No model is asked, so the answer
-// names none: a list of sessions should cost nothing.
+// postSummary returns a name for a conversation: the start of its user's first message. It does not call a model,
+// because listing sessions should cost nothing; the fields for the model are empty.
 func (s *Server) postSummary(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string    `json:"sessionId"`
@@ -43,42 +43,42 @@ func (s *Server) postSummary(x *protocol.Exchange) error {
 	if len(in.Messages) == 0 {
 		return invalid("Messages are required")
 	}
-	if name := opening(in.Messages); name != "" {
+	if name := title(in.Messages); name != "" {
 		return x.Reply(http.StatusOK, summary{Summary: name})
 	}
-	noted, err := s.metadata(x.Context(), found)
+	meta, err := s.metadata(x.Context(), found)
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, summary{Summary: noted.Name})
+	return x.Reply(http.StatusOK, summary{Summary: meta.Name})
 }
 
-// opening is the start of the first words of a user.
-func opening(messages []message) string {
+// title returns the start of a user's first message.
+func title(messages []message) string {
 	for _, m := range messages {
 		if m.Role != event.RoleUser {
 			continue
 		}
 		for _, part := range m.Content {
 			if words := strings.Fields(part.Text); len(words) > 0 {
-				return start(words)
+				return firstWords(words)
 			}
 		}
 	}
 	return ""
 }
 
-// start joins as many words as a summary has room for.
-func start(words []string) string {
-	said := words[0]
+// firstWords joins as many words as fit into a summary.
+func firstWords(words []string) string {
+	text := words[0]
 	for _, word := range words[1:] {
-		if utf8.RuneCountInString(said)+1+utf8.RuneCountInString(word) > maxSummary {
-			return said + "…"
+		if utf8.RuneCountInString(text)+1+utf8.RuneCountInString(word) > maxSummary {
+			return text + "…"
 		}
-		said += " " + word
+		text += " " + word
 	}
-	if runes := []rune(said); len(runes) > maxSummary {
+	if runes := []rune(text); len(runes) > maxSummary {
 		return string(runes[:maxSummary]) + "…"
 	}
-	return said
+	return text
 }

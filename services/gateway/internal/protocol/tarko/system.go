@@ -34,7 +34,7 @@ type agentOptions struct {
 	WorkspaceName string        `json:"workspaceName"`
 }
 
-// getOptions describes the agent of sessions that name none, without its prompt and without paths of the server.
+// getOptions describes the default agent, without its prompt and without paths of the server.
 func (s *Server) getOptions(x *protocol.Exchange) error {
 	agent := s.Config.Agents[s.agent]
 	o := agentOptions{

@@ -1,6 +1,6 @@
-// Package tarko is the protocol of Tarko's server (Agent TARS): the routes of its documentation, those that its published
-// clients use in addition, its WebSocket, and its web page. A session is a thread and a query is a request, so clients of
-// other protocols see the same events.
+// Package tarko is the protocol of Tarko's server (Agent TARS): the routes of its documentation, further routes that
+// its published clients use, its WebSocket, and its web page. A session is a thread and a query is a request, so
+// clients of other protocols see the same events.
 //
 // Read routes.go for the routes, session.go for sessions and query.go for queries. The codec is in package wire.
 package tarko
@@ -25,11 +25,11 @@ type Server struct {
 	protocol.Services
 	encodings  encodings
 	workspaces map[string]*workspace.Workspace // by tenant
-	provider   *Provider                       // of shared pages; nil = sharing is not configured
+	provider   *Provider                       // uploads shared pages; nil = sharing is not configured
 	page       *frontend.Page                  // the web page, which shared pages embed; nil = none is configured
 	build      build
 	agents     []string // names of the configured agents, sorted
-	agent      string   // of a session that names none
+	agent      string   // the default agent
 }
 
 var _ protocol.Protocol = (*Server)(nil)
@@ -56,7 +56,7 @@ func New(services protocol.Services) (*Server, error) {
 		return nil, fmt.Errorf("gateway.sessions.share: %w", err)
 	}
 	if _, ok := services.Config.Agents[s.agent]; !ok && c.Agent != "" {
-		return nil, fmt.Errorf("gateway.sessions.agent: there is no agent %q; use one of %v", s.agent, s.agents)
+		return nil, fmt.Errorf("gateway.sessions.agent: agent %q does not exist; use one of %v", s.agent, s.agents)
 	}
 	return s, nil
 }

@@ -21,7 +21,7 @@ const (
 	maxTools    = 128
 )
 
-// body is an event.AgentRequest that tells absent from empty.
+// body is an event.AgentRequest that distinguishes absent from empty members.
 type body struct {
 	Messages []event.InputMessage `json:"messages"`
 	ThreadID *string              `json:"threadId"`
@@ -30,8 +30,8 @@ type body struct {
 	Options  event.RequestOptions `json:"options"`
 }
 
-// Decode reads an event.AgentRequest. Member names are case-sensitive and may not repeat; a member that we do not know
-// is refused, except in the context and in message parts, where it is passed on to the agent.
+// Decode decodes an event.AgentRequest. Member names are case-sensitive and must not repeat. Unknown members are
+// refused, except in the context and in message parts, which are passed to the agent.
 func (Codec) Decode(text []byte) (event.AgentRequest, error) {
 	if jsontext.Value(text).Kind() != jsontext.KindBeginObject {
 		return event.AgentRequest{}, invalid("the body must be a JSON object such as %s", example)
@@ -53,10 +53,10 @@ func (Codec) Decode(text []byte) (event.AgentRequest, error) {
 	return r, validate(r)
 }
 
-// lists reads the lists of a request and stops at the first entry too many: half a megabyte of {} must not become a
-// hundred times as much in memory before somebody counts it.
+// lists decodes the lists of a request and stops at the first entry beyond the limit: half a megabyte of {} would
+// become a hundred times as much in memory before a later check.
 var lists = json.JoinUnmarshalers(
-	atMost[event.InputMessage](maxMessages, "only what is new: the thread keeps what was said"),
+	atMost[event.InputMessage](maxMessages, "send only new messages: the thread has the earlier ones"),
 	atMost[event.InputPart](maxParts, "or fewer, larger ones"),
 	atMost[event.ActionResult](maxActions, "one for each action"),
 	atMost[event.RequestTool](maxTools, "or the ones that this request needs"),
@@ -65,12 +65,12 @@ var lists = json.JoinUnmarshalers(
 func atMost[T any](limit int, advice string) *json.Unmarshalers {
 	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
 		if dec.PeekKind() != jsontext.KindBeginArray {
-			return errors.ErrUnsupported // the decoder says what is wrong, or takes a null
+			return errors.ErrUnsupported // the decoder reports the error, or accepts a null
 		}
 		if _, err := dec.ReadToken(); err != nil {
 			return err
 		}
-		*list = []T{} // which is not the same as none at all
+		*list = []T{} // an empty list, not an absent one
 		for dec.PeekKind() != jsontext.KindEndArray {
 			if len(*list) == limit {
 				return invalid("%s has more than %d entries; send at most %d, %s", path(dec.StackPointer().Parent()), limit, limit, advice)
@@ -92,10 +92,10 @@ func invalid(format string, args ...any) error {
 	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }
 
-// explain says where the JSON is wrong and how, without naming types of ours.
+// explain describes an error of the JSON decoder for clients, without names of Go types.
 func explain(err error) error {
-	if told, ok := errors.AsType[*apierr.Error](err); ok {
-		return told
+	if apiErr, ok := errors.AsType[*apierr.Error](err); ok {
+		return apiErr
 	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return explainSemantic(semantic)
@@ -143,7 +143,7 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// path turns the pointer "/messages/0/role" into "messages[0].role". Names are cut, since a client chose them.
+// path converts the pointer "/messages/0/role" to "messages[0].role". Names come from a client and are truncated.
 func path(p jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range p.Tokens() {

@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 
-// validate checks what the types cannot say, and brings images and files into the form in which they are kept.
+// validate checks what the types do not express, and converts images and files to the form in which they are stored.
 func validate(r event.AgentRequest) error {
 	if r.Messages == nil {
 		return invalid("messages is missing; send [] when context.actionResults says it all, else something like %s", example)

@@ -40,7 +40,7 @@ func (Codec) Encoder(o codec.Options) (codec.Encoder, error) {
 	return &sseEncoder{from: o.From, wanted: wanted, cursor: o.Cursor}, nil
 }
 
-// EncodeError is the error event as JSON.
+// EncodeError encodes the error event as JSON.
 func (Codec) EncodeError(f codec.ErrorResponse) (contentType string, body []byte) {
 	body, err := event.Encode(event.Event{RequestID: f.RequestID, Time: f.At, Body: event.Error{
 		ThreadID: f.ThreadID, Code: f.Code, Message: f.Message, Retryable: f.Retryable, RunningRequestID: f.Error.RequestID,
@@ -82,7 +82,7 @@ func newFilter(include []string) (filter, error) {
 	return w, nil
 }
 
-// choices lists what include may name.
+// choices lists the valid values of include.
 func choices() []event.Name {
 	return slices.DeleteFunc(event.Names(), func(n event.Name) bool { return n.IsNative() || n.IsInternal() })
 }
@@ -91,7 +91,7 @@ func (w filter) includes(name event.Name) bool {
 	return name.IsNative() || !name.IsInternal() && (w.all || slices.Contains(w.names, name))
 }
 
-// appendCursor is the place of an event in its own log.
+// appendCursor appends the cursor of an event in its own log.
 func appendCursor(dst []byte, incarnation string, n uint64) []byte {
 	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
 }
@@ -123,8 +123,8 @@ func (s *sseEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 
 func (*sseEncoder) AppendControl(dst []byte, n codec.Control) []byte {
 	if n.Comment != "" {
-		if noted, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment that is no line is left out
-			dst = noted
+		if appended, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment that cannot be encoded is omitted
+			dst = appended
 		}
 	}
 	if n.Retry > 0 {
@@ -133,7 +133,7 @@ func (*sseEncoder) AppendControl(dst []byte, n codec.Control) []byte {
 	return dst
 }
 
-// lineEncoder writes an event a line.
+// lineEncoder writes one event per line.
 type lineEncoder struct {
 	from   uint64
 	wanted filter
@@ -151,5 +151,5 @@ func (l *lineEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendControl writes nothing: JSON lines have no place for it.
+// AppendControl does nothing: JSON lines have no control messages.
 func (*lineEncoder) AppendControl(dst []byte, _ codec.Control) []byte { return dst }

@@ -1,7 +1,8 @@
-// Package frontend serves a web page of somebody else's in front of Tarko's routes: Tarko's published user interface, or one
-// made like it, a single HTML file that asks the origin it came from.
+// Package frontend serves the web page of another project for Tarko's routes, such as Tarko's published user interface:
+// a single HTML file that sends requests to its own origin.
 //
-// The page may run its own scripts and no others: what a model writes, and a page shows, is nobody's program.
+// The page may run the scripts it contains and no others, so that text of a model that the page shows cannot run as a
+// program.
 package frontend
 
 import (
@@ -21,28 +22,28 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxPage is the size of the largest page that is taken.
+// maxPage is the largest size of a page.
 const maxPage = 64 << 20
 
-// assets is the folder beside a page that it may load from.
+// assets is the folder next to a page from which it may load files.
 const assets = "static"
 
-// look is what Tarko's user interface asks for under AGENT_WEB_UI_CONFIG. Without it, it shows pictures and links of its
-// maker's.
+// uiConfig is the value of AGENT_WEB_UI_CONFIG, which configures Tarko's user interface. Without it, that shows
+// pictures and links of its vendor.
 //
 //go:embed look.json
-var look []byte
+var uiConfig []byte
 
-// Page is an HTML page with its scripts. A nil Page is none. It is safe for concurrent use.
+// Page is an HTML page with its scripts. A nil Page serves nothing. It is safe for concurrent use.
 type Page struct {
 	html    []byte
 	tag     string   // of the content, as an ETag
 	policy  string   // Content-Security-Policy
-	scripts int      // where in html its first script begins
+	scripts int      // offset in html of its first script
 	files   *os.Root // the folder of the page
 }
 
-// Open reads the page in a file, or the index.html of a folder; "" is none. Close it.
+// Open reads the page in a file, or the index.html of a folder. It returns nil for "". The caller must close the page.
 func Open(name string) (*Page, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // a nil Page is one that is not there
@@ -56,7 +57,7 @@ func Open(name string) (*Page, error) {
 	}
 	page, err := parse(text)
 	if err == nil {
-		page, err = parse([]byte(page.With("window.AGENT_WEB_UI_CONFIG=" + string(look))))
+		page, err = parse([]byte(page.With("window.AGENT_WEB_UI_CONFIG=" + string(uiConfig))))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the page %s: %w", name, err)
@@ -80,7 +81,7 @@ func read(name string) ([]byte, error) {
 	return text, err
 }
 
-// Close lets go of the page's folder.
+// Close closes the page's folder.
 func (p *Page) Close() error {
 	if p == nil {
 		return nil
@@ -120,13 +121,14 @@ func parse(text []byte) (*Page, error) {
 		return nil, err
 	}
 	if p.scripts < 0 {
-		return nil, errors.New("it has no script, so it is no user interface")
+		return nil, errors.New("it has no script, so it is not a user interface")
 	}
 	p.policy = policy(sources)
 	return p, nil
 }
 
-// script reads what a script element holds, and returns what allows it to run and how many bytes were read.
+// script reads the content of a script element. It returns the source expression that allows it, and the number of
+// bytes read.
 func script(tokens *html.Tokenizer, element html.Token) (source string, size int) {
 	for _, a := range element.Attr {
 		if a.Key == "src" {
@@ -134,7 +136,7 @@ func script(tokens *html.Tokenizer, element html.Token) (source string, size int
 		}
 	}
 	if tokens.Next() != html.TextToken {
-		return hash(nil), len(tokens.Raw()) // it is empty: this was its end
+		return hash(nil), len(tokens.Raw()) // an empty script: this was its end tag
 	}
 	return hash(tokens.Raw()), len(tokens.Raw())
 }
@@ -144,8 +146,8 @@ func hash(script []byte) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// policy is what a page may do: run the scripts that it came with, and ask its own origin. Nothing that it shows can send
-// anything elsewhere, not even by the address of a picture.
+// policy returns the Content-Security-Policy of a page: it may run its own scripts and send requests to its own origin.
+// Content that it shows cannot send data elsewhere, not even in the address of a picture.
 func policy(scripts []string) string {
 	return strings.Join([]string{
 		"default-src 'none'",
@@ -162,7 +164,7 @@ func policy(scripts []string) string {
 	}, "; ")
 }
 
-// With returns the page with a script of the caller's that runs before all others of it. The script must not hold "</".
+// With returns the page with an additional script that runs before all others. The script must not contain "</".
 func (p *Page) With(script string) string {
 	return string(p.html[:p.scripts]) + "<script>" + script + "</script>" + string(p.html[p.scripts:])
 }

@@ -32,7 +32,7 @@ func (p *Page) Routes() []protocol.Route {
 // getPage returns the page, which reads from its address which session to show.
 func (p *Page) getPage(x *protocol.Exchange) error {
 	if session := x.Param("sessionId"); session != "" && !id.Valid(session) {
-		return nothing()
+		return notFound()
 	}
 	x.SetHeader("Content-Security-Policy", p.policy)
 	x.SetHeader("Cache-Control", "no-cache")
@@ -41,12 +41,12 @@ func (p *Page) getPage(x *protocol.Exchange) error {
 	return nil
 }
 
-// getAsset returns a file of the page's folder of assets, and none outside it.
+// getAsset returns a file of the page's folder of assets. Paths outside that folder are not found.
 func (p *Page) getAsset(x *protocol.Exchange) error {
 	name := path.Join(assets, path.Clean("/"+x.Param("file")))
 	file, err := p.files.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nothing()
+		return notFound()
 	}
 	if err != nil {
 		return apierr.Wrap(err, apierr.RouteNotFound, "this file of the page cannot be read")
@@ -54,13 +54,13 @@ func (p *Page) getAsset(x *protocol.Exchange) error {
 	defer func() { _ = file.Close() }() // it was only read
 	about, err := file.Stat()
 	if err != nil || !about.Mode().IsRegular() {
-		return nothing()
+		return notFound()
 	}
 	x.SetHeader("Cache-Control", "max-age=3600")
 	x.ServeContent(name, about.ModTime(), file)
 	return nil
 }
 
-func nothing() error {
+func notFound() error {
 	return apierr.New(apierr.RouteNotFound, "there is nothing at this path")
 }

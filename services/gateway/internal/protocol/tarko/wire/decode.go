@@ -20,18 +20,17 @@ const (
 	maxActions = 100
 )
 
-// query is the body of a query (S0, Server Protocol). Members that we do not know are left alone: clients of several
-// versions send them.
+// query is the body of a query. Unknown members are ignored, because clients of several versions send them.
 type query struct {
 	SessionID     string               `json:"sessionId"`
-	Query         words.Content        `json:"query"`   // as a user_query has it
-	Content       words.Content        `json:"content"` // as a user_message has it
+	Query         words.Content        `json:"query"`   // in the form of a user_query
+	Content       words.Content        `json:"content"` // in the form of a user_message
 	ActionResults []words.ActionResult `json:"actionResults"`
 }
 
-// Decode reads a query: {sessionId, query}, where query is a string or an array of parts. Beyond what Tarko has it takes
-// actionResults, with which a query answers what an action_required asked for; it then needs no text. The session may be
-// left out, for a query that begins one.
+// Decode decodes a query: {sessionId, query}, where query is a string or an array of parts. As an extension of Tarko's
+// protocol it accepts actionResults, the results of action_required events; a query with results needs no text. Queries
+// that create a session have no session id.
 func (Codec) Decode(text []byte) (event.AgentRequest, error) {
 	if jsontext.Value(text).Kind() != jsontext.KindBeginObject {
 		return event.AgentRequest{}, invalid("The body must be a JSON object such as {\"sessionId\":…,\"query\":\"hi\"}")
@@ -52,11 +51,11 @@ func (q query) request() (event.AgentRequest, error) {
 	if len(content) == 0 {
 		where, content = "content", q.Content
 	}
-	if nothing(content) && len(q.ActionResults) == 0 {
+	if isEmpty(content) && len(q.ActionResults) == 0 {
 		return r, invalid("Query is required")
 	}
 	var err error
-	if r.Context.ActionResults, err = results(q.ActionResults); err != nil || nothing(content) {
+	if r.Context.ActionResults, err = results(q.ActionResults); err != nil || isEmpty(content) {
 		return r, err
 	}
 	input, err := content.Input(where)
@@ -67,8 +66,8 @@ func (q query) request() (event.AgentRequest, error) {
 	return r, nil
 }
 
-// nothing reports whether content has no part, or an empty text alone.
-func nothing(c words.Content) bool {
+// isEmpty reports whether content has no parts, or only an empty text.
+func isEmpty(c words.Content) bool {
 	return len(c) == 0 || len(c) == 1 && c[0].Type == words.PartText && c[0].Text == ""
 }
 
@@ -95,13 +94,13 @@ func results(told []words.ActionResult) ([]event.ActionResult, error) {
 	return results, nil
 }
 
-// lists stops at the first entry too many, before a small body becomes a large one in memory.
+// lists stops at the first entry beyond the limit, before a small body becomes large in memory.
 var lists = json.JoinUnmarshalers(atMost[words.Part](maxParts), atMost[words.ActionResult](maxActions))
 
 func atMost[T any](limit int) *json.Unmarshalers {
 	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
 		if dec.PeekKind() != jsontext.KindBeginArray {
-			return errors.ErrUnsupported // the decoder says what is wrong, or takes a null
+			return errors.ErrUnsupported // the decoder reports the error, or accepts a null
 		}
 		if _, err := dec.ReadToken(); err != nil {
 			return err
@@ -126,7 +125,7 @@ func invalid(format string, args ...any) error {
 	return apierr.New(apierr.InvalidMessageFormat, format, args...)
 }
 
-// explain says where the JSON is wrong, without naming types of ours.
+// explain describes an error of the JSON decoder for clients, without names of Go types.
 func explain(err error) error {
 	if told, ok := errors.AsType[*apierr.Error](err); ok {
 		return told
@@ -135,20 +134,20 @@ func explain(err error) error {
 		return invalid("The body is not valid JSON near byte %d, in %s", wrong.ByteOffset, path(wrong.JSONPointer))
 	}
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
-		return invalid("%s has the wrong type%s", path(wrong.JSONPointer), because(wrong.Err))
+		return invalid("%s has the wrong type%s", path(wrong.JSONPointer), reasonOf(wrong.Err))
 	}
 	return invalid("The body is not valid JSON")
 }
 
-// because gives the reason of ours, if there is one.
-func because(err error) string {
+// reasonOf returns the message of an API error within err, "" without one.
+func reasonOf(err error) string {
 	if _, deeper := errors.AsType[*json.SemanticError](err); err == nil || deeper {
 		return ""
 	}
 	return fmt.Sprintf(": %v", err)
 }
 
-// path turns the pointer "/query/0/text" into "query[0].text". Names are cut, since a client chose them.
+// path converts the pointer "/query/0/text" to "query[0].text". Names come from a client and are truncated.
 func path(p jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range p.Tokens() {

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// clientError is how Tarko's server tells what the client got wrong: {error: '…'}. What follows is ours.
+// clientError is the form of an error of the client in Tarko's server: {error: '…'}. The other fields are extensions.
 type clientError struct {
 	Error            string      `json:"error"`
 	Code             apierr.Code `json:"code"`
@@ -14,7 +14,7 @@ type clientError struct {
 	RunningRequestID string      `json:"runningRequestId,omitempty"`
 }
 
-// queryError is how it tells what went wrong with a query: {success: false, error: {code, message, details}}.
+// queryError is the form of a failed query in Tarko's server: {success: false, error: {code, message, details}}.
 type queryError struct {
 	Success bool      `json:"success"`
 	Error   errorBody `json:"error"`
@@ -32,13 +32,13 @@ type details struct {
 	RequestID string      `json:"requestId,omitempty"`
 }
 
-// The codes that Tarko's server has.
+// The codes of Tarko's server.
 const (
 	codeExecution = "AGENT_EXECUTION_ERROR"
 	codeUnknown   = "UNKNOWN_ERROR"
 )
 
-// EncodeError is an error in the words of Tarko's server.
+// EncodeError encodes an error as Tarko's server does.
 func (Codec) EncodeError(f codec.ErrorResponse) (contentType string, body []byte) {
 	var told any
 	switch f.Code {
@@ -51,7 +51,7 @@ func (Codec) EncodeError(f codec.ErrorResponse) (contentType string, body []byte
 	}
 	body, err := json.Marshal(told)
 	if err != nil {
-		body = []byte(`{"error":"an internal error occurred"}`) // a message that is no UTF-8, which none of ours is
+		body = []byte(`{"error":"an internal error occurred"}`) // not reached: our messages are valid UTF-8
 	}
 	return "application/json", append(body, '\n')
 }
@@ -60,7 +60,7 @@ func newQueryError(code string, f codec.ErrorResponse) queryError {
 	return queryError{Error: errorBody{Code: code, Message: f.Message, Details: details{f.Code, f.Retryable, f.RequestID}}}
 }
 
-// message is what clients compare with, where they do.
+// message returns the message, with the wording that clients compare.
 func message(f codec.ErrorResponse) string {
 	if f.Code == apierr.ThreadNotFound {
 		return "Session not found"

@@ -8,13 +8,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// envelope is what a message has beside the members of its event.
+// envelope has the fields that a WebSocket message adds to its event.
 type envelope struct {
 	SessionID string `json:"sessionId,omitempty"`
 	Cursor    string `json:"cursor,omitempty"`
 }
 
-// encodeMessage puts the event into e.json with what a message has beside it.
+// encodeMessage encodes the event with the fields of the envelope into e.json.
 func (e *encoder) encodeMessage(one eventstream.Event, last bool) error {
 	one.SessionID = cmp.Or(e.threadID, one.SessionID)
 	add := envelope{SessionID: one.SessionID}
@@ -22,7 +22,7 @@ func (e *encoder) encodeMessage(one eventstream.Event, last bool) error {
 		add.Cursor = string(e.id)
 	}
 	if e.nested {
-		add.SessionID = "" // every event of S0 has it
+		add.SessionID = "" // nested events have it already
 	} else {
 		one.Data, add.SessionID = reserveNames(one)
 	}
@@ -34,20 +34,20 @@ func (e *encoder) encodeMessage(one eventstream.Event, last bool) error {
 	if err != nil {
 		return err
 	}
-	e.json = append(append(e.json[:len(e.json)-1], ','), text[1:]...) // an event is never empty: it has a type
+	e.json = append(append(e.json[:len(e.json)-1], ','), text[1:]...) // an event has at least a type
 	return nil
 }
 
-// reserveNames makes room in the data of a flat event for the members beside it, and returns which session is to be told there.
-// Many types tell their session themselves. What an application says under these names stands in a member data: it must
-// not pass for an event of another session.
+// reserveNames ensures that the data of a flat event has no member with a name of the envelope, and returns the session
+// id for the envelope, "" if the data of this type contains it. A custom event with such a member is wrapped into a
+// member data: it must not look like an event of another session.
 func reserveNames(one eventstream.Event) (data jsontext.Value, sessionID string) {
 	var has struct {
 		SessionID jsontext.Value `json:"sessionId"`
 		Cursor    jsontext.Value `json:"cursor"`
 	}
 	if err := json.Unmarshal(one.Data, &has); err != nil {
-		return one.Data, one.SessionID // the encoding of the event says what is wrong
+		return one.Data, one.SessionID // the encoding of the event reports the error
 	}
 	switch {
 	case has.SessionID == nil && has.Cursor == nil:

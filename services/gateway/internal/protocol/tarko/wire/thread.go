@@ -8,17 +8,17 @@ import (
 
 var _ codec.ThreadEncoder = (*encoder)(nil)
 
-// ThreadStarted tells the start of a session (S0, session_start), which the flat vocabulary has no word for.
+// ThreadStarted implements codec.ThreadEncoder with session_start. The flat vocabulary has no such event.
 func (e *encoder) ThreadStarted(dst []byte, t codec.Thread) ([]byte, error) {
 	return e.appendSessionEvent(dst, words.SessionStarted(t.ID, t.AgentID, t.CreatedAt))
 }
 
-// ThreadDeleted tells its end (S0, session_end), likewise.
+// ThreadDeleted implements codec.ThreadEncoder with session_end, in the nested vocabulary only.
 func (e *encoder) ThreadDeleted(dst []byte, t codec.Thread) ([]byte, error) {
 	return e.appendSessionEvent(dst, words.SessionEnded(t.ID, t.CreatedAt, t.DeletedAt, t.Messages))
 }
 
-// appendSessionEvent adds an event that has no cursor: it is in no log.
+// appendSessionEvent appends an event without a cursor, because it is not in a log.
 func (e *encoder) appendSessionEvent(dst []byte, one eventstream.Event) ([]byte, error) {
 	if !e.nested {
 		return dst, nil

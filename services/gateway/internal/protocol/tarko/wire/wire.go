@@ -1,8 +1,8 @@
-// Package wire is the dialect of Tarko's server: a log told by [words.Projector] in the vocabulary and the framing that
-// a route of that server has, and its errors in the shapes that its clients know.
+// Package wire is the codec of Tarko's server: a log as projected by [words.Projector], in the vocabulary and framing
+// of the route, and errors in the forms that Tarko's clients read.
 //
-// The framings are not a matter of taste (seeds S0, S4): the published frontend takes a block of server-sent events only
-// if it begins with "data: ", and reads all that follows as JSON.
+// The framing matters: Tarko's published frontend accepts a block of server-sent events only if it starts with "data:
+// ", and parses the rest of the block as JSON.
 package wire
 
 import (
@@ -17,30 +17,30 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 
-// Framing says how events follow one another on the wire.
+// Framing is the separation of events on the wire.
 type Framing int
 
-// The framings. A client that accepts JSON lines gets them from each.
+// The framings. A client that accepts JSON lines gets them in place of Query and Session.
 const (
-	// Query is the stream of one query (S0, query/stream). In the flat vocabulary an event is a block of one line, its
-	// data, and the cursor comes in a block of its own, which by the standard sets the last event's id and tells nothing.
-	// In the nested vocabulary it is an ordinary block with id, event and data.
+	// Query is the stream of one query (query/stream). In the flat vocabulary an event is a block with one data line.
+	// The cursor is in a separate block, which sets the id of the last event and, by the standard, dispatches no event.
+	// In the nested vocabulary an event is a block with id, event and data.
 	Query Framing = iota
-	// Session is the stream of all that happens in a session (S0, events/stream), for an EventSource with an onmessage:
-	// blocks with id and data, without an event, since a named one would not reach it.
+	// Session is the stream of all events of a session (events/stream), for the onmessage handler of an EventSource:
+	// blocks with id and data, and without an event name, since named events do not reach that handler.
 	Session
-	// Lines is a JSON text a line.
+	// Lines is one JSON text per line.
 	Lines
-	// Messages is Lines for a WebSocket (S0, WebSocket Protocol), which sends each line as a message: of any session that
-	// the client has joined. So the line has, beside the members of the event, the sessionId and, with the last event of
-	// a cursor, the cursor.
+	// Messages is Lines for a WebSocket, which sends each line as a message, for any session that the client has
+	// joined. Therefore the line has two additional fields: the sessionId and, with the last event of a cursor, the
+	// cursor.
 	Messages
 )
 
 // ndjson is the media type of JSON lines.
 const ndjson = "application/x-ndjson"
 
-// Codec is Tarko's. The zero value speaks the flat vocabulary in the stream of a query.
+// Codec is the codec of Tarko's protocol. Its zero value encodes the stream of a query in the flat vocabulary.
 type Codec struct {
 	Vocabulary words.Vocabulary
 	Framing    Framing
@@ -48,12 +48,12 @@ type Codec struct {
 
 var _ codec.Codec = Codec{}
 
-// Encoder returns an encoder. A client gets everything but what is internal, so Options.Include is not looked at.
+// Encoder returns an encoder. Clients get all events that are not internal; Options.Include has no effect.
 //
-// An event of a log can become several, all under one cursor, which comes with the last of them: who breaks off between
-// them reads the first ones again, under the same ids.
+// An event of a log can become several events with one cursor, which is sent with the last of them. A client that
+// disconnects between them receives the first ones again, with the same ids.
 //
-// The encoder also writes a thread's requests one after the other: From is of the first of them.
+// The encoder can also write the requests of a thread one after the other: From then concerns the first of them.
 func (d Codec) Encoder(o codec.Options) (codec.Encoder, error) {
 	e := &encoder{
 		from: o.From, cursor: o.Cursor, threadID: o.ThreadID, framing: d.Framing, projector: words.NewProjector(d.Vocabulary),
@@ -71,16 +71,16 @@ func (d Codec) Encoder(o codec.Options) (codec.Encoder, error) {
 	return e, nil
 }
 
-// appendCursor is the place of an event in its own log.
+// appendCursor appends the cursor of an event in its own log.
 func appendCursor(dst []byte, incarnation string, n uint64) []byte {
 	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
 }
 
 type encoder struct {
 	from      uint64
-	next      uint64 // n that the log goes on with; a lower one begins another
+	next      uint64 // next n of the log; a lower one starts another log
 	cursor    codec.CursorFunc
-	threadID  string // "" = as the log says
+	threadID  string // "" = the thread of the log
 	framing   Framing
 	nested    bool
 	projector *words.Projector
@@ -99,7 +99,7 @@ func (e *encoder) ContentType() string {
 	return sse.ContentType
 }
 
-// Start is the beginning: what an event means depends on those before it.
+// Start returns 0: the projection of an event depends on those before it.
 func (*encoder) Start() uint64 { return 0 }
 
 func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
@@ -119,7 +119,7 @@ func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	return dst, nil
 }
 
-// project projects one event, and keeps what comes of it when the client has seen that before.
+// project projects one event, and drops the result if the client has received it already.
 func (e *encoder) project(incarnation string, line event.Line) ([]eventstream.Event, error) {
 	native, err := event.Decode(line.JSON)
 	if err != nil {
@@ -137,7 +137,7 @@ func (e *encoder) project(incarnation string, line event.Line) ([]eventstream.Ev
 	return told, err
 }
 
-// write adds the events of one cursor.
+// write appends the events of one cursor.
 func (e *encoder) write(dst []byte, told []eventstream.Event) ([]byte, error) {
 	var err error
 	for i, one := range told {
@@ -157,7 +157,7 @@ func (e *encoder) write(dst []byte, told []eventstream.Event) ([]byte, error) {
 	return dst, nil
 }
 
-// frame adds what e.json holds.
+// frame appends e.json.
 func (e *encoder) frame(dst []byte, kind string, last bool) ([]byte, error) {
 	var id []byte
 	if last {
@@ -178,14 +178,14 @@ func (e *encoder) frame(dst []byte, kind string, last bool) ([]byte, error) {
 	return sse.AppendID(dst, id)
 }
 
-// AppendControl adds blocks of their own, which every client of Tarko leaves alone. JSON lines have no place for it.
+// AppendControl appends blocks that Tarko's clients ignore. JSON lines have no control messages.
 func (e *encoder) AppendControl(dst []byte, n codec.Control) []byte {
 	if e.lines() {
 		return dst
 	}
 	if n.Comment != "" {
-		if noted, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment that is no line is left out
-			dst = noted
+		if appended, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment that cannot be encoded is omitted
+			dst = appended
 		}
 	}
 	if n.Retry > 0 {

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Bounds of a search.
+// Limits of a search.
 const (
 	maxDepth   = 5
 	maxVisited = 20_000
 	maxFound   = 20
 )
 
-// Search returns the items whose path contains words, at most 20, the best first: a name that equals them comes before
-// one that begins with them, ends with them or contains them. Without words it lists the workspace's own folder. Kind ""
-// means any. Hidden items and node_modules are left out.
+// Search returns at most 20 items whose path contains words, the best match first: a name that equals words, then one
+// that starts with, ends with or contains them. Without words it lists the root of the workspace. Kind "" means any.
+// Hidden items and node_modules are omitted.
 func (w *Workspace) Search(ctx context.Context, words string, kind Kind) ([]Entry, error) {
 	if w.root == nil {
 		return nil, nil
@@ -44,7 +44,7 @@ type search struct {
 	found   []Entry
 }
 
-// visit takes one item, and says where not to go on.
+// visit processes one item, and returns fs.SkipDir for folders that are not searched.
 func (s *search) visit(name string, d fs.DirEntry, err error) error {
 	if s.visited++; s.visited > maxVisited {
 		return fs.SkipAll

@@ -1,5 +1,5 @@
-// Package workspace shows a folder of the gateway's machine to people who pick files from it: names and sizes, never
-// what is in a file. Nothing outside the folder is seen, not by "..", and not by a symbolic link that leads there.
+// Package workspace shows a folder of the gateway's machine to users who select files: names and sizes, never contents.
+// Paths outside the folder are not accessible, neither by ".." nor through a symbolic link.
 package workspace
 
 import (
@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// ErrNotFound says that there is nothing at a path that may be seen.
+// ErrNotFound is returned for a path that does not exist or is not accessible.
 var ErrNotFound = errors.New("there is nothing at this path of the workspace")
 
-// maxEntries bounds what is listed of one folder.
+// maxEntries limits the entries of one folder.
 const maxEntries = 1000
 
-// Workspace is a folder, or none: its zero value is empty. It is safe for concurrent use.
+// Workspace is a folder. Its zero value is empty. It is safe for concurrent use.
 type Workspace struct {
 	root *os.Root
 	name string
 }
 
-// Open returns the workspace of a folder; an empty one for "". Close it.
+// Open returns the workspace of a folder, or an empty one for "". The caller must close it.
 func Open(dir string) (*Workspace, error) {
 	if dir == "" {
 		return &Workspace{}, nil
@@ -43,7 +43,7 @@ func Open(dir string) (*Workspace, error) {
 	return &Workspace{root, filepath.Base(full)}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (w *Workspace) Close() error {
 	if w.root == nil {
 		return nil
@@ -54,7 +54,7 @@ func (w *Workspace) Close() error {
 // Name is the last part of the folder's path; "" for an empty workspace.
 func (w *Workspace) Name() string { return w.name }
 
-// Kind says what an item is.
+// Kind is the kind of an item.
 type Kind string
 
 // The kinds of items.
@@ -63,25 +63,26 @@ const (
 	Directory Kind = "directory"
 )
 
-// Entry is a file or a folder with what is known of it.
+// Entry describes a file or a folder.
 type Entry struct {
 	Kind     Kind
 	Name     string
-	Path     string // in the workspace, with '/' and without one in front; "." is the workspace itself
+	Path     string // relative to the workspace, with '/' as separator; "." is the workspace itself
 	Size     int64
 	Modified time.Time
-	Entries  []Entry // of a folder that was asked for: folders first, then by name
+	Entries  []Entry // of the requested folder: folders first, then by name
 }
 
-// Look returns what is at a path, or ErrNotFound. Paths begin at the workspace, with or without a '/' in front.
-func (w *Workspace) Look(name string) (Entry, error) {
+// Lookup returns the entry of a path, or ErrNotFound. Paths are relative to the workspace, with or without a leading
+// '/'.
+func (w *Workspace) Lookup(name string) (Entry, error) {
 	if w.root == nil {
 		return Entry{}, ErrNotFound
 	}
 	name = clean(name)
 	info, err := w.root.Stat(name)
 	if err != nil {
-		return Entry{}, ErrNotFound // also what lies outside, so that nobody can tell which
+		return Entry{}, ErrNotFound // also for paths outside: both cases must look the same
 	}
 	e, ok := entry(name, info)
 	if !ok {
@@ -93,13 +94,13 @@ func (w *Workspace) Look(name string) (Entry, error) {
 	return e, err
 }
 
-// clean makes a path relative. One that leads outside stays so, and the root refuses it.
+// clean makes a path relative. A path that leads outside is refused by the root later.
 func clean(name string) string {
 	name = path.Clean(strings.TrimLeft(strings.ReplaceAll(name, `\`, "/"), "/"))
 	return cmp.Or(name, ".")
 }
 
-// entry describes what is there. Devices, sockets and the like are not shown.
+// entry describes an item. Devices, sockets and similar items are omitted.
 func entry(name string, info fs.FileInfo) (Entry, bool) {
 	e := Entry{Kind: File, Name: path.Base(name), Path: name, Size: info.Size(), Modified: info.ModTime()}
 	if info.IsDir() {
@@ -116,14 +117,14 @@ func (w *Workspace) list(name string) ([]Entry, error) {
 	defer dir.Close()
 	names, err := dir.Readdirnames(maxEntries)
 	if err != nil && len(names) == 0 {
-		return []Entry{}, nil // it is empty, or may not be read
+		return []Entry{}, nil // empty, or not readable
 	}
 	entries := make([]Entry, 0, len(names))
 	for _, one := range names {
 		at := path.Join(name, one)
 		info, err := w.root.Stat(at)
 		if err != nil {
-			continue // gone meanwhile, or a link that leads outside
+			continue // removed meanwhile, or a link that leads outside
 		}
 		if e, ok := entry(at, info); ok {
 			entries = append(entries, e)

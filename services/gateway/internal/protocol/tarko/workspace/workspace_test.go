@@ -64,11 +64,11 @@ func TestNothingOutsideIsSeen(t *testing.T) {
 		"..", "../secret.txt", "/../secret.txt", "cmd/../../secret.txt", "out", "up", "up/secret.txt", "absolute", "loop/up/secret.txt",
 		`..\secret.txt`, "/etc/passwd", "nothing", "readme.md/x", "a\x00b",
 	} {
-		if e, err := w.Look(path); !errors.Is(err, workspace.ErrNotFound) {
+		if e, err := w.Lookup(path); !errors.Is(err, workspace.ErrNotFound) {
 			t.Errorf("%q: got %+v, %v", path, e, err)
 		}
 	}
-	root, err := w.Look("/")
+	root, err := w.Lookup("/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +81,12 @@ func TestWhatIsThereIsDescribed(t *testing.T) {
 	t.Parallel()
 	w := folder(t)
 	for _, path := range []string{"readme.md", "/readme.md", "//readme.md", "./cmd/../readme.md"} {
-		e, err := w.Look(path)
+		e, err := w.Lookup(path)
 		if err != nil || e.Kind != workspace.File || e.Name != "readme.md" || e.Path != "readme.md" || e.Size != 5 || e.Modified.IsZero() {
 			t.Errorf("%q: got %+v, %v", path, e, err)
 		}
 	}
-	e, err := w.Look("cmd")
+	e, err := w.Lookup("cmd")
 	if err != nil || e.Kind != workspace.Directory || !slices.Equal(names(e.Entries), []string{"cmd/main", "cmd/domain.txt"}) {
 		t.Errorf("got %+v, %v", e, err)
 	}
@@ -126,7 +126,7 @@ func TestWithoutAFolderNothingIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Look("/"); !errors.Is(err, workspace.ErrNotFound) {
+	if _, err := w.Lookup("/"); !errors.Is(err, workspace.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 	if found, err := w.Search(t.Context(), "a", ""); err != nil || len(found) > 0 || w.Name() != "" || w.Close() != nil {
