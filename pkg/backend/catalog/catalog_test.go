@@ -17,8 +17,10 @@ func nothing(string) string { return "" }
 func TestEachBackendOpensAndSaysWhereItRuns(t *testing.T) {
 	t.Parallel()
 	local := []string{config.BackendClaude, config.BackendCLI, config.BackendCodex, config.BackendOpenCode}
-	if want := slices.Sorted(slices.Values(append(local, "anthropic", "openai", "scripted"))); !slices.Equal(Names(), want) {
-		t.Errorf("got %v, want %v", Names(), want)
+	for _, want := range append(slices.Clone(local), "anthropic", "openai", "scripted") {
+		if !slices.Contains(Names(), want) {
+			t.Errorf("got %v, want %s among them", Names(), want)
+		}
 	}
 	for _, name := range Names() {
 		b, err := Open(config.Agent{Backend: name}, nothing)
