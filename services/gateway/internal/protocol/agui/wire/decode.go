@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -27,26 +28,26 @@ const (
 
 // Input is a RunAgentInput. Unknown members are ignored, as the published client does.
 type Input struct {
-	ThreadID       string         `json:"threadId"`
-	RunID          string         `json:"runId"`
-	ParentRunID    string         `json:"parentRunId"`
-	State          jsontext.Value `json:"state"`
-	Messages       []InMessage    `json:"messages"`
-	Tools          []Tool         `json:"tools"`
-	Context        []ContextItem  `json:"context"`
-	ForwardedProps jsontext.Value `json:"forwardedProps"`
-	Resume         []ResumeEntry  `json:"resume"`
+	ThreadID       string          `json:"threadId"`
+	RunID          string          `json:"runId"`
+	ParentRunID    string          `json:"parentRunId"`
+	State          json.RawMessage `json:"state"`
+	Messages       []InMessage     `json:"messages"`
+	Tools          []Tool          `json:"tools"`
+	Context        []ContextItem   `json:"context"`
+	ForwardedProps json.RawMessage `json:"forwardedProps"`
+	Resume         []ResumeEntry   `json:"resume"`
 }
 
 // InMessage is a message that a client sends.
 type InMessage struct {
-	ID            string         `json:"id"`
-	Role          string         `json:"role"`
-	Content       jsontext.Value `json:"content"`
-	ToolCalls     []InCall       `json:"toolCalls"`
-	ToolCallID    string         `json:"toolCallId"`
-	Error         string         `json:"error"`
-	SubagentRunID string         `json:"subagentRunId"`
+	ID            string          `json:"id"`
+	Role          string          `json:"role"`
+	Content       json.RawMessage `json:"content"`
+	ToolCalls     []InCall        `json:"toolCalls"`
+	ToolCallID    string          `json:"toolCallId"`
+	Error         string          `json:"error"`
+	SubagentRunID string          `json:"subagentRunId"`
 }
 
 // InCall is a call in a message that a client sends.
@@ -57,9 +58,9 @@ type InCall struct {
 
 // Tool is a tool that the client runs.
 type Tool struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Parameters  jsontext.Value `json:"parameters"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
 }
 
 // ContextItem is a fact that the client gives to the agent.
@@ -70,9 +71,9 @@ type ContextItem struct {
 
 // ResumeEntry answers an interrupt.
 type ResumeEntry struct {
-	InterruptID string         `json:"interruptId"`
-	Status      string         `json:"status"` // resolved, cancelled
-	Payload     jsontext.Value `json:"payload"`
+	InterruptID string          `json:"interruptId"`
+	Status      string          `json:"status"` // resolved, cancelled
+	Payload     json.RawMessage `json:"payload"`
 }
 
 const example = `{"threadId":"t1","runId":"r1","messages":[{"id":"m1","role":"user","content":"hi"}],"tools":[],"context":[]}`
@@ -86,7 +87,7 @@ func DecodeInput(text []byte) (Input, error) {
 	if codec.NestedDeeper(text, maxDepth) {
 		return in, invalid("the body is nested more than %d levels deep", maxDepth)
 	}
-	if err := json.Unmarshal(text, &in, json.WithUnmarshalers(lists)); err != nil {
+	if err := jsonv2.Unmarshal(text, &in, jsonv2.WithUnmarshalers(lists)); err != nil {
 		return in, explain(err)
 	}
 	return in, in.check()
@@ -134,13 +135,13 @@ func (r ResumeEntry) valid() bool {
 }
 
 // lists stops at the first entry too many, before a small body becomes a large one in memory.
-var lists = json.JoinUnmarshalers(
+var lists = jsonv2.JoinUnmarshalers(
 	atMost[InMessage](maxMessages), atMost[InCall](maxCalls), atMost[Tool](maxTools), atMost[ContextItem](maxContext),
 	atMost[ResumeEntry](maxResume), atMost[Part](maxParts),
 )
 
-func atMost[T any](limit int) *json.Unmarshalers {
-	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
+func atMost[T any](limit int) *jsonv2.Unmarshalers {
+	return jsonv2.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
 		if dec.PeekKind() != jsontext.KindBeginArray {
 			return errors.ErrUnsupported // the decoder says what is wrong, or accepts a null
 		}
@@ -153,7 +154,7 @@ func atMost[T any](limit int) *json.Unmarshalers {
 				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
 			}
 			var entry T
-			if err := json.UnmarshalDecode(dec, &entry); err != nil {
+			if err := jsonv2.UnmarshalDecode(dec, &entry); err != nil {
 				return err
 			}
 			*list = append(*list, entry)
@@ -178,7 +179,7 @@ func explain(err error) error {
 		}
 		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, path(syntactic.JSONPointer))
 	}
-	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
+	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
 		return invalid("%s has the wrong type", path(semantic.JSONPointer))
 	}
 	return invalid("the body is not valid JSON")
@@ -294,12 +295,12 @@ func (r ResumeEntry) approval(where string, a *event.ActionResult) error {
 		Approved *bool  `json:"approved"`
 		Reason   string `json:"reason"`
 	}
-	err := json.Unmarshal(r.Payload, &payload)
+	err := jsonv2.Unmarshal(r.Payload, &payload)
 	if err != nil || payload.Approved == nil {
 		payload.Approved = new(bool)
-		err = json.Unmarshal(r.Payload, payload.Approved)
+		err = jsonv2.Unmarshal(r.Payload, payload.Approved)
 	}
-	if err != nil || r.Payload.Kind() == jsontext.KindNull {
+	if err != nil || jsontext.Value(r.Payload).Kind() == jsontext.KindNull {
 		return invalid("%s.payload must be {\"approved\":true} or {\"approved\":false}", where)
 	}
 	if !*payload.Approved {
@@ -309,14 +310,14 @@ func (r ResumeEntry) approval(where string, a *event.ActionResult) error {
 }
 
 // answer is the member answer of the payload, or the whole payload if it has none.
-func (r ResumeEntry) answer() jsontext.Value {
+func (r ResumeEntry) answer() json.RawMessage {
 	var payload struct {
-		Answer jsontext.Value `json:"answer"`
+		Answer json.RawMessage `json:"answer"`
 	}
-	if json.Unmarshal(r.Payload, &payload) == nil && len(payload.Answer) > 0 {
+	if jsonv2.Unmarshal(r.Payload, &payload) == nil && len(payload.Answer) > 0 {
 		return payload.Answer
 	}
-	if r.Payload.Kind() == jsontext.KindNull {
+	if jsontext.Value(r.Payload).Kind() == jsontext.KindNull {
 		return nil
 	}
 	return r.Payload
@@ -327,10 +328,10 @@ func (m InMessage) content(where string) (event.InputContent, error) {
 	if m.Role != roleUser && m.Role != roleTool {
 		return nil, nil
 	}
-	switch m.Content.Kind() {
+	switch jsontext.Value(m.Content).Kind() {
 	case jsontext.KindString:
 		var text string
-		if err := json.Unmarshal(m.Content, &text); err != nil {
+		if err := jsonv2.Unmarshal(m.Content, &text); err != nil {
 			return nil, explain(err)
 		}
 		if text == "" && m.Role == roleUser {
@@ -339,7 +340,7 @@ func (m InMessage) content(where string) (event.InputContent, error) {
 		return event.InputContent{{Type: event.ContentText, Text: text}}, nil
 	case jsontext.KindBeginArray:
 		var parts []Part
-		if err := json.Unmarshal(m.Content, &parts, json.WithUnmarshalers(lists)); err != nil {
+		if err := jsonv2.Unmarshal(m.Content, &parts, jsonv2.WithUnmarshalers(lists)); err != nil {
 			return nil, invalid("%s.content is not an array of content parts", where)
 		}
 		return inputParts(where+".content", parts)
