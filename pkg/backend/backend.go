@@ -8,10 +8,9 @@
 package backend
 
 import (
-	"encoding/json"
-
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Turn is everything that a model needs to speak once.
@@ -25,7 +24,7 @@ type Turn struct {
 	Tools     []tool.Spec // what the model may call
 	MaxTokens int         // of the answer; 0 = the backend's default
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
-	Options   json.RawMessage
+	Options   jsontext.Value
 
 	Known  int    // number of Messages, from the first on, that the session has received
 	Limits Limits // the rest of the request's limits, for agents that take several turns by themselves
@@ -70,7 +69,7 @@ type Thinking struct{ Text, Signature string }
 type Call struct {
 	ID   string // ours, not the provider's
 	Name string
-	Args json.RawMessage
+	Args jsontext.Value
 }
 
 // Result answers the Call with the same ID.
@@ -122,7 +121,7 @@ type CallDelta struct {
 // Custom is an event of an application, as [event.NewCustom] has it.
 type Custom struct {
 	Type string
-	Data json.RawMessage // an object; empty = {}
+	Data jsontext.Value // an object; empty = {}
 }
 
 // Warning is a message for operators or readers that is not part of the answer.

@@ -2,7 +2,6 @@ package eventstream
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -32,7 +32,7 @@ func NewSchemas(form Form) *Schemas {
 }
 
 // Add adds the schema of a type, or puts it in the place of the one before.
-func (s *Schemas) Add(kind string, schema json.RawMessage) error {
+func (s *Schemas) Add(kind string, schema jsontext.Value) error {
 	const address = "eventstream:///schema"
 	c := compiler()
 	if err := addResource(c, address, schema); err != nil {
@@ -92,7 +92,7 @@ func idOf(text []byte) string {
 	var schema struct {
 		ID string `json:"$id"`
 	}
-	if err := jsonv2.Unmarshal(text, &schema); err != nil {
+	if err := json.Unmarshal(text, &schema); err != nil {
 		return ""
 	}
 	return schema.ID

@@ -10,7 +10,6 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Log is the request's log. After another runner has claimed the request, both methods always fail.
@@ -86,7 +86,7 @@ type Agent struct {
 	Tools      []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer if the agent may use them
 	MaxTokens  int
 	Thinking   int
-	Options    json.RawMessage
+	Options    jsontext.Value
 	CompressAt int64         // size of a conversation, in tokens, from which its older part is summarised; 0 = never
 	Turns      int           // limit of model turns; the answer then ends with max_turns
 	Tokens     int64         // input and output; 0 = no limit
@@ -103,7 +103,7 @@ func AskUser() tool.Spec {
 	return tool.Spec{
 		Name:        "ask_user",
 		Description: "Asks the user a question and returns the answer. Use it only if you cannot continue without the answer.",
-		Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"}},` +
+		Schema: jsontext.Value(`{"type":"object","properties":{"question":{"type":"string"}},` +
 			`"required":["question"],"additionalProperties":false}`),
 		Effect:   tool.EffectNone,
 		Approval: tool.ApprovalNever,

@@ -47,29 +47,29 @@ type FileData struct {
 // TextContent returns a content of one text.
 func TextContent(text string) Content { return Content{{Type: PartText, Text: text}} }
 
-// MarshalJSON writes a single text as a string, and anything else as an array of parts.
-func (c Content) MarshalJSON() ([]byte, error) {
+// MarshalJSONTo writes a single text as a string, and anything else as an array of parts.
+func (c Content) MarshalJSONTo(enc *jsontext.Encoder) error {
 	if len(c) == 0 {
-		return []byte(`""`), nil
+		return enc.WriteToken(jsontext.String(""))
 	}
 	if len(c) == 1 && c[0].Type == PartText {
-		return json.Marshal(c[0].Text)
+		return enc.WriteToken(jsontext.String(c[0].Text))
 	}
-	return json.Marshal([]Part(c))
+	return json.MarshalEncode(enc, []Part(c))
 }
 
-// UnmarshalJSON reads a string or an array of parts.
-func (c *Content) UnmarshalJSON(value []byte) error {
-	switch jsontext.Value(value).Kind() {
+// UnmarshalJSONFrom reads a string or an array of parts.
+func (c *Content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	switch dec.PeekKind() {
 	case jsontext.KindString:
 		var text string
-		if err := json.Unmarshal(value, &text); err != nil {
+		if err := json.UnmarshalDecode(dec, &text); err != nil {
 			return err
 		}
 		*c = TextContent(text)
 		return nil
 	case jsontext.KindBeginArray:
-		return json.Unmarshal(value, (*[]Part)(c))
+		return json.UnmarshalDecode(dec, (*[]Part)(c))
 	default:
 		return fmt.Errorf("it must be a string, or an array of parts such as {\"type\":\"text\",\"text\":\"hi\"}")
 	}

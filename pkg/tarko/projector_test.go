@@ -3,7 +3,6 @@ package tarko_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -194,9 +193,9 @@ func broken(v tarko.Vocabulary, told []eventstream.Event) string {
 			return "the type " + e.Type + " is not among the vocabulary's"
 		}
 		var m struct {
-			Content   json.RawMessage `json:"content"`
-			Delta     json.RawMessage `json:"delta"`
-			MessageID string          `json:"messageId"`
+			Content   jsontext.Value `json:"content"`
+			Delta     jsontext.Value `json:"delta"`
+			MessageID string         `json:"messageId"`
 		}
 		if err := e.Decode(&m); err != nil {
 			return err.Error()
@@ -247,7 +246,7 @@ func knows(v tarko.Vocabulary, kind tarko.Type) bool {
 	return slices.Contains(v.Types(), kind) || strings.HasPrefix(string(kind), "custom_")
 }
 
-func unquote(v json.RawMessage) string {
+func unquote(v jsontext.Value) string {
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		return string(v)

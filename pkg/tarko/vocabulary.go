@@ -1,9 +1,7 @@
 package tarko
 
 import (
-	"encoding/json"
-
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -13,7 +11,7 @@ func flat(fact Payload) Payload {
 	case AssistantMessageStart, ToolExecutionStart, ToolExecutionDelta:
 		return nil
 	case Error:
-		details, err := jsonv2.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, marshalOptions)
+		details, err := json.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, marshalOptions)
 		if err != nil {
 			details = nil // a code is plain text
 		}
@@ -56,9 +54,9 @@ func nested(fact Payload) Payload {
 }
 
 // textOf returns a JSON string unquoted, and any other value as JSON.
-func textOf(v json.RawMessage) string {
+func textOf(v jsontext.Value) string {
 	var text string
-	if jsontext.Value(v).Kind() != jsontext.KindString || jsonv2.Unmarshal(v, &text) != nil {
+	if v.Kind() != jsontext.KindString || json.Unmarshal(v, &text) != nil {
 		return string(v)
 	}
 	return text
@@ -68,18 +66,18 @@ func textOf(v json.RawMessage) string {
 // TARS).
 type Custom struct {
 	Name Type
-	Data json.RawMessage // an object
+	Data jsontext.Value // an object
 }
 
 // Type implements [Payload].
 func (c Custom) Type() Type { return c.Name }
 
-// MarshalJSON returns the data alone.
-func (c Custom) MarshalJSON() ([]byte, error) {
+// MarshalJSONTo writes the data alone.
+func (c Custom) MarshalJSONTo(enc *jsontext.Encoder) error {
 	if len(c.Data) == 0 {
-		return []byte("{}"), nil
+		return enc.WriteValue(jsontext.Value("{}"))
 	}
-	return c.Data, nil
+	return enc.WriteValue(c.Data)
 }
 
 // renamed returns c with another type if its type is reserved.
@@ -100,16 +98,16 @@ func (c Custom) flat() Custom {
 	return c
 }
 
-func fitsFlat(data json.RawMessage) bool {
+func fitsFlat(data jsontext.Value) bool {
 	if len(data) == 0 {
 		return true
 	}
 	var envelope struct {
-		ID        json.RawMessage `json:"id"`
-		Type      json.RawMessage `json:"type"`
-		Timestamp json.RawMessage `json:"timestamp"`
+		ID        jsontext.Value `json:"id"`
+		Type      jsontext.Value `json:"type"`
+		Timestamp jsontext.Value `json:"timestamp"`
 	}
-	if jsontext.Value(data).Kind() != jsontext.KindBeginObject || jsonv2.Unmarshal(data, &envelope) != nil {
+	if data.Kind() != jsontext.KindBeginObject || json.Unmarshal(data, &envelope) != nil {
 		return false
 	}
 	return envelope.ID == nil && envelope.Type == nil && envelope.Timestamp == nil

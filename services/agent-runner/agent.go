@@ -2,7 +2,6 @@ package agentrunner
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Defaults of the limits of agents.
@@ -101,9 +101,9 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 		tools = append(tools, spec)
 	}
 	for _, t := range c.ClientTools {
-		schema := json.RawMessage(`{"type":"object"}`)
+		schema := jsontext.Value(`{"type":"object"}`)
 		if t.Schema != nil {
-			text, err := jsonv2.Marshal(t.Schema, jsonv2.Deterministic(true))
+			text, err := json.Marshal(t.Schema, json.Deterministic(true))
 			if err != nil {
 				return nil, fmt.Errorf("schema of client tool %s: %w", t.Name, err)
 			}
@@ -125,8 +125,8 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 
 // options are the options of a backend: the agent's script, and the request's context.
 type options struct {
-	Script  string          `json:"script,omitempty"`
-	Context json.RawMessage `json:"context,omitzero"`
+	Script  string         `json:"script,omitempty"`
+	Context jsontext.Value `json:"context,omitzero"`
 }
 
 // forRequest adapts an agent to one request. It refuses a model that the agent does not allow: the service that accepted the request
@@ -142,7 +142,7 @@ func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, er
 	agent.Model = cmp.Or(request.Context.Model, agent.Model)
 	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))
 	agent.CompressAt = int64(a.compressAt * float64(window))
-	text, err := jsonv2.Marshal(options{Script: a.script, Context: request.Context.Extra.JSON()})
+	text, err := json.Marshal(options{Script: a.script, Context: request.Context.Extra})
 	if err != nil {
 		return agent, fmt.Errorf("options of the backend: %w", err)
 	}

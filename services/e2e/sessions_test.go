@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -14,7 +13,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/sse"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
@@ -29,7 +29,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 	tarko(t, http.MethodPost, "/sessions/update", members{"sessionId": id, "metadata": members{"name": "New plans", "color": "red", "agentInfo": members{"name": "z"}}}, 200)
 	tarko(t, http.MethodPost, "/sessions/update", members{"sessionId": id, "metadata": members{"folder": 7, "color": nil}}, 200)
 	shown := tarko(t, http.MethodGet, "/sessions/details?sessionId="+id, nil, 200)
-	metadata, err := jsonv2.Marshal(shown.at("session", "metadata"), jsonv2.Deterministic(true))
+	metadata, err := json.Marshal(shown.at("session", "metadata"), json.Deterministic(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 		t.Errorf("the native thread is %+v", thread)
 	}
 	listed := tarko(t, http.MethodGet, "/sessions?limit=200", nil, 200)
-	if all, _ := jsonv2.Marshal(listed); !strings.Contains(string(all), id) {
+	if all, _ := json.Marshal(listed); !strings.Contains(string(all), id) {
 		t.Error("the session is not listed")
 	}
 	if gone := tarko(t, http.MethodPost, "/sessions/delete", members{"sessionId": id}, 200); gone.at("success") != true {
@@ -92,9 +92,9 @@ func TestEventsAreListedInPagesAndByTypeAndTime(t *testing.T) { // S0-27, S0-29,
 	}
 }
 
-func jsonText(t *testing.T, value any) json.RawMessage {
+func jsonText(t *testing.T, value any) jsontext.Value {
 	t.Helper()
-	text, err := jsonv2.Marshal(value)
+	text, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestWhatTarkosRoutesRefuse(t *testing.T) {
 			Error string `json:"error"`
 		}
 		text := readAll(t, response)
-		if err := jsonv2.Unmarshal([]byte(text), &refusal); err != nil || response.StatusCode != test.status || !strings.Contains(refusal.Error, test.says) {
+		if err := json.Unmarshal([]byte(text), &refusal); err != nil || response.StatusCode != test.status || !strings.Contains(refusal.Error, test.says) {
 			t.Errorf("%s: got %s with %s, want %d and %q", test.does, response.Status, text, test.status, test.says)
 		}
 	}

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -13,7 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/anthropics/anthropic-sdk-go"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -129,7 +129,7 @@ func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool) {
 	case backend.Call:
 		args := part.Args
 		if len(args) == 0 {
-			args = json.RawMessage("{}")
+			args = jsontext.Value("{}")
 		}
 		return sdk.NewToolUseBlock(part.ID, args, part.Name), true
 	case backend.Result:
@@ -189,7 +189,7 @@ func toolParam(spec tool.Spec) (sdk.ToolParam, error) {
 	}
 	schema := map[string]any{}
 	if len(spec.Schema) > 0 {
-		if err := jsonv2.Unmarshal(spec.Schema, &schema); err != nil {
+		if err := json.Unmarshal(spec.Schema, &schema); err != nil {
 			return t, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is not a JSON object; correct its description", spec.Name)
 		}
 	}

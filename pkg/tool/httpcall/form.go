@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -187,7 +186,7 @@ func (f form) content(args template.Args) (io.Reader, error) {
 			return nil, err
 		}
 	}
-	text, err := jsonv2.Marshal(value, jsonv2.Deterministic(true))
+	text, err := json.Marshal(value, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode the body: %w", err)
 	}
@@ -247,7 +246,7 @@ func (f form) result(body []byte) (string, error) {
 	if f.pointer == "" {
 		return string(body), nil
 	}
-	value := json.RawMessage(body)
+	value := jsontext.Value(body)
 	var at jsontext.Pointer
 	for token := range f.pointer.Tokens() {
 		at = at.AppendToken(token)
@@ -258,26 +257,26 @@ func (f form) result(body []byte) (string, error) {
 		value = next
 	}
 	var text string
-	if jsontext.Value(value).Kind() == '"' && jsonv2.Unmarshal(value, &text) == nil {
+	if value.Kind() == '"' && json.Unmarshal(value, &text) == nil {
 		return text, nil
 	}
 	return string(value), nil
 }
 
 // child returns the member or element of a JSON value that one token of a JSON pointer names.
-func child(value json.RawMessage, token string) (json.RawMessage, bool) {
-	switch jsontext.Value(value).Kind() {
+func child(value jsontext.Value, token string) (jsontext.Value, bool) {
+	switch value.Kind() {
 	case '{':
-		var object map[string]json.RawMessage
-		if jsonv2.Unmarshal(value, &object) != nil {
+		var object map[string]jsontext.Value
+		if json.Unmarshal(value, &object) != nil {
 			return nil, false
 		}
 		member, ok := object[token]
 		return member, ok
 	case '[':
-		var list []json.RawMessage
+		var list []jsontext.Value
 		at, err := strconv.Atoi(token)
-		if err != nil || strconv.Itoa(at) != token || jsonv2.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
+		if err != nil || strconv.Itoa(at) != token || json.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
 			return nil, false
 		}
 		return list[at], true

@@ -1,7 +1,6 @@
 package httpcall_test
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const schema = `{
@@ -74,7 +74,7 @@ func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
 	}
 	r.URL = s.URL + r.URL
 	spec := tool.Spec{
-		Name: "people", Description: "Finds people.", Schema: json.RawMessage(schema), Effect: effect, Approval: tool.ApprovalNever,
+		Name: "people", Description: "Finds people.", Schema: jsontext.Value(schema), Effect: effect, Approval: tool.ApprovalNever,
 		Timeout: 2 * time.Second,
 	}
 	subject, err := httpcall.New(spec, r, allow, secrets)
@@ -86,7 +86,7 @@ func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
 
 func call(t *testing.T, subject tool.Tool, args string) (tool.Result, error) {
 	t.Helper()
-	return subject.Call(t.Context(), tool.Call{ID: "call_7", Args: json.RawMessage(args), Progress: func(string) {}})
+	return subject.Call(t.Context(), tool.Call{ID: "call_7", Args: jsontext.Value(args), Progress: func(string) {}})
 }
 
 func TestTool(t *testing.T) {
@@ -203,7 +203,7 @@ func TestFailures(t *testing.T) {
 
 func TestTheGuardStandsInFront(t *testing.T) {
 	t.Parallel()
-	spec := tool.Spec{Name: "x", Description: "x", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.EffectNone}
+	spec := tool.Spec{Name: "x", Description: "x", Schema: jsontext.Value(`{"type":"object"}`), Effect: tool.EffectNone}
 	subject, err := httpcall.New(spec, httpcall.Request{URL: server(t).URL + "/data"}, egress.AllowList{}, secrets)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package mcp_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +20,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 	"github.com/agentbus/agentbus/pkg/tool/mcp/mcptest"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestMain(m *testing.M) {
@@ -112,7 +112,7 @@ func (r running) call(ctx context.Context, name, args string, progress func(stri
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return found.Call(ctx, tool.Call{ID: "call_1", Args: json.RawMessage(args), Progress: progress})
+	return found.Call(ctx, tool.Call{ID: "call_1", Args: jsontext.Value(args), Progress: progress})
 }
 
 func quiet(string) {}

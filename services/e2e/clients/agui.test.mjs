@@ -108,6 +108,7 @@ test("a tool of the client", async () => {
   const next = await run(agent);
   assert.equal(next.failed, undefined);
   assert.equal(text(next.newMessages), "thanks");
+  assert.equal(agent.messages.filter((m) => m.role === "tool").length, 1, "the client has the result already");
 });
 
 for (const approved of [true, false]) {
@@ -255,9 +256,11 @@ test("a cut connection, and connect on another gateway", async () => {
   const shape = (messages) => messages.map(({ role, content, toolCalls }) => ({ role, content, toolCalls }));
   assert.deepEqual(shape(agent.messages), shape(late.messages));
   assert.deepEqual(late.messages.map((m) => m.role), ["user", "reasoning", "assistant", "assistant", "tool", "assistant"]);
-  const numbers = late.messages[2].content.trim().split(/\s+/);
-  assert.equal(numbers.length, 60, late.messages[2].content);
+  const numbers = late.messages[2].content.match(/\d+/g).map(Number);
+  assert.deepEqual(numbers, Array.from({ length: 60 }, (_, i) => i));
   assert.equal(late.messages.at(-1).content, "the end");
+
+  assert.equal(agent.messages[0].id, late.messages[0].id);
 
   // The thread can be continued.
   agent.addMessage(user("/say and on"));
@@ -303,6 +306,91 @@ test("a page that is loaded again finds the open interrupt", async () => {
     resume: again.pendingInterrupts.map((i) => ({ interruptId: i.id, status: "resolved", payload: { approved: true } })),
   });
   assert.equal(text(next.newMessages), "after");
+});
+
+test("an interrupt that has expired can only be cancelled", async () => {
+  const agent = start("forgetful");
+  agent.addMessage(user('/approve echo {"text":"careful"}', "/say after"));
+  const [{ id: interruptId, expiresAt }] = (await run(agent)).finished.interrupts;
+  while (Date.now() < Date.parse(expiresAt) + 50) await new Promise((later) => setTimeout(later, 10));
+  agent.addMessage(user("/say something else"));
+  const seen = await run(agent, { resume: [{ interruptId, status: "cancelled" }] });
+  assert.equal(seen.failed, undefined);
+  assert.equal(text(seen.newMessages), "something else");
+});
+
+test("an agent that is called", async () => {
+  const agent = start("lead");
+  const task = ["/think deep", "/say inner", '/tool calculator {"expression":"6*7"}'].join("\n");
+  agent.addMessage(user(`/tool agent__helper ${JSON.stringify({ task })}`, "/say outer"));
+  const seen = await run(agent);
+  assert.equal(seen.failed, undefined);
+  const begun = seen.events.find((e) => e.type === "SUBAGENT_STARTED");
+  assert.equal(begun.name, "helper");
+  assert.equal(begun.parentToolCallId, seen.newMessages[0].toolCalls[0].id);
+  const ended = seen.events.find((e) => e.type === "SUBAGENT_FINISHED");
+  assert.deepEqual([ended.subagentRunId, ended.outcome.type], [begun.subagentRunId, "success"]);
+  const below = seen.newMessages.filter((m) => m.subagentRunId === begun.subagentRunId);
+  assert.deepEqual(below.map((m) => m.role), ["reasoning", "assistant", "assistant", "tool"]);
+  assert.equal(seen.newMessages.at(-1).content, "outer");
+  agent.addMessage(user("/say next"));
+  assert.equal(text((await run(agent)).newMessages), "next");
+});
+
+test("an approval that an agent that is called needs", async () => {
+  const agent = start("lead");
+  const task = ['/approve echo {"text":"careful"}', "/say inner"].join("\n");
+  agent.addMessage(user(`/tool agent__helper ${JSON.stringify({ task })}`, "/say outer"));
+  const seen = await run(agent);
+  const [interrupt] = seen.finished.interrupts;
+  assert.equal(interrupt.metadata.agentId, "helper");
+  const next = await run(agent, { resume: [{ interruptId: interrupt.id, status: "resolved", payload: { approved: true } }] });
+  assert.equal(next.failed, undefined);
+  assert.match(text(next.newMessages), /outer$/);
+});
+
+test("a tool that the run declares", async () => {
+  const agent = start("demo");
+  const parameters = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
+  agent.addMessage(user('/tool pick_color {"name":"wall"}', "/say painted"));
+  const seen = await run(agent, { tools: [{ name: "pick_color", description: "Asks for a color.", parameters }] });
+  const call = seen.newMessages.at(-1).toolCalls[0];
+  assert.deepEqual(seen.finished.pendingToolCallIds, [call.id]);
+  agent.addMessage({ id: randomUUID(), role: "tool", toolCallId: call.id, content: "blue" });
+  const next = await run(agent);
+  assert.equal(text(next.newMessages), "painted");
+  assert.equal(agent.messages.filter((m) => m.role === "tool").length, 1, "the client has the result already");
+});
+
+test("a conversation from elsewhere", async () => {
+  const agent = start("demo", {
+    initialMessages: [user("where is Turin?"), { id: randomUUID(), role: "assistant", content: "In Italy." }, user("/say and Milan too")],
+  });
+  const seen = await run(agent);
+  assert.equal(text(seen.newMessages), "and Milan too");
+  const late = start("demo", { threadId: agent.threadId });
+  await run(late, {}, "connectAgent");
+  assert.deepEqual(late.messages.map(({ id, content }) => ({ id, content })), agent.messages.map(({ id, content }) => ({ id, content })));
+});
+
+test("a message that was sent before is not sent twice", async () => {
+  const agent = start("demo");
+  agent.addMessage(user("/fail agent_error"));
+  await run(agent);
+  agent.addMessage(user("/say second"));
+  assert.equal(text((await run(agent)).newMessages), "second");
+  const stored = await (await fetch(`${base}/v1/threads/${agent.threadId}/messages`)).json();
+  assert.equal(stored.messages.filter((m) => m.role === "user").length, 2, JSON.stringify(stored));
+});
+
+test("cancel names the run", async () => {
+  const agent = start("demo");
+  agent.addMessage(user("/say done"));
+  await run(agent, { runId: "first" });
+  const cancel = (runId) =>
+    fetch(`${agui("demo")}/cancel`, { method: "POST", body: JSON.stringify({ threadId: agent.threadId, runId }) });
+  assert.equal((await cancel("first")).status, 409);
+  assert.equal((await cancel("another")).status, 404);
 });
 
 test("what the agent can do", async () => {

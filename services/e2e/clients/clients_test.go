@@ -64,6 +64,35 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 
 func TestAGUI(t *testing.T) { suite(t, "agui.test.mjs") }
 
+// TestTheDocument runs the examples of docs/agui.md as they are, on the URL of the gateway under test.
+func TestTheDocument(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/agui.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(page), "http://127.0.0.1:8080", gateways[0])
+	shell := exec.CommandContext(t.Context(), "bash", "-euc", example(t, text, "sh"))
+	if out, err := shell.CombinedOutput(); err != nil || bytes.Count(out, []byte(`"type":"RUN_FINISHED"`)) != 2 {
+		t.Errorf("the shell example: %v\n%s", err, out)
+	}
+	node := exec.CommandContext(t.Context(), "node", "--input-type=module", "-")
+	node.Stdin = strings.NewReader(example(t, text, "js"))
+	if out, err := node.CombinedOutput(); err != nil || string(out) != "done\n" {
+		t.Errorf("the JavaScript example: %v\n%s", err, out)
+	}
+}
+
+// example returns the first example of a page in a language.
+func example(t *testing.T, page, language string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "```"+language+"\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatalf("the page has no example in %s", language)
+	}
+	return text
+}
+
 // suite runs a file of tests in Node.
 func suite(t *testing.T, file string) {
 	t.Helper()

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -9,7 +8,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Format says how events are written.
@@ -65,7 +65,7 @@ func (f format) check(types []string) error {
 type entry struct {
 	request string
 	event   eventstream.Event
-	line    json.RawMessage
+	line    jsontext.Value
 }
 
 // native writes an event as the native protocol does.
@@ -74,7 +74,7 @@ func native(e event.Event) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := jsonv2.Marshal(e.Body, jsonv2.Deterministic(true))
+	data, err := json.Marshal(e.Body, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode the body of event %s: %w", e.ID, err)
 	}

@@ -3,7 +3,6 @@ package inspect
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -89,7 +88,7 @@ func array(entries iter.Seq2[entry, error], file io.Writer) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if err := write.WriteValue(jsontext.Value(json.RawMessage(json.RawMessage(json.RawMessage(e.line))))); err != nil {
+		if err := write.WriteValue(e.line); err != nil {
 			return n, err
 		}
 		n++
@@ -130,7 +129,7 @@ func count(entries iter.Seq2[entry, error], out io.Writer, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		text, err := jsonv2.Marshal(all, jsonv2.Deterministic(true))
+		text, err := json.Marshal(all, json.Deterministic(true))
 		if err != nil {
 			return err
 		}

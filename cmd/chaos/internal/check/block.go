@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -182,7 +181,7 @@ func (f *fold) stop(at line, b *block, p piece) {
 	streamed, c := b.partial.String(), p.content
 	switch {
 	case c.Type == event.ContentToolUse && b.reason == "":
-		if canonical(json.RawMessage(streamed)) != canonical(c.Args) {
+		if canonical(jsontext.Value(streamed)) != canonical(c.Args) {
 			f.report("block %s stops with the arguments %.80s, and its deltas were %.80s", b.id, c.Args, streamed)
 		}
 	case c.Type == event.ContentText || c.Type == event.ContentThinking:
@@ -205,9 +204,9 @@ func (f *fold) kept() []*block {
 }
 
 // canonical is JSON in a form that can be compared; what is no JSON stays as it is.
-func canonical(value json.RawMessage) string {
-	value = slices.Clone(value)
-	if (*jsontext.Value)(&value).Canonicalize() != nil {
+func canonical(value jsontext.Value) string {
+	value = value.Clone()
+	if value.Canonicalize() != nil {
 		return "not JSON: " + string(value)
 	}
 	return string(value)

@@ -1,13 +1,12 @@
 package check
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -104,7 +103,7 @@ func (p *prescribed) stream(rest string) bool {
 func (p *prescribed) call(rest string) bool {
 	for rest != "" {
 		end := strings.IndexAny(rest+";", " ;{")
-		c := event.Content{Type: event.ContentToolUse, Name: rest[:end], Args: json.RawMessage("{}")}
+		c := event.Content{Type: event.ContentToolUse, Name: rest[:end], Args: jsontext.Value("{}")}
 		rest = strings.TrimSpace(rest[end:])
 		if strings.HasPrefix(rest, "{") {
 			dec := jsontext.NewDecoder(strings.NewReader(rest))
@@ -112,7 +111,7 @@ func (p *prescribed) call(rest string) bool {
 			if err != nil {
 				return false
 			}
-			c.Args, rest = json.RawMessage(args.Clone()), strings.TrimSpace(rest[dec.InputOffset():])
+			c.Args, rest = args.Clone(), strings.TrimSpace(rest[dec.InputOffset():])
 		}
 		p.blocks = append(p.blocks, c)
 		rest = strings.TrimSpace(strings.TrimPrefix(rest, ";"))
@@ -121,7 +120,7 @@ func (p *prescribed) call(rest string) bool {
 }
 
 func (p *prescribed) ask(question string) bool {
-	args, err := jsonv2.Marshal(map[string]string{"question": question})
+	args, err := json.Marshal(map[string]string{"question": question})
 	p.blocks = append(p.blocks, event.Content{Type: event.ContentToolUse, Name: "ask_user", Args: args})
 	return err == nil
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +16,8 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -245,34 +245,34 @@ func (w *Witness) readState(ctx context.Context, l *look) error {
 	}
 	defer func() { _ = body.Close() }()
 	var state struct {
-		Unread json.RawMessage `json:"unreadSteers"`
+		Unread jsontext.Value `json:"unreadSteers"`
 	}
-	err = jsonv2.UnmarshalRead(body, &state)
+	err = json.UnmarshalRead(body, &state)
 	l.Document = string(state.Unread)
 	return err
 }
 
 // readPages reads a list from its first page to its last.
 func (w *Witness) readPages(ctx context.Context, l *look, path, member string) error {
-	all := []json.RawMessage{}
+	all := []jsontext.Value{}
 	for cursor := ""; ; {
-		var page map[string]json.RawMessage
+		var page map[string]jsontext.Value
 		body, err := w.get(ctx, l, fmt.Sprintf("%s?limit=%d&cursor=%s", path, pageOfList, url.QueryEscape(cursor)))
 		if err != nil {
 			return err
 		}
-		err = jsonv2.UnmarshalRead(body, &page)
+		err = json.UnmarshalRead(body, &page)
 		_ = body.Close() // it has been read
 		if err != nil {
 			return err
 		}
-		var some []json.RawMessage
-		if err := jsonv2.Unmarshal(page[member], &some); err != nil {
+		var some []jsontext.Value
+		if err := json.Unmarshal(page[member], &some); err != nil {
 			return err
 		}
 		all, cursor = append(all, some...), ""
 		if next, ok := page["nextCursor"]; ok {
-			if err := jsonv2.Unmarshal(next, &cursor); err != nil {
+			if err := json.Unmarshal(next, &cursor); err != nil {
 				return err
 			}
 		}
@@ -288,7 +288,7 @@ func (w *Witness) readPages(ctx context.Context, l *look, path, member string) e
 		}
 		return nil
 	}
-	document, err := jsonv2.Marshal(all)
+	document, err := json.Marshal(all)
 	l.Document = string(document)
 	return err
 }

@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/tools/txtar"
 )
 
@@ -254,7 +253,7 @@ func sound(t *testing.T, name string, chunks []backend.Chunk) {
 				t.Fatalf("%s: an empty text", name)
 			}
 		case backend.ToolStarted:
-			if running[c.ID] || len(c.Args) > 0 && jsontext.Value(c.Args).Kind() != '{' {
+			if running[c.ID] || len(c.Args) > 0 && c.Args.Kind() != '{' {
 				t.Fatalf("%s: tool %q started with %s", name, c.ID, c.Args)
 			}
 			running[c.ID] = true

@@ -3,30 +3,29 @@
 package template
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Args are the arguments of a call by name. One that is null counts as missing.
-type Args map[string]json.RawMessage
+type Args map[string]jsontext.Value
 
 // Has reports whether there is an argument.
 func (a Args) Has(name string) bool {
 	value, ok := a[name]
-	return ok && jsontext.Value(value).Kind() != 'n'
+	return ok && value.Kind() != 'n'
 }
 
 // text is an argument as a text: a string as it is, anything else as JSON.
 func (a Args) text(name string) string {
 	var text string
-	if value := a[name]; jsontext.Value(value).Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
+	if value := a[name]; value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
 		return string(value)
 	}
 	return text

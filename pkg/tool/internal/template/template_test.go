@@ -1,7 +1,6 @@
 package template_test
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -21,8 +20,8 @@ func secrets(name string) (string, error) {
 func TestFill(t *testing.T) {
 	t.Parallel()
 	args := template.Args{
-		"a": json.RawMessage(`"x/{b}${TOKEN}"`), "n": json.RawMessage(`1.50`), "o": json.RawMessage(`{"k":[1]}`),
-		"empty": json.RawMessage(`""`), "null": json.RawMessage(`null`),
+		"a": jsontext.Value(`"x/{b}${TOKEN}"`), "n": jsontext.Value(`1.50`), "o": jsontext.Value(`{"k":[1]}`),
+		"empty": jsontext.Value(`""`), "null": jsontext.Value(`null`),
 	}
 	tests := []struct{ name, text, want, wrong string }{
 		{"a text without places", "plain $5 text", "plain $5 text", ""},
@@ -67,7 +66,7 @@ func TestArguments(t *testing.T) {
 	if got := text.Arguments(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v", got)
 	}
-	if got := text.Missing(template.Args{"b": json.RawMessage(`1`)}); !slices.Equal(got, []string{"a"}) {
+	if got := text.Missing(template.Args{"b": jsontext.Value(`1`)}); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("missing: got %v", got)
 	}
 	if _, whole := text.Argument(); whole {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
@@ -73,7 +72,7 @@ func decodeAssignment(body []byte) (a remoteagent.Assignment, err error) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return a, invalid("the body is not a task: %s", remoteagent.ExplainJSON(err))
 	}
-	a.Extra = event.Members{} // what is not known here has no effect
+	a.Extra = nil // what is not known here has no effect
 	switch {
 	case a.Prompt == "":
 		return a, invalid("prompt is missing; say what the agent shall do")

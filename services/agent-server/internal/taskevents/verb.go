@@ -1,12 +1,12 @@
 package taskevents
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // verb is what a tool does, derived from its name.
@@ -70,11 +70,11 @@ func (v verb) activity(tool, file string, args arguments) string {
 }
 
 // arguments are those of a call, as far as they are an object.
-type arguments map[string]json.RawMessage
+type arguments map[string]jsontext.Value
 
-func argsOf(text json.RawMessage) arguments {
+func argsOf(text jsontext.Value) arguments {
 	var args arguments
-	if jsonv2.Unmarshal(text, &args) != nil {
+	if json.Unmarshal(text, &args) != nil {
 		return nil
 	}
 	return args
@@ -83,7 +83,7 @@ func argsOf(text json.RawMessage) arguments {
 func (a arguments) text(names ...string) string {
 	for _, name := range names {
 		var text string
-		if jsonv2.Unmarshal(a[name], &text) == nil && text != "" {
+		if json.Unmarshal(a[name], &text) == nil && text != "" {
 			return text
 		}
 	}
@@ -98,7 +98,7 @@ func (a arguments) files() []string {
 	var changes []struct {
 		Path string `json:"path"`
 	}
-	if jsonv2.Unmarshal(a["changes"], &changes) != nil {
+	if json.Unmarshal(a["changes"], &changes) != nil {
 		return nil
 	}
 	var files []string
@@ -115,7 +115,7 @@ func (a arguments) command() string {
 		return text
 	}
 	var words []string
-	if jsonv2.Unmarshal(a["command"], &words) != nil {
+	if json.Unmarshal(a["command"], &words) != nil {
 		return ""
 	}
 	return strings.Join(words, " ")

@@ -6,7 +6,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 var (
@@ -240,5 +240,5 @@ type Event struct {
 	N           uint64
 	Incarnation string
 	Name        event.Name
-	JSON        json.RawMessage
+	JSON        jsontext.Value
 }

@@ -5,7 +5,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/tool"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -139,16 +139,16 @@ func call(box hubapi.Toolbox, spec tool.Spec, open bool) sdk.ToolHandler {
 		if !p.May(scope) {
 			return refuse(apierr.New(apierr.AuthFailed, "the API key %s lacks the scope %q that %s needs", p.KeyID, scope, spec.Name)), nil
 		}
-		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, json.RawMessage(r.Params.Arguments))
+		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, jsontext.Value(r.Params.Arguments))
 		if err != nil {
 			return refuse(err), nil
 		}
-		data, err := jsonv2.Marshal(reply.Data)
+		data, err := json.Marshal(reply.Data)
 		if err != nil {
 			return nil, fmt.Errorf("encode the answer of %s: %w", spec.Name, err)
 		}
 		return &sdk.CallToolResult{
-			Content: []sdk.Content{&sdk.TextContent{Text: reply.Text}}, StructuredContent: json.RawMessage(data),
+			Content: []sdk.Content{&sdk.TextContent{Text: reply.Text}}, StructuredContent: jsontext.Value(data),
 		}, nil
 	}
 }

@@ -33,12 +33,12 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 		return response, err
 	}
 	defer x.WithTimeout()()
-	r, err := s.find(x, agentID, in)
+	r, named, err := s.find(x, agentID, in)
 	x.Audit(in.ThreadID, r.RequestID, err)
 	if err != nil {
 		return response, err
 	}
-	from, err := s.position(x, &r)
+	from, err := s.position(x, &r, named)
 	if err != nil {
 		return response, err
 	}
@@ -48,7 +48,7 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 	}
 	x.SetHeader(protocol.HeaderRequestID, r.RequestID)
 	x.SetHeader(protocol.HeaderThreadID, r.ThreadID)
-	enc, err := x.Encoder(wire.Codec{RunID: runID(r, in), Attach: &wire.Attach{Messages: messages}}, codec.Options{From: from})
+	enc, err := x.Encoder(wire.Codec{Attach: &wire.Attach{Messages: messages}}, codec.Options{From: from})
 	if err != nil {
 		return response, err
 	}
@@ -61,38 +61,86 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 	return response, nil
 }
 
-// find returns the run that the client names, or the one that runs on the thread, or its last one.
-func (s *Server) find(x *protocol.Exchange, agentID string, in wire.Input) (authz.Request, error) {
+// find returns the run that the client names, and whether it has; otherwise the one that runs on the thread, or its last one.
+func (s *Server) find(x *protocol.Exchange, agentID string, in wire.Input) (r authz.Request, named bool, err error) {
 	ctx, p := x.Context(), x.Principal()
 	t, err := s.Guard.Thread(ctx, p, in.ThreadID)
 	if err != nil {
-		return authz.Request{}, err
+		return r, false, err
 	}
 	if t.RequestID == "" {
-		return authz.Request{}, apierr.New(apierr.RequestNotFound, "the thread has no run")
+		return r, false, apierr.New(apierr.RequestNotFound, "the thread has no run")
 	}
 	if t, err = s.Acceptor.Running(ctx, p.Tenant, t); err != nil {
-		return authz.Request{}, authz.Unavailable(err)
+		return r, false, authz.Unavailable(err)
 	}
-	r, err := s.Guard.Request(ctx, p, t.RequestID)
-	if err == nil && r.AgentID != agentID {
+	r, err = s.Guard.Request(ctx, p, t.RequestID)
+	if err != nil {
+		return r, false, err
+	}
+	if named = isRun(r, in.RunID); !named && in.RunID != "" {
+		earlier, found, err := s.search(x, in)
+		if err != nil {
+			return r, false, err
+		}
+		if found {
+			r, named = earlier, true
+		}
+	}
+	if r.AgentID != agentID {
 		err = apierr.New(apierr.RequestNotFound, "the run on this thread is one of agent %.64q", r.AgentID)
 	}
-	return r, err
+	return r, named, err
 }
 
-// runID returns the id that the client gave to the run.
-func runID(r authz.Request, in wire.Input) string { return cmp.Or(in.RunID, r.RequestID) }
+// searched is how many of a thread's newest runs are searched for one that the client names. Clients that load a page make a
+// new id each time, which no run has.
+const searched = 8
+
+// search finds the run that the client names among the newest ones of the thread.
+func (s *Server) search(x *protocol.Exchange, in wire.Input) (r authz.Request, found bool, err error) {
+	ctx, p := x.Context(), x.Principal()
+	var newest []string
+	for t, err := range s.Bus.ThreadRecords(ctx, p.Tenant, in.ThreadID, 0) {
+		if err != nil {
+			return r, false, authz.Unavailable(err)
+		}
+		newest = append(newest[max(0, len(newest)+1-searched):], t.RequestID)
+	}
+	for _, requestID := range newest {
+		r, err := s.Guard.Request(ctx, p, requestID)
+		if apierr.CodeOf(err) == apierr.RequestNotFound {
+			continue
+		}
+		if err != nil || isRun(r, in.RunID) {
+			return r, err == nil, err
+		}
+	}
+	return r, false, nil
+}
+
+// isRun reports whether a request is the run of an id: that of its client, or the id of the request.
+func isRun(r authz.Request, runID string) bool {
+	return runID != "" && (r.RequestID == runID || wire.RunID(r.Note) == runID)
+}
+
+// runID returns the id of a run, as its events have it.
+func runID(r authz.Request) string { return cmp.Or(wire.RunID(r.Note), r.RequestID) }
 
 // position returns n of the first event that the client gets after the snapshot: the one after its cursor, or after the newest
-// event if it has no cursor, or if its cursor is not of this log. A run that has ended is read from its terminal event.
-func (s *Server) position(x *protocol.Exchange, r *authz.Request) (from uint64, err error) {
+// event if it has no cursor, or has not named the run of its cursor. A run that has ended is read from its terminal event.
+func (s *Server) position(x *protocol.Exchange, r *authz.Request, named bool) (from uint64, err error) {
 	ctx := x.Context()
 	cursor, err := x.Cursor()
 	if err != nil {
 		return 0, err
 	}
 	if cursor != "" {
+		if _, _, err := event.ParseCursor(cursor); err != nil {
+			return 0, apierr.Wrap(err, apierr.InvalidMessageFormat, "the id to resume after must be one that a stream gave, like k3f9-17")
+		}
+	}
+	if cursor != "" && named {
 		at, err := s.Logs.Resume(ctx, *r, cursor)
 		if err != nil || !at.Reset && !at.Ended {
 			r.Known.Newest = at.Newest
@@ -185,7 +233,10 @@ func (s *Server) postCancel(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.find(x, agentID, in)
+	r, named, err := s.find(x, agentID, in)
+	if err == nil && !named && in.RunID != "" {
+		err = apierr.New(apierr.RequestNotFound, "the thread has no run %.128q; leave out runId to cancel the one that runs", in.RunID)
+	}
 	if err != nil {
 		return err
 	}
@@ -200,5 +251,5 @@ func (s *Server) postCancel(x *protocol.Exchange) error {
 	if err != nil {
 		return authz.Unavailable(err)
 	}
-	return x.Reply(http.StatusAccepted, cancelling{r.ThreadID, runID(r, in), r.RequestID, "aborting"})
+	return x.Reply(http.StatusAccepted, cancelling{r.ThreadID, runID(r), r.RequestID, "aborting"})
 }

@@ -3,6 +3,7 @@ package agui
 import (
 	"net/http"
 
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui/wire"
 )
@@ -37,6 +38,12 @@ type multimodal struct {
 	Input map[string]bool `json:"input"`
 }
 
+// acceptsTools reports whether runs of an agent may declare tools of their client.
+func (s *Server) acceptsTools(agentID string) bool {
+	own, ok := s.Config.Agents[agentID]
+	return ok && own.RequestTools != config.RequestToolsRefuse && !own.RunsProgram()
+}
+
 // getInfo returns what the agent can do.
 func (s *Server) getInfo(x *protocol.Exchange) error {
 	agentID, err := agent(x)
@@ -50,7 +57,7 @@ func (s *Server) getInfo(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, capabilities{
 		Identity:     about,
 		Transport:    map[string]bool{"streaming": true, "websocket": false, "httpBinary": false, "resumable": true},
-		Tools:        toolAbility{Supported: true, ParallelCalls: true},
+		Tools:        toolAbility{Supported: true, ParallelCalls: true, ClientProvided: s.acceptsTools(agentID)},
 		State:        map[string]bool{"snapshots": false, "deltas": false, "memory": true, "persistentState": false},
 		MultiAgent:   map[string]bool{"supported": true, "delegation": true, "handoffs": false},
 		Reasoning:    map[string]bool{"supported": true, "streaming": true, "encrypted": true},

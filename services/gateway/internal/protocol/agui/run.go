@@ -26,13 +26,14 @@ func (s *Server) startRun(x *protocol.Exchange) (response stream.Response, err e
 	if err != nil {
 		return response, err
 	}
-	enc, err := x.Encoder(wire.Codec{RunID: in.RunID}, codec.Options{})
+	enc, err := x.Encoder(wire.Codec{}, codec.Options{})
 	if err != nil {
 		return response, err
 	}
 	defer x.WithTimeout()()
 	receipt, err := x.Accept(protocol.Request{
-		AgentID: agentID, Request: request, CreateThread: true, Target: agentID, Body: body,
+		AgentID: agentID, Request: request.Request, CreateThread: true, Target: agentID, Body: body,
+		Conversation: request.Conversation, System: request.System, Metadata: request.Metadata,
 	})
 	if err != nil {
 		return response, err

@@ -2,11 +2,11 @@ package wire
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Part is a part of a message: a text, or media.
@@ -43,7 +43,7 @@ func plain(content event.InputContent) bool {
 }
 
 // contentOf returns the content of a message of a thread: a string if it is text alone.
-func contentOf(content event.InputContent, threadID string) json.RawMessage {
+func contentOf(content event.InputContent, threadID string) jsontext.Value {
 	if plain(content) {
 		return encode(content.Text())
 	}
@@ -55,7 +55,7 @@ func contentOf(content event.InputContent, threadID string) json.RawMessage {
 }
 
 // resultContent returns the content of a tool's result: its summary, and the media that the tool returned.
-func resultContent(b event.ToolResult, threadID string) json.RawMessage {
+func resultContent(b event.ToolResult, threadID string) jsontext.Value {
 	if len(b.Media) == 0 {
 		return encode(b.Summary)
 	}
@@ -86,9 +86,6 @@ func partOf(p event.InputPart, threadID string) Part {
 
 // inputParts converts the parts of a message that a client sent.
 func inputParts(where string, parts []Part) (event.InputContent, error) {
-	if len(parts) == 0 {
-		return nil, invalid("%s is empty", where)
-	}
 	content := make(event.InputContent, 0, len(parts))
 	for i, p := range parts {
 		one, err := p.input(where + "[" + strconv.Itoa(i) + "]")
@@ -104,9 +101,6 @@ func (p Part) input(where string) (event.InputPart, error) {
 	kind := media.File
 	switch p.Type {
 	case partText:
-		if p.Text == "" {
-			return event.InputPart{}, invalid("%s has no text", where)
-		}
 		return event.InputPart{Type: event.ContentText, Text: p.Text}, nil
 	case partImage:
 		kind = media.Image
@@ -130,5 +124,5 @@ func (p Part) input(where string) (event.InputPart, error) {
 	default:
 		return one, invalid("%s.source.type is %.40q; use \"data\" or \"url\"", where, p.Source.Type)
 	}
-	return media.Check(where, one)
+	return one, nil
 }

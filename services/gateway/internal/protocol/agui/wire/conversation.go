@@ -1,8 +1,11 @@
 package wire
 
 import (
-	"encoding/json"
+	"cmp"
 	"slices"
+
+	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // conversation is the messages that a client has after the events that it applied. It follows the rules of the published
@@ -18,6 +21,8 @@ func newConversation(messages []Message) *conversation {
 // apply applies an event.
 func (c *conversation) apply(e Event) {
 	switch e.Type {
+	case oldMessage:
+		c.put(e.Messages[0])
 	case userMessage:
 		c.put(Message{ID: e.MessageID, Role: roleUser, Content: e.Content})
 	case TextStart:
@@ -100,9 +105,23 @@ func (c *conversation) snapshot() []Message {
 	all := make([]Message, 0, len(c.messages))
 	for _, m := range c.messages {
 		if m.Content == nil && m.text != nil {
-			m.Content = json.RawMessage(encode(string(m.text)))
+			m.Content = jsontext.Value(encode(string(m.text)))
 		}
 		all = append(all, m)
 	}
 	return all
+}
+
+// oldMessageOf returns a message of the conversation with which a thread began.
+func oldMessageOf(m event.HistoryMessage, id, threadID string) Message {
+	one := Message{ID: cmp.Or(m.ID, id), Role: m.Role, ToolCallID: m.ToolCallID}
+	if len(m.Content) > 0 || len(m.ToolCalls) == 0 {
+		one.Content = contentOf(m.Content, threadID)
+	}
+	for _, c := range m.ToolCalls {
+		one.ToolCalls = append(one.ToolCalls, ToolCall{
+			ID: c.ID, Type: "function", Function: FunctionCall{Name: c.Name, Arguments: cmp.Or(string(c.Args), "{}")},
+		})
+	}
+	return one
 }

@@ -1,16 +1,14 @@
 package wire
 
 import (
-	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -28,26 +26,26 @@ const (
 
 // Input is a RunAgentInput. Unknown members are ignored, as the published client does.
 type Input struct {
-	ThreadID       string          `json:"threadId"`
-	RunID          string          `json:"runId"`
-	ParentRunID    string          `json:"parentRunId"`
-	State          json.RawMessage `json:"state"`
-	Messages       []InMessage     `json:"messages"`
-	Tools          []Tool          `json:"tools"`
-	Context        []ContextItem   `json:"context"`
-	ForwardedProps json.RawMessage `json:"forwardedProps"`
-	Resume         []ResumeEntry   `json:"resume"`
+	ThreadID       string         `json:"threadId"`
+	RunID          string         `json:"runId"`
+	ParentRunID    string         `json:"parentRunId"`
+	State          jsontext.Value `json:"state"`
+	Messages       []InMessage    `json:"messages"`
+	Tools          []Tool         `json:"tools"`
+	Context        []ContextItem  `json:"context"`
+	ForwardedProps jsontext.Value `json:"forwardedProps"`
+	Resume         []ResumeEntry  `json:"resume"`
 }
 
 // InMessage is a message that a client sends.
 type InMessage struct {
-	ID            string          `json:"id"`
-	Role          string          `json:"role"`
-	Content       json.RawMessage `json:"content"`
-	ToolCalls     []InCall        `json:"toolCalls"`
-	ToolCallID    string          `json:"toolCallId"`
-	Error         string          `json:"error"`
-	SubagentRunID string          `json:"subagentRunId"`
+	ID            string         `json:"id"`
+	Role          string         `json:"role"`
+	Content       jsontext.Value `json:"content"`
+	ToolCalls     []InCall       `json:"toolCalls"`
+	ToolCallID    string         `json:"toolCallId"`
+	Error         string         `json:"error"`
+	SubagentRunID string         `json:"subagentRunId"`
 }
 
 // InCall is a call in a message that a client sends.
@@ -58,9 +56,9 @@ type InCall struct {
 
 // Tool is a tool that the client runs.
 type Tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Parameters  jsontext.Value `json:"parameters"`
 }
 
 // ContextItem is a fact that the client gives to the agent.
@@ -71,9 +69,9 @@ type ContextItem struct {
 
 // ResumeEntry answers an interrupt.
 type ResumeEntry struct {
-	InterruptID string          `json:"interruptId"`
-	Status      string          `json:"status"` // resolved, cancelled
-	Payload     json.RawMessage `json:"payload"`
+	InterruptID string         `json:"interruptId"`
+	Status      string         `json:"status"` // resolved, cancelled
+	Payload     jsontext.Value `json:"payload"`
 }
 
 const example = `{"threadId":"t1","runId":"r1","messages":[{"id":"m1","role":"user","content":"hi"}],"tools":[],"context":[]}`
@@ -87,7 +85,7 @@ func DecodeInput(text []byte) (Input, error) {
 	if codec.NestedDeeper(text, maxDepth) {
 		return in, invalid("the body is nested more than %d levels deep", maxDepth)
 	}
-	if err := jsonv2.Unmarshal(text, &in, jsonv2.WithUnmarshalers(lists)); err != nil {
+	if err := json.Unmarshal(text, &in, json.WithUnmarshalers(lists)); err != nil {
 		return in, explain(err)
 	}
 	return in, in.check()
@@ -135,13 +133,13 @@ func (r ResumeEntry) valid() bool {
 }
 
 // lists stops at the first entry too many, before a small body becomes a large one in memory.
-var lists = jsonv2.JoinUnmarshalers(
+var lists = json.JoinUnmarshalers(
 	atMost[InMessage](maxMessages), atMost[InCall](maxCalls), atMost[Tool](maxTools), atMost[ContextItem](maxContext),
 	atMost[ResumeEntry](maxResume), atMost[Part](maxParts),
 )
 
-func atMost[T any](limit int) *jsonv2.Unmarshalers {
-	return jsonv2.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
+func atMost[T any](limit int) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
 		if dec.PeekKind() != jsontext.KindBeginArray {
 			return errors.ErrUnsupported // the decoder says what is wrong, or accepts a null
 		}
@@ -154,7 +152,7 @@ func atMost[T any](limit int) *jsonv2.Unmarshalers {
 				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
 			}
 			var entry T
-			if err := jsonv2.UnmarshalDecode(dec, &entry); err != nil {
+			if err := json.UnmarshalDecode(dec, &entry); err != nil {
 				return err
 			}
 			*list = append(*list, entry)
@@ -179,7 +177,7 @@ func explain(err error) error {
 		}
 		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, path(syntactic.JSONPointer))
 	}
-	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return invalid("%s has the wrong type", path(semantic.JSONPointer))
 	}
 	return invalid("the body is not valid JSON")
@@ -205,146 +203,4 @@ func path(p jsontext.Pointer) string {
 		return strings.ToValidUTF8(b.String()[:120], "") + "…"
 	}
 	return b.String()
-}
-
-// Decode implements codec.Codec.
-func (Codec) Decode(text []byte) (event.AgentRequest, error) {
-	in, err := DecodeInput(text)
-	if err != nil {
-		return event.AgentRequest{}, err
-	}
-	return in.Request()
-}
-
-// Request returns the request that the input is: its user messages that follow the last one of the assistant, and the
-// results of the client's actions.
-func (in Input) Request() (event.AgentRequest, error) {
-	r := event.AgentRequest{ThreadID: in.ThreadID, Messages: []event.InputMessage{}}
-	for i := in.newest(); i < len(in.Messages); i++ {
-		m := in.Messages[i]
-		where := "messages[" + strconv.Itoa(i) + "]"
-		content, err := m.content(where)
-		switch {
-		case err != nil:
-			return r, err
-		case m.SubagentRunID != "":
-		case m.Role == roleUser:
-			r.Messages = append(r.Messages, event.InputMessage{Role: event.RoleUser, Content: content})
-		case m.Role == roleTool && m.ID != resultID(m.ToolCallID):
-			r.Context.ActionResults = append(r.Context.ActionResults, m.result(content))
-		}
-	}
-	for i, entry := range in.Resume {
-		result, err := entry.result("resume[" + strconv.Itoa(i) + "]")
-		if err != nil {
-			return r, err
-		}
-		r.Context.ActionResults = append(r.Context.ActionResults, result)
-	}
-	if len(r.Messages) == 0 && len(r.Context.ActionResults) == 0 {
-		return r, invalid("messages has nothing new after the last message of the assistant, and resume answers no interrupt")
-	}
-	return r, nil
-}
-
-// newest returns the index of the first message after the last one of the run's agent.
-func (in Input) newest() int {
-	for i := len(in.Messages) - 1; i >= 0; i-- {
-		if m := in.Messages[i]; m.Role == roleAssistant && m.SubagentRunID == "" {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// result is the result of a tool that the client has run.
-func (m InMessage) result(content event.InputContent) event.ActionResult {
-	a := event.ActionResult{ActionID: id.Derive(id.Action, m.ToolCallID), Status: event.ActionSuccess, Result: encode(content.Text())}
-	if m.Error != "" {
-		a.Status, a.Error, a.Result = event.ActionError, m.Error, nil
-	}
-	return a
-}
-
-// result answers an interrupt. An approval allows a call only if its payload says so.
-func (r ResumeEntry) result(where string) (event.ActionResult, error) {
-	kind, actionID, _ := strings.Cut(r.InterruptID, ":")
-	a := event.ActionResult{ActionID: actionID, Status: event.ActionSuccess}
-	if r.Status == "cancelled" {
-		a.Status, a.Error = event.ActionDenied, "cancelled"
-		return a, nil
-	}
-	switch event.ContinuationKind(kind) {
-	case event.ContinueApproval:
-		err := r.approval(where, &a)
-		return a, err
-	case event.ContinueInput:
-		a.Result = r.answer()
-	default:
-		a.Result = r.Payload
-	}
-	if len(a.Result) == 0 {
-		return a, invalid("%s.payload is missing; send the answer, or status \"cancelled\"", where)
-	}
-	return a, nil
-}
-
-// approval reads {"approved":true} or true, and a reason.
-func (r ResumeEntry) approval(where string, a *event.ActionResult) error {
-	var payload struct {
-		Approved *bool  `json:"approved"`
-		Reason   string `json:"reason"`
-	}
-	err := jsonv2.Unmarshal(r.Payload, &payload)
-	if err != nil || payload.Approved == nil {
-		payload.Approved = new(bool)
-		err = jsonv2.Unmarshal(r.Payload, payload.Approved)
-	}
-	if err != nil || jsontext.Value(r.Payload).Kind() == jsontext.KindNull {
-		return invalid("%s.payload must be {\"approved\":true} or {\"approved\":false}", where)
-	}
-	if !*payload.Approved {
-		a.Status, a.Error = event.ActionDenied, payload.Reason
-	}
-	return nil
-}
-
-// answer is the member answer of the payload, or the whole payload if it has none.
-func (r ResumeEntry) answer() json.RawMessage {
-	var payload struct {
-		Answer json.RawMessage `json:"answer"`
-	}
-	if jsonv2.Unmarshal(r.Payload, &payload) == nil && len(payload.Answer) > 0 {
-		return payload.Answer
-	}
-	if jsontext.Value(r.Payload).Kind() == jsontext.KindNull {
-		return nil
-	}
-	return r.Payload
-}
-
-// content decodes the content of a message of a user or a tool.
-func (m InMessage) content(where string) (event.InputContent, error) {
-	if m.Role != roleUser && m.Role != roleTool {
-		return nil, nil
-	}
-	switch jsontext.Value(m.Content).Kind() {
-	case jsontext.KindString:
-		var text string
-		if err := jsonv2.Unmarshal(m.Content, &text); err != nil {
-			return nil, explain(err)
-		}
-		if text == "" && m.Role == roleUser {
-			return nil, invalid("%s.content is empty", where)
-		}
-		return event.InputContent{{Type: event.ContentText, Text: text}}, nil
-	case jsontext.KindBeginArray:
-		var parts []Part
-		if err := jsonv2.Unmarshal(m.Content, &parts, jsonv2.WithUnmarshalers(lists)); err != nil {
-			return nil, invalid("%s.content is not an array of content parts", where)
-		}
-		return inputParts(where+".content", parts)
-	default:
-		return nil, invalid("%s.content must be a string or an array of content parts", where)
-	}
 }

@@ -2,13 +2,14 @@ package wire
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // run turns the events of one log, in order and from the first one, into events of AG-UI. Deltas may be missing, as in what
@@ -23,6 +24,7 @@ type run struct {
 	model     string
 	plan      []event.PlanStep
 	waiting   []event.Continuation
+	answered  []string // actions that the client's tool messages answer
 
 	at  int64 // of the event being projected, in milliseconds
 	out []Event
@@ -47,7 +49,7 @@ type entity struct {
 	spoke bool   // it has content
 }
 
-func newRun(runID string) *run { return &run{runID: runID, top: &agent{}} }
+func newRun() *run { return &run{top: &agent{}} }
 
 // project returns what an event becomes.
 func (r *run) project(e event.Event) []Event {
@@ -74,9 +76,26 @@ func (r *run) identify(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.Input:
 		r.threadID = cmp.Or(r.threadID, b.ThreadID)
+		if b.SteerID == "" {
+			r.begin(b)
+		}
 	case event.Metadata:
 		r.threadID = cmp.Or(r.threadID, b.ThreadID)
 		r.provider, r.model = b.Provider, b.Model
+	}
+}
+
+// begin learns what the client of the run has named.
+func (r *run) begin(b event.Input) {
+	about := readMetadata(b.Metadata)
+	r.runID, r.answered = about.RunID, nil
+	if len(b.Metadata) == 0 {
+		return // a client of another protocol, which has no tool messages
+	}
+	for _, a := range b.ActionResults {
+		if !slices.Contains(about.Resumed, a.ActionID) {
+			r.answered = append(r.answered, a.ActionID)
+		}
 	}
 }
 
@@ -138,9 +157,12 @@ func (r *run) input(a *agent, b event.Input) {
 	if a != r.top {
 		return // what an agent asks another one is in the arguments of its call
 	}
+	for i, m := range b.History {
+		r.emit(a, Event{Type: oldMessage, Messages: []Message{oldMessageOf(m, r.requestID+"-history-"+strconv.Itoa(i), b.ThreadID)}})
+	}
 	for i, m := range b.Messages {
-		id := cmp.Or(b.SteerID, r.requestID+"-user") + "-" + strconv.Itoa(i)
-		one := Event{Type: userMessage, MessageID: id, Role: roleUser, Content: contentOf(m.Content, b.ThreadID)}
+		messageID := cmp.Or(m.ID, cmp.Or(b.SteerID, r.requestID+"-user")+"-"+strconv.Itoa(i))
+		one := Event{Type: userMessage, MessageID: messageID, Role: roleUser, Content: contentOf(m.Content, b.ThreadID)}
 		if b.SteerID == "" {
 			r.emit(a, one)
 			continue
@@ -151,14 +173,17 @@ func (r *run) input(a *agent, b event.Input) {
 	}
 }
 
-// userMessage is not an event of AG-UI: it is a message that started the run. The client that made the run has it.
-const userMessage = "user"
+// These are not events of AG-UI: they are messages that the client of the run has sent with it.
+const (
+	userMessage = "user"    // that started the run
+	oldMessage  = "history" // of the conversation before it
+)
 
 // userText returns the events of a message of the user. They have its text: AG-UI streams no media.
 func userText(e Event) []Event {
 	var text string
 	var parts []Part
-	if jsonv2.Unmarshal(e.Content, &text) != nil && jsonv2.Unmarshal(e.Content, &parts) == nil {
+	if json.Unmarshal(e.Content, &text) != nil && json.Unmarshal(e.Content, &parts) == nil {
 		for _, p := range parts {
 			text = strings.TrimPrefix(text+"\n"+p.Text, "\n")
 		}
@@ -246,7 +271,9 @@ func (r *run) result(a *agent, b event.ToolResult) {
 		if b.ElapsedMS > 0 {
 			about["elapsedMs"] = b.ElapsedMS
 		}
+		own := slices.Contains(r.answered, id.Derive(id.Action, b.ToolCallID))
 		r.emit(a, Event{
+			own:  own,
 			Type: ToolCallResult, MessageID: resultID(b.ToolCallID), ToolCallID: b.ToolCallID, Role: roleTool,
 			Content: resultContent(b, r.threadID), Metadata: about,
 		})
@@ -259,9 +286,9 @@ func (r *run) other(a *agent, body event.Body) {
 	case event.Plan:
 		r.planned(a, b)
 	case event.Custom:
-		value := json.RawMessage(b.Data)
+		value := jsontext.Value(b.Data)
 		if len(value) == 0 {
-			value = json.RawMessage("{}")
+			value = jsontext.Value("{}")
 		}
 		r.custom(a, b.Type, value, b.ToolCallID)
 	case event.Notice, event.ContextCompressed, event.UsageSoFar:
@@ -301,10 +328,10 @@ func resultID(toolCallID string) string { return toolCallID + resultSuffix }
 const resultSuffix = "-result"
 
 // encode returns a value as JSON. Values are those of decoded events, which can be encoded.
-func encode(value any) json.RawMessage {
-	text, err := jsonv2.Marshal(value, options)
+func encode(value any) jsontext.Value {
+	text, err := json.Marshal(value, options)
 	if err != nil {
-		return json.RawMessage("{}")
+		return jsontext.Value("{}")
 	}
 	return text
 }

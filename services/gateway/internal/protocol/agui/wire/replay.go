@@ -11,7 +11,7 @@ type Replay struct {
 // Add adds the next event.
 func (h *Replay) Add(e event.Event) {
 	if h.run == nil || h.run.requestID != e.RequestID {
-		h.run = newRun("")
+		h.run = newRun()
 	}
 	for _, one := range h.run.project(e) {
 		h.said.apply(one)

@@ -17,10 +17,8 @@ import (
 // ProtocolVersion is the version of AG-UI.
 const ProtocolVersion = "1.0"
 
-// Codec is the codec of a stream. The zero value encodes a run from its first event, and names it as its log does.
+// Codec is the codec of a stream. The zero value encodes a run from its first event.
 type Codec struct {
-	// RunID is the run's id if the log does not have it; "" = the id of the request.
-	RunID string
 	// Attach encodes for a client that attaches to a run: the response begins with RUN_STARTED, a snapshot of the messages
 	// before Options.From, and the starts of what is open there. nil = the client reads the run from its first event.
 	Attach *Attach
@@ -38,7 +36,7 @@ var _ codec.Codec = Codec{}
 //
 // An event of a log can become several events of AG-UI. The last of them has the cursor.
 func (c Codec) Encoder(o codec.Options) (codec.Encoder, error) {
-	e := &encoder{from: o.From, cursor: o.Cursor, run: newRun(c.RunID), attaches: c.Attach != nil}
+	e := &encoder{from: o.From, cursor: o.Cursor, run: newRun(), attaches: c.Attach != nil}
 	if c.Attach != nil {
 		e.attached = newConversation(c.Attach.Messages)
 	}
@@ -138,11 +136,12 @@ func (e *encoder) write(dst []byte, events []Event, id []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// visible replaces the messages that started the run by events of AG-UI, or removes them if the client has sent them.
+// visible removes what the client of the run has sent, or replaces it by events of AG-UI for other clients.
 func (e *encoder) visible(events []Event) []Event {
 	var shown []Event
 	for _, one := range events {
 		switch {
+		case one.Type == oldMessage, one.own && !e.attaches:
 		case one.Type != userMessage:
 			shown = append(shown, one)
 		case e.attaches:

@@ -11,7 +11,5 @@ var update = protocoltest.Update()
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	protocoltest.Run(t, wire.Codec{}, update, protocoltest.Format{Name: "sse"}, protocoltest.Format{
-		Name: "sse with the client's run id", Dialect: wire.Codec{RunID: "run-1"},
-	})
+	protocoltest.Run(t, wire.Codec{}, update, protocoltest.Format{Name: "sse"})
 }
