@@ -18,7 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// agentsCommand lists agents, and keeps the hub's registry of remote ones (S3, Registration Flow).
+// agentsCommand lists agents, and manages the hub's registry of remote agents.
 type agentsCommand struct {
 	Hub string `env:"AGENTBUS_HUB" help:"Address of the hub; without it, that of the gateway, as agentbus dev has it."`
 
@@ -66,7 +66,7 @@ type agentsAddCommand struct {
 	AgentKey     string   `required:"" env:"AGENT_KEY" help:"One of its AGENT_KEYS."`
 	ID           string   `help:"Its id; without it, the one that it has itself."`
 	Name         string   `help:"Its name; without it, the one that it has itself."`
-	Capabilities []string `help:"What it can do; without it, what it says itself."`
+	Capabilities []string `help:"Its capabilities; without it, those that the agent reports."`
 	Cwd          string   `help:"Folder that its tasks work in when they do not say."`
 	Model        string   `help:"Model of its tasks; without it, its own."`
 	Budget       float64  `help:"What its tasks may cost in US dollars; without it, what the hub's configuration says."`
@@ -145,10 +145,10 @@ func (cmd *agentsCommand) address(g globals) string {
 	return strings.TrimRight(cmp.Or(cmd.Hub, g.URL), "/")
 }
 
-// hubWait is how long a person waits for the hub, which asks the agent meanwhile.
+// hubWait is the timeout of a call to the hub, which may call the agent.
 const hubWait = time.Minute
 
-// ask calls the hub. A nil answer is not read.
+// ask calls the hub. The response is decoded into answer, unless that is nil.
 func (cmd *agentsCommand) ask(ctx context.Context, g globals, method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
@@ -183,7 +183,7 @@ func (cmd *agentsCommand) ask(ctx context.Context, g globals, method, path strin
 	return nil
 }
 
-// refusal is what the hub says, in its own words.
+// refusal returns the message of an error response of the hub.
 func refusal(status string, text []byte) error {
 	var r remoteagent.Refusal
 	if json.Unmarshal(text, &r) != nil || r.Message == "" {

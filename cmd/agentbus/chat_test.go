@@ -114,7 +114,7 @@ func TestAQuestionCanWait(t *testing.T) {
 	t.Parallel()
 	s := shared()
 	_, side := execute(t, exitFailed, s.at("chat", "-m", "/approve echo {\"text\":\"later\"}\n/say over")...)
-	hint := regexp.MustCompile("the agent waits for an answer, and the input has ended; go on with `agentbus chat demo --thread (thr_\\w+)`").FindStringSubmatch(side)
+	hint := regexp.MustCompile("the agent waits for an answer, and the input has ended; continue with `agentbus chat demo --thread (thr_\\w+)`").FindStringSubmatch(side)
 	if hint == nil {
 		t.Fatalf("no hint in %q", side)
 	}

@@ -21,7 +21,7 @@ import (
 
 type chatCommand struct {
 	Agent   string `arg:"" optional:"" default:"demo" help:"Name of the agent."`
-	Thread  string `help:"Go on with this thread."`
+	Thread  string `help:"Continue this thread."`
 	Message string `short:"m" help:"Say this alone, and leave after the answer."`
 	Model   string `help:"Ask for another model than the agent's own."`
 }
@@ -53,7 +53,7 @@ func (cmd *tailCommand) Run(ctx context.Context, g globals, c *console) error {
 			return err
 		}
 	}
-	return s.Verdict()
+	return s.Result()
 }
 
 type abortCommand struct {
@@ -105,7 +105,7 @@ func (cmd *followUpCommand) Run(ctx context.Context, g globals, c *console) erro
 	return err
 }
 
-// userText is a message of the words of a command line.
+// userText returns a user message with the words of a command line.
 func userText(words []string) event.InputMessage {
 	return event.UserText(strings.ToValidUTF8(strings.Join(words, " "), "\ufffd"))
 }
@@ -150,7 +150,7 @@ func showThread(ctx context.Context, g globals, c *console, threadID string, pag
 	return more(c, messages.NextCursor, nil)
 }
 
-// more tells of the next page.
+// more prints how to list the next page.
 func more(c *console, cursor string, err error) error {
 	if err == nil && cursor != "" {
 		_, err = fmt.Fprintln(c.err, "there is more: --cursor", screen.Clean(cursor))
@@ -158,7 +158,7 @@ func more(c *console, cursor string, err error) error {
 	return err
 }
 
-// list writes values as a table, or as lines of JSON.
+// list writes values as a table, or as JSON lines.
 func list[T any](g globals, c *console, values []T, head string, row func(T) []string) error {
 	if g.JSON {
 		for _, v := range values {
@@ -169,7 +169,7 @@ func list[T any](g globals, c *console, values []T, head string, row func(T) []s
 		return nil
 	}
 	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, head) // errors come out of Flush
+	_, _ = fmt.Fprintln(table, head) // Flush returns the errors
 	for _, v := range values {
 		cells := row(v)
 		for i, cell := range cells {

@@ -47,10 +47,10 @@ func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
 	return errors.Join(err, told.Shutdown(flush))
 }
 
-// example is a request that shows thinking, text and a tool.
+// example is a request whose answer has thinking, text and a tool call.
 const example = `{"messages":[{"role":"user","content":"/think hm\n/say hello\n/tool calculator {\"expression\":\"6*7\"}\n/say done"}]}`
 
-// welcome tells where things are, and a line that works.
+// welcome prints the addresses, and a command that works.
 func welcome(w io.Writer, g globals, i dev.Info) {
 	if g.JSON {
 		_ = line(w, map[string]any{"url": i.URL, "nats": i.NATS, "data": i.Data, "agents": i.Agents, "key": i.Key})

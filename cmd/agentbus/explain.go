@@ -9,10 +9,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
-// explain says what went wrong and what to do, to a person.
+// explain returns an error as text for a person: the cause and the remedy.
 func explain(err error) string {
 	if f, ok := errors.AsType[*apierr.Error](err); ok {
-		return screen.Clean(faultText(f))
+		return screen.Clean(errorText(f))
 	}
 	refused, isURL := errors.AsType[*url.Error](err)
 	_, isNet := errors.AsType[*net.OpError](err)
@@ -25,14 +25,14 @@ func explain(err error) string {
 	return screen.Clean(err.Error())
 }
 
-func faultText(f *apierr.Error) string {
+func errorText(f *apierr.Error) string {
 	text := f.Message + " (" + string(f.Code) + ")"
 	switch f.Code {
 	case apierr.AuthFailed:
 		text += "; give a key with --key or AGENTBUS_KEY"
 	case apierr.ThreadBusy:
 		text += "; follow it with `agentbus tail " + f.RequestID + "` or stop it with `agentbus abort " + f.RequestID + "`"
-	default: // the message says what to do
+	default: // the message has the remedy
 	}
 	return text
 }

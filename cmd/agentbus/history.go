@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/services/history"
 )
 
-// historyCommand works on the database of history itself: the gateway has no route for it.
+// historyCommand works on the database of history directly: the gateway has no route for it.
 type historyCommand struct {
 	Rebuild historyRebuildCommand `cmd:"" help:"Store again everything that the event stream still holds. Nothing is deleted."`
 }
@@ -55,13 +55,13 @@ func (cmd *historyRebuildCommand) database() (string, error) {
 	}
 	if path, isFile := strings.CutPrefix(database, "sqlite:"); isFile && path != ":memory:" {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("there is no database %s", path) // opening it would create it
+			return "", fmt.Errorf("database %s does not exist", path) // opening it would create it
 		}
 	}
 	return database, nil
 }
 
-// report prints how far the rebuild has come; nil without --wait.
+// report prints the progress of the rebuild; it is nil without --wait.
 func (cmd *historyRebuildCommand) report(c *console) func(history.RebuildState) {
 	if !cmd.Wait {
 		return nil

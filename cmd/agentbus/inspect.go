@@ -34,10 +34,10 @@ func (cmd *inspectCommand) Run(ctx context.Context, g globals, c *console) error
 	}, c.out, c.err)
 }
 
-// moment is a time on a command line.
+// moment is a time on the command line.
 type moment struct{ time.Time }
 
-// UnmarshalText reads a time, or how long ago it was.
+// UnmarshalText parses a time, or a duration before now.
 func (m *moment) UnmarshalText(text []byte) error {
 	if ago, err := time.ParseDuration(string(text)); err == nil {
 		m.Time = time.Now().Add(-ago)
@@ -45,7 +45,7 @@ func (m *moment) UnmarshalText(text []byte) error {
 	}
 	at, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no time: write one such as 2026-01-31T12:00:00Z, or 10m for ten minutes ago", text)
+		return fmt.Errorf("%q is not a time: write one such as 2026-01-31T12:00:00Z, or 10m for ten minutes ago", text)
 	}
 	m.Time = at
 	return nil

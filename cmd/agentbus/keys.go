@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config/env"
 )
 
-// keysCommand works on NATS itself: keys are for operators, and the gateway has no route for them.
+// keysCommand works on NATS directly: keys are for operators, and the gateway has no route for them.
 type keysCommand struct {
 	NATS   string `name:"nats" env:"NATS_URL" default:"nats://127.0.0.1:4222" help:"URL of NATS, where the keys are kept."`
 	Creds  string `env:"NATS_CREDS" type:"path" help:"NATS credentials file."`
@@ -23,7 +23,7 @@ type keysCommand struct {
 	Revoke keysRevokeCommand `cmd:"" help:"Revoke a key at once and for good."`
 }
 
-// connectTime is how long a person waits for NATS.
+// connectTime is the timeout of the connection to NATS.
 const connectTime = 5 * time.Second
 
 func (cmd *keysCommand) connect(ctx context.Context) (*bus.Bus, error) {
@@ -84,7 +84,7 @@ func (cmd *keysCreateCommand) Run(ctx context.Context, g globals, keys *keysComm
 	return err
 }
 
-// pepper is KEY_PEPPER, or what the file KEY_PEPPER_FILE holds.
+// pepper returns KEY_PEPPER, or the content of the file KEY_PEPPER_FILE.
 func pepper(c *console) (string, error) {
 	vars, err := env.Read([]string{"KEY_PEPPER=" + c.getenv("KEY_PEPPER"), "KEY_PEPPER_FILE=" + c.getenv("KEY_PEPPER_FILE")})
 	if err != nil {
@@ -107,7 +107,7 @@ func records(ctx context.Context, b *bus.Bus) ([]auth.Record, error) {
 
 type keysListCommand struct{}
 
-// listedKey is a record without what nobody needs to see.
+// listedKey has the fields of a record that the list shows.
 type listedKey struct {
 	ID        string    `json:"id"`
 	Tenant    string    `json:"tenant"`
@@ -160,7 +160,7 @@ func (cmd *keysRevokeCommand) Run(ctx context.Context, g globals, keys *keysComm
 	defer b.Close()
 	record, err := b.Key(ctx, cmd.ID)
 	if errors.Is(err, bus.ErrNotFound) {
-		return fmt.Errorf("there is no key %q; `agentbus keys list` shows them", cmd.ID)
+		return fmt.Errorf("key %q does not exist; `agentbus keys list` shows all keys", cmd.ID)
 	}
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command agentbus is the tool of those who work with agentbus: `agentbus dev` runs everything in one process, and the
-// other commands are a client of any gateway, and the keeper of its API keys.
+// Command agentbus runs all services in one process with `agentbus dev`. Its other commands are clients of any gateway,
+// and manage API keys.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // The exit codes.
 const (
-	exitFailed = 1 // it was tried, and went wrong
-	exitUsage  = 2 // nothing was tried: the command line is wrong
+	exitFailed = 1 // the command failed
+	exitUsage  = 2 // the command line is wrong, nothing was done
 )
 
 // globals are the flags of every command.
@@ -30,7 +30,7 @@ type globals struct {
 
 func (g globals) client() *client.Client { return client.New(g.URL, g.Key) }
 
-// commandLine is the whole of it.
+// commandLine is the whole command line.
 type commandLine struct {
 	globals
 
@@ -49,13 +49,13 @@ type commandLine struct {
 	Version  versionCommand  `cmd:"" help:"Say which version this is."`
 }
 
-// console is where a command reads from and writes to.
+// console has the streams of a command.
 type console struct {
 	in       io.Reader
-	out      io.Writer // what was asked for
+	out      io.Writer // the requested output
 	err      io.Writer // everything else
-	terminal bool      // a person reads out
-	typed    bool      // a person writes in
+	terminal bool      // out is a terminal
+	typed    bool      // the input is a terminal
 	getenv   func(string) string
 	signals  func() (interrupts <-chan os.Signal, stop func())
 }
@@ -79,11 +79,11 @@ func run(ctx context.Context, args []string, c *console) (code int) {
 	parser, err := kong.New(&line, kong.Name("agentbus"), kong.Writers(c.out, c.err),
 		kong.Description("Durable runs of AI agents, behind any frontend."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Exit(func(int) { exited = true }), // after --help, which parsing then goes on from
+		kong.Exit(func(int) { exited = true }), // after --help, parsing would continue
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(c),
 	)
 	if err != nil {
-		panic(err) // the structs above are wrong
+		panic(err) // the structs above are invalid
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -93,23 +93,23 @@ func run(ctx context.Context, args []string, c *console) (code int) {
 		return 0
 	}
 	if err != nil {
-		return complain(c, err, exitUsage)
+		return printError(c, err, exitUsage)
 	}
 	if err := command.Run(line.globals); err != nil {
-		return complain(c, err, exitFailed)
+		return printError(c, err, exitFailed)
 	}
 	return 0
 }
 
-// complain tells a person what went wrong, and returns the exit code.
-func complain(c *console, err error, code int) int {
-	if !errors.Is(err, screen.ErrTold) {
-		_, _ = io.WriteString(c.err, "agentbus: "+explain(err)+"\n") // nowhere is left to say that this went wrong
+// printError prints an error and returns the exit code.
+func printError(c *console, err error, code int) int {
+	if !errors.Is(err, screen.ErrShown) {
+		_, _ = io.WriteString(c.err, "agentbus: "+explain(err)+"\n") // an error of stderr cannot be reported
 	}
 	return code
 }
 
-// interrupts delivers what Ctrl-C sends, until stop.
+// interrupts delivers the signals of Ctrl-C until stop is called.
 func interrupts() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt)

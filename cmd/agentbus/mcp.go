@@ -14,8 +14,8 @@ import (
 
 type mcpCommand struct{}
 
-// Run serves MCP over standard input and output: the tools that the hub has at /mcp, for programs that start their MCP
-// servers themselves.
+// Run serves MCP over standard input and output: the tools of the hub's /mcp, for programs that start their MCP servers
+// as processes.
 func (mcpCommand) Run(ctx context.Context, g globals, c *console) error {
 	ctx, stop := service.Signals(ctx)
 	defer stop()
@@ -23,12 +23,12 @@ func (mcpCommand) Run(ctx context.Context, g globals, c *console) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = hub.Close() }() // nothing is lost with it
+	defer func() { _ = hub.Close() }() // nothing is lost
 	server, err := mirror(ctx, hub)
 	if err != nil {
 		return err
 	}
-	err = server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(c.in), Writer: unclosed{c.out}})
+	err = server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(c.in), Writer: nopCloser{c.out}})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -42,10 +42,10 @@ func connectHub(ctx context.Context, g globals) (*sdk.ClientSession, error) {
 		return nil, fmt.Errorf("--url %q: %w", g.URL, err)
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "agentbus mcp", Version: service.Version}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{}, // the hub asks nothing of a client
+		Capabilities: &sdk.ClientCapabilities{}, // the hub sends no requests to its clients
 	})
 	session, err := client.Connect(ctx, &sdk.StreamableClientTransport{
-		Endpoint: endpoint, HTTPClient: &http.Client{Transport: keyed(g.Key)}, DisableStandaloneSSE: true,
+		Endpoint: endpoint, HTTPClient: &http.Client{Transport: keyTransport(g.Key)}, DisableStandaloneSSE: true,
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the hub at %s: %w", endpoint, err)
@@ -53,7 +53,7 @@ func connectHub(ctx context.Context, g globals) (*sdk.ClientSession, error) {
 	return session, nil
 }
 
-// mirror is a server with the tools of hub.
+// mirror returns a server with the tools of hub.
 func mirror(ctx context.Context, hub *sdk.ClientSession) (*sdk.Server, error) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Version: service.Version}, &sdk.ServerOptions{
 		Instructions: hub.InitializeResult().Instructions,
@@ -69,11 +69,11 @@ func mirror(ctx context.Context, hub *sdk.ClientSession) (*sdk.Server, error) {
 	return server, nil
 }
 
-// keyed sends an API key with every request.
-type keyed string
+// keyTransport adds an API key to every request.
+type keyTransport string
 
 // RoundTrip implements [http.RoundTripper].
-func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+func (k keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if k != "" {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+string(k))
@@ -81,7 +81,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// unclosed is an output that outlives the protocol on it.
-type unclosed struct{ io.Writer }
+// nopCloser is a writer that is not closed with the protocol that uses it.
+type nopCloser struct{ io.Writer }
 
-func (unclosed) Close() error { return nil }
+func (nopCloser) Close() error { return nil }

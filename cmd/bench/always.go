@@ -7,13 +7,13 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
 )
 
-// always compares a broker that syncs each message to the disk with one that does so every two minutes.
+// always compares a broker that syncs each message to the disk with one that syncs every two minutes.
 type always struct {
-	synced, relaxed []float64 // events a second
-	frames          []float64 // events in a frame, synced
+	synced, relaxed []float64 // events per second
+	frames          []float64 // events per frame, synced
 }
 
-// alwaysPart of the events is enough: syncing is slow.
+// alwaysPart is the share of the events that this experiment sends, because syncing is slow.
 const alwaysPart = 4
 
 func (x *always) round(ctx context.Context, l *lab) error {

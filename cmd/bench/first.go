@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/figure"
 )
 
-// first measures how soon an answer begins when nothing else goes on: one request after another.
+// first measures the time until an answer starts on an idle stack: one request after another.
 type first struct {
 	event, delta percentiles
 }

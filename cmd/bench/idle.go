@@ -12,19 +12,19 @@ import (
 	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
-// idle has many streams wait for a run that sleeps, on a fresh stack, and measures what each holds in memory; and what
-// an event costs meanwhile on a few streams that go on.
+// idle opens many streams of a run that sleeps, on a fresh stack. It measures the memory of each stream, and the cost
+// of an event on a few active streams meanwhile.
 type idle struct {
 	open                  int
-	gateway, nats, runner []float64 // bytes a stream
+	gateway, nats, runner []float64 // bytes per stream
 	bare                  []float64
-	alone, among          []float64 // processor seconds for a million events
+	alone, among          []float64 // processor seconds per million events
 }
 
 const (
 	warmRequests  = 50
 	activeStreams = 100
-	activeRate    = 20 // events a second of each
+	activeRate    = 20 // events per second of each stream
 	activeDeltas  = 100
 )
 
@@ -75,7 +75,7 @@ func (x *idle) measureBus(ctx context.Context, l *lab) (err error) {
 	return leave()
 }
 
-// memory is what the processes of a stack hold.
+// memory returns the memory of the processes of a stack.
 func memory(s *stack.Stack) (map[testcluster.Kind]int64, error) {
 	held := map[testcluster.Kind]int64{}
 	for _, name := range serving {
@@ -88,7 +88,7 @@ func memory(s *stack.Stack) (map[testcluster.Kind]int64, error) {
 	return held, nil
 }
 
-// cost is the processor time of the serving processes for a million events on a few streams at an easy pace.
+// cost returns the processor time of the serving processes for a million events on a few streams at a low rate.
 func (x *idle) cost(ctx context.Context, l *lab, s *stack.Stack) (float64, error) {
 	before, err := s.CPU()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lab is what experiments work with: a running agentbus, a running bare server and a client.
+// lab is the environment of the experiments: a running agentbus, a running bare server and a client.
 type lab struct {
 	options  options
 	dir      string
@@ -30,10 +30,10 @@ type lab struct {
 	bare     *yardstick
 	turn     int // number of the round
 	ports    loopback.Ports
-	started  int          // stacks and yardsticks, to name their folders
-	checked  atomic.Int64 // events whose order was checked
+	started  int          // number of stacks and bare servers, for the names of their folders
+	checked  atomic.Int64 // events whose order was verified
 
-	delta int // bytes of text in a delta, so that the event is as large as it should be
+	delta int // bytes of text in a delta that give an event of the configured size
 	size  int // bytes of a delta on the wire
 	last  int // bytes of all other events of a stream on the wire
 }
@@ -44,10 +44,10 @@ type yardstick struct {
 	*testcluster.Process
 }
 
-// CPU is the processor time that the server has used.
+// CPU returns the processor time that the server has used.
 func (y *yardstick) CPU() (time.Duration, error) { return process.CPU(y.PID()) }
 
-// RSS is the memory that the server holds, in bytes.
+// RSS returns the memory of the server, in bytes.
 func (y *yardstick) RSS() (int64, error) { return process.RSS(y.PID()) }
 
 // streamBuffer is the client's buffer for each of many streams.
@@ -89,7 +89,7 @@ func (l *lab) close() {
 	if l.stack != nil {
 		l.stack.Stop()
 	}
-	_ = os.RemoveAll(l.dir) // the system clears what stays behind of a temporary folder
+	_ = os.RemoveAll(l.dir) // the system removes the rest of a temporary folder
 }
 
 // newStack starts a fresh agentbus.
@@ -99,7 +99,7 @@ func (l *lab) newStack(ctx context.Context, o stack.Options) (*stack.Stack, erro
 	return stack.Start(ctx, l.programs, o)
 }
 
-// profile keeps the heap and the goroutines of a gateway where profiles are wanted.
+// profile stores the heap and the goroutines of a gateway, if profiles are requested.
 func (l *lab) profile(ctx context.Context, s *stack.Stack, name string) error {
 	if l.options.profile == "" {
 		return nil
@@ -142,8 +142,8 @@ func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
 // leastDelta is the shortest text of a delta: about a token.
 const leastDelta = 4
 
-// calibrate finds how much text makes an event as large as it should be, and how large streams then really are, so that
-// the bare server moves exactly as many bytes.
+// calibrate determines the length of text that gives an event of the configured size, and the resulting size of
+// streams, so that the bare server sends exactly as many bytes.
 func (l *lab) calibrate(ctx context.Context) error {
 	probe, err := l.client.Read(ctx, streamOf(l.stack.URL, 100, 0, leastDelta))
 	if err != nil {
@@ -167,22 +167,23 @@ func prompt(gateway, script string) load.Request {
 	}
 }
 
-// streamOf is a request for so many deltas of so many bytes of text, rate a second, 0 = as fast as it goes.
+// streamOf returns a request for the given number and size of deltas, at a rate per second, 0 = as fast as possible.
 func streamOf(gateway string, deltas int, rate float64, bytes int) load.Request {
 	r := prompt(gateway, fmt.Sprintf("/stream %d %s %d", deltas, strconv.FormatFloat(rate, 'g', -1, 64), bytes))
 	r.Deltas = deltas
 	return r
 }
 
-// bareStream is the same stream from a bare server: as many deltas, as large, and as many bytes besides.
+// bareStream returns the same stream from a bare server: as many deltas of the same size, and the same number of other
+// bytes.
 func (l *lab) bareStream(deltas int, rate float64) load.Request {
 	last := l.last * deltas / l.options.events
 	shape := bare.Shape{Deltas: deltas, Rate: rate, Size: l.size, Last: last}
 	return load.Request{Method: http.MethodGet, URL: l.bare.URL + "/stream?" + shape.Query(), Deltas: deltas}
 }
 
-// all reads n streams like r at once, each opened gap after the one before, and returns the results and how long it
-// took from the first request to the end of the last stream.
+// all reads n streams like r concurrently, each opened gap after the one before. It returns the results, and the time
+// from the first request to the end of the last stream.
 func (l *lab) all(ctx context.Context, n int, gap time.Duration, r load.Request) ([]load.Result, time.Duration, error) {
 	results := make([]load.Result, n)
 	group, ctx := errgroup.WithContext(ctx)
@@ -200,8 +201,8 @@ func (l *lab) all(ctx context.Context, n int, gap time.Duration, r load.Request)
 	return results, time.Since(start), err
 }
 
-// hold opens n streams like r, a few at a time, and returns once all are open. They stay open until leave is called,
-// which returns what went wrong with any of them.
+// hold opens n streams like r, a few at a time, and returns when all are open. They stay open until leave is called,
+// which returns their first error.
 func (l *lab) hold(ctx context.Context, n int, r load.Request) (leave func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	streams, streamCtx := errgroup.WithContext(ctx)
@@ -234,7 +235,7 @@ func (l *lab) hold(ctx context.Context, n int, r load.Request) (leave func() err
 	return leave, nil
 }
 
-// events counts what all results saw.
+// events returns the number of events in all results.
 func events(results []load.Result) int {
 	n := 0
 	for _, r := range results {

@@ -8,8 +8,8 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/load"
 )
 
-// latency has all streams keep a pace that leaves the processor time to spare, and measures the way of each delta: from
-// the time that its writer stamps on it to its arrival at the client.
+// latency streams at a rate that leaves processor time to spare, and measures the latency of each delta: from the time
+// that its writer puts into it to its arrival at the client.
 type latency struct {
 	bus, bare percentiles
 }
@@ -24,9 +24,9 @@ func (p *percentiles) add(samples []time.Duration) {
 }
 
 const (
-	paceTotal  = 2000 // events a second, all streams together
+	paceTotal  = 2000 // events per second, all streams together
 	paceTime   = 8 * time.Second
-	paceSettle = time.Second // what comes before does not count: the streams are being opened
+	paceSettle = time.Second // earlier latencies do not count, because streams are being opened
 )
 
 func (x *latency) round(ctx context.Context, l *lab) error {
@@ -50,13 +50,14 @@ func (x *latency) round(ctx context.Context, l *lab) error {
 	return l.stack.Quiet(ctx)
 }
 
-// pace is the rate of each stream and how many deltas it has.
+// pace returns the rate of each stream and its number of deltas.
 func pace(streams int) (rate float64, deltas int) {
 	rate = paceTotal / float64(streams)
 	return rate, max(int(rate*paceTime.Seconds()), 1)
 }
 
-// measure opens the streams one after another over the time of one delta, so that their deltas do not come all at once.
+// measure opens the streams one after another over the time of one delta, so that their deltas do not arrive all at
+// once.
 func (x *latency) measure(ctx context.Context, l *lab, into *percentiles, r load.Request) error {
 	r.Latest, r.Settle = true, paceSettle
 	results, _, err := l.all(ctx, l.options.streams, time.Second/paceTotal, r)
@@ -81,7 +82,7 @@ func (x *latency) report(r *report) {
 	r.goal(goal{"P3", "latency added over bare, p99", figure.Median(added.p99), 1, "ms", atMost})
 }
 
-// minus subtracts round by round.
+// minus subtracts the values of each round.
 func minus(a, b []float64) []float64 {
 	difference := make([]float64, len(a))
 	for i := range a {

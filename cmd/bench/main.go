@@ -1,12 +1,12 @@
-// Command bench measures agentbus against its goals: real processes on loopback, streams in files, beside a plain HTTP
-// server that does nothing but stream. It prints Markdown.
+// Command bench measures agentbus against its goals: real processes on loopback, streams in files, compared with a
+// plain HTTP server that only streams. It prints Markdown.
 //
 //	go run ./cmd/bench                  everything, a few minutes
 //	go run ./cmd/bench -only first      one experiment
-//	go run ./cmd/bench -require P4,P7   ends with status 1 when one of these goals is not reached
+//	go run ./cmd/bench -require P4,P7   ends with status 1 if one of these goals is not reached
 //
-// It ends with status 1 whenever a reader loses an event, or sees one twice or out of order. Read lab.go for what the
-// experiments work with, and the file of each experiment for what it does.
+// It ends with status 1 if a reader loses an event, or receives one twice or out of order. Read lab.go for the
+// environment of the experiments, and the file of each experiment for its procedure.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// experiment measures something, once a round, and reports what it found.
+// experiment measures once in each round, and reports the results.
 type experiment interface {
 	round(ctx context.Context, l *lab) error
 	report(r *report)
@@ -60,7 +60,7 @@ type options struct {
 	idle    int
 	only    []string
 	require []string
-	profile string // folder for profiles; "" = none
+	profile string // folder for profiles; "" = no profiles
 }
 
 func main() {
@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string) error {
 	return measure(ctx, o)
 }
 
-// serveBare is the process that agentbus is held against.
+// serveBare runs the server with which agentbus is compared.
 func serveBare(ctx context.Context, addr string) error {
 	server := &http.Server{Addr: addr, Handler: bare.Handler(), ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -102,7 +102,7 @@ func serveBare(ctx context.Context, addr string) error {
 	return nil
 }
 
-// serveRedis is a Redis in a process of its own, so that none needs to be installed.
+// serveRedis runs Redis in a separate process, so that it need not be installed.
 func serveRedis(ctx context.Context, addr string) error {
 	redis := miniredis.NewMiniRedis()
 	if err := redis.StartAddr(addr); err != nil {
@@ -137,7 +137,7 @@ func parse(args []string) (options, error) {
 	o.only, o.require = words(only), words(require)
 	for _, name := range o.only {
 		if !slices.ContainsFunc(experiments(), func(e named) bool { return e.name == name }) {
-			return o, fmt.Errorf("-only %s: there is no such experiment", name)
+			return o, fmt.Errorf("-only %s: the experiment does not exist", name)
 		}
 	}
 	return o, nil
@@ -147,7 +147,7 @@ func words(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// measure runs the chosen experiments round by round, so that what is compared is measured under the same conditions.
+// measure runs the selected experiments round by round, so that compared values are measured under the same conditions.
 func measure(ctx context.Context, o options) error {
 	var chosen []named
 	for _, e := range experiments() {

@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/process"
 )
 
-// report tells what was measured, and holds it against the goals.
+// report prints the results, and compares them with the goals.
 type report struct {
 	text      strings.Builder
 	goals     []goal
@@ -20,7 +20,7 @@ type report struct {
 	loadStart string
 }
 
-// sense says which side of its limit a figure must be on.
+// sense is the side of its limit on which a figure must be.
 type sense string
 
 const (
@@ -28,7 +28,7 @@ const (
 	atMost  sense = "<="
 )
 
-// goal is a figure and what it should be.
+// goal is a figure and its limit.
 type goal struct {
 	id    string
 	what  string
@@ -51,7 +51,7 @@ func newReport() *report {
 	return &report{started: time.Now(), loadStart: process.LoadAverage()}
 }
 
-// setting tells under what conditions the figures came about.
+// setting prints the conditions of the measurement.
 func (r *report) setting(l *lab) {
 	o := l.options
 	fmt.Fprintf(&r.text, "%s, %s, %d processors; load average %s before, %s after; %s.\n",
@@ -70,7 +70,7 @@ func (r *report) section(title string, t figure.Table, note string) {
 
 func (r *report) goal(g goal) { r.goals = append(r.goals, g) }
 
-// finish writes the report to out. It is an error when a required goal is not reached or was not measured.
+// finish writes the report to out. It returns an error if a required goal was not reached or not measured.
 func (r *report) finish(out io.Writer, l *lab, required []string) error {
 	slices.SortStableFunc(r.goals, func(a, b goal) int { return strings.Compare(a.id, b.id) })
 	table := figure.Table{Head: []string{"goal", "what", "reached", "goal is", ""}}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// resume comes back to a finished request whose log stands between those of others, one event a frame: the log of a
-// model that speaks slowly, which is the worst to read.
+// resume resumes a finished request whose log is interleaved with others, one event per frame. This is the log of a
+// slow model, which is the most expensive to read.
 type resume struct {
 	requestID string
 	ids       []string
@@ -25,7 +25,7 @@ type resume struct {
 
 const (
 	resumeEvents = 2020
-	resumeRate   = 500 // a second: slow enough for a frame of its own
+	resumeRate   = 500 // per second: slow enough for one event per frame
 	resumeOthers = 100
 	nearEvents   = 20
 	farEvents    = 2000
@@ -52,7 +52,7 @@ func (x *resume) round(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// prepare writes the logs, all at the same time.
+// prepare writes the logs concurrently.
 func (x *resume) prepare(ctx context.Context, l *lab) error {
 	const besides = 4 // metadata, the start and the stop of the text, done
 	main := streamOf(l.stack.URL, resumeEvents-besides, resumeRate, l.delta)
@@ -90,7 +90,7 @@ func (x *resume) prepare(ctx context.Context, l *lab) error {
 	return l.stack.Quiet(ctx)
 }
 
-// read resumes with n events to go.
+// read resumes with n remaining events.
 func (x *resume) read(ctx context.Context, l *lab, n, times int) ([]time.Duration, error) {
 	after := x.ids[len(x.ids)-n-1]
 	request := load.Request{

@@ -15,15 +15,15 @@ import (
 	"github.com/agentbus/agentbus/cmd/bench/internal/stack"
 )
 
-// slow has many readers of one tenant ask for one large, compressible log and take nothing of it. It measures the most
-// memory that the gateway held, and how much later the requests of another tenant begin than just before the readers came.
-// These requests come at a fixed rate, whether those before them have ended or not, from the moment that the last reader
-// has asked: so what the readers cost when they come counts as well.
+// slow has many readers of one tenant request one large, compressible log without reading the response. It measures the
+// highest memory of the gateway, and how much later the requests of another tenant start than just before the readers
+// came. These requests are sent at a fixed rate, whether those before them have ended or not, from the moment of the
+// last reader's request: so the cost of the readers' arrival counts as well.
 type slow struct {
-	peak        []float64 // most bytes of the gateway in a round
+	peak        []float64 // highest memory of the gateway in a round, in bytes
 	alone, amid percentiles
-	middle      []float64 // p50 amid the readers over p50 alone, a round each
-	ratios      []float64 // the same of p99
+	middle      []float64 // per round, p50 with the readers divided by p50 without
+	ratios      []float64 // the same for p99
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	slowRequests = 1000
 	slowGap      = 20 * time.Millisecond
 	slowDial     = 5 * time.Second
-	slowKeys     = 10 * time.Second // for the gateway to learn of a key
+	slowKeys     = 10 * time.Second // for the gateway to load a key
 )
 
 func (x *slow) round(ctx context.Context, l *lab) (err error) {
@@ -43,7 +43,7 @@ func (x *slow) round(ctx context.Context, l *lab) (err error) {
 	}
 	defer s.Stop()
 	large := streamOf(s.URL, slowDeltas, 0, slowBytes)
-	large.Deltas = -1 // a runner divides long ones
+	large.Deltas = -1 // a runner splits long deltas
 	if large.Key, err = newTenant(ctx, l, s, "slow"); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (x *slow) round(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := begin(ctx, l, slowRequests/10, small); err != nil { // nothing is fast the first time
+	if _, err := begin(ctx, l, slowRequests/10, small); err != nil { // warm-up
 		return err
 	}
 	if err := s.Quiet(ctx); err != nil {
@@ -96,7 +96,7 @@ func (x *slow) add(alone, amid []time.Duration, peak int64) {
 	x.middle, x.ratios = append(x.middle, ratio(0.50)), append(x.ratios, ratio(0.99))
 }
 
-// newTenant returns a key of a tenant that the gateway takes.
+// newTenant returns a key of a new tenant that the gateway accepts.
 func newTenant(ctx context.Context, l *lab, s *stack.Stack, tenant string) (string, error) {
 	key, err := s.Key(ctx, tenant)
 	if err != nil {
@@ -111,7 +111,7 @@ func newTenant(ctx context.Context, l *lab, s *stack.Stack, tenant string) (stri
 	}
 }
 
-// begin sends n requests at a fixed rate and returns when each began.
+// begin sends n requests at a fixed rate and returns the time until each started.
 func begin(ctx context.Context, l *lab, n int, r load.Request) ([]time.Duration, error) {
 	results, _, err := l.all(ctx, n, slowGap, r)
 	if err != nil {
@@ -124,7 +124,7 @@ func begin(ctx context.Context, l *lab, n int, r load.Request) ([]time.Duration,
 	return took, nil
 }
 
-// openSlow opens connections that each ask for the log and read nothing. It returns those that are open in any case.
+// openSlow opens connections that each request the log and read nothing. It returns the open ones in any case.
 func openSlow(ctx context.Context, gateway, requestID, key string) (readers []net.Conn, err error) {
 	at, err := url.Parse(gateway)
 	if err != nil {

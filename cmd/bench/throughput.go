@@ -17,25 +17,25 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// throughput has all streams go as fast as they can: from the runner over the log on disk to the HTTP client, beside the
-// same bytes from the bare server, and beside what JetStream stores when that is all it does.
+// throughput streams as fast as possible from the runner through the log on disk to the HTTP client, compared with the
+// same bytes from the bare server, and with the rate at which JetStream stores messages without other work.
 //
-// The bare server is measured twice: making its events itself, and as a hub that each event is posted to, which is how
-// other hubs were measured (see the peers below).
+// The bare server is measured twice: when it creates its events itself, and as a hub to which each event is posted,
+// which is how other hubs were measured (see the peers below).
 type throughput struct {
-	bus, bare, hub  []float64                      // events a second
-	cpu             map[testcluster.Kind][]float64 // seconds for a million events, by process
+	bus, bare, hub  []float64                      // events per second
+	cpu             map[testcluster.Kind][]float64 // seconds per million events, by process
 	bareCPU, hubCPU []float64
-	busClient       []float64 // of the benchmark itself, reading from agentbus
-	bareClient      []float64 // and from the bare server
-	frames          []float64 // events in a frame
-	raw, raw16      []float64 // events a second, in messages of 1 and of 16
+	busClient       []float64 // of the benchmark, reading from agentbus
+	bareClient      []float64 // of the benchmark, reading from the bare server
+	frames          []float64 // events per frame
+	raw, raw16      []float64 // events per second, in messages of 1 and of 16
 }
 
-// costly are the processes whose processor time is told.
+// costly are the processes whose processor time is reported.
 var costly = []testcluster.Kind{stack.Gateway, stack.Runner, stack.NATS, stack.History}
 
-// serving are those that P6 counts.
+// serving are the processes that goal P6 counts.
 var serving = []testcluster.Kind{stack.Gateway, stack.Runner, stack.NATS}
 
 const (
@@ -85,7 +85,7 @@ func (t *throughput) measureBare(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// hubPart of the events is enough for the hub: a POST for each takes its time.
+// hubPart is the share of the events for the hub, because each needs a POST.
 const hubPart = 4
 
 func (t *throughput) measureHub(ctx context.Context, l *lab) error {
@@ -151,16 +151,16 @@ func (t *throughput) measureBus(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// outcome is what a race of all streams gave.
+// outcome is the result of a race of all streams.
 type outcome struct {
 	events int
 	rate   float64 // events a second
-	frame  float64 // events in a frame
+	frame  float64 // events per frame
 	used   stack.Usage
 	client time.Duration // of the benchmark itself
 }
 
-// race has all streams of a stack go as fast as they can, and waits until the stack is quiet again.
+// race streams as fast as possible on all streams of a stack, and waits until the stack is quiet again.
 func (l *lab) race(ctx context.Context, s *stack.Stack, deltas int) (outcome, error) {
 	framesBefore, err := l.frames(ctx, s)
 	if err != nil {
@@ -197,7 +197,7 @@ func (l *lab) race(ctx context.Context, s *stack.Stack, deltas int) (outcome, er
 	}, err
 }
 
-// frames is how many frames the stack has stored.
+// frames returns the number of frames that the stack has stored.
 func (l *lab) frames(ctx context.Context, s *stack.Stack) (int, error) {
 	conn, err := publish.Dial(ctx, s.NATSAddr)
 	if err != nil {
@@ -262,9 +262,9 @@ func (t *throughput) report(r *report) {
 	r.goal(goal{"P6", "processor time over Centrifugo's (2.0 of bare as a hub)", sum / (centrifugoCPU * hubCost), 1, "", atMost})
 }
 
-// The peers do not run here. What they reached beside a bare hub was measured once, on one machine, in interleaved
-// rounds: 200 streams, events of 250 bytes, a POST an event. Centrifugo v6.9.1 kept its history in memory, Mercure
-// v1.0.0-alpha.3 its own on disk.
+// The peers do not run here. Their rates compared with a bare hub were measured once, on one machine, in interleaved
+// rounds: 200 streams, events of 250 bytes, one POST per event. Centrifugo v6.9.1 kept its history in memory, Mercure
+// v1.0.0-alpha.3 on disk.
 const (
 	centrifugoRate = 24_392.0 / 37_431
 	centrifugoCPU  = 42.0 / 21.0
@@ -275,7 +275,7 @@ func perMillion(used time.Duration, events int) float64 {
 	return used.Seconds() / float64(events) * 1e6
 }
 
-// latencies gathers those of all results.
+// latencies concatenates those of all results.
 func latencies(results []load.Result) []time.Duration {
 	var all []time.Duration
 	for _, r := range results {

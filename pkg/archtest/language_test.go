@@ -23,8 +23,6 @@ func unwritten() []string {
 	return []string{
 		"pkg/bus",
 		"pkg/eventstream",
-		"cmd/agentbus",
-		"cmd/bench",
 		"cmd/chaos",
 	}
 }

@@ -136,7 +136,7 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		defer drain(response)
-		return nil, faultOf(response)
+		return nil, errorOf(response)
 	}
 	return response, nil
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// maxFault bounds the body of a bad status, in bytes.
-const maxFault = 64 << 10
+// maxErrorBody bounds the body of a bad status, in bytes.
+const maxErrorBody = 64 << 10
 
-// faultOf reads the error event in the body of a response. Any other body, such as a proxy's page, becomes an API error
+// errorOf reads the error event in the body of a response. Any other body, such as a proxy's page, becomes an API error
 // that fits the status.
-func faultOf(response *http.Response) *apierr.Error {
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxFault)) // what came of it will do
+func errorOf(response *http.Response) *apierr.Error {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // what came of it will do
 	f, told := fromBody(body)
 	if !told {
 		f = fromStatus(response)

@@ -87,8 +87,8 @@ type session struct {
 
 	requestID string // "" = not received yet
 	cursor    event.Cursor
-	next      place // of the first event that was not yielded
-	got       bool  // events have come in this session
+	next      position // of the first event that was not yielded
+	got       bool     // events have come in this session
 	terminal  bool
 	gone      bool // the caller has left the loop
 	wait      backoff
@@ -106,7 +106,7 @@ func (s *session) resumeAfter(after event.Cursor) error {
 	if err != nil {
 		return err
 	}
-	s.cursor, s.next = after, place{n: n + 1}
+	s.cursor, s.next = after, position{n: n + 1}
 	return nil
 }
 
@@ -273,7 +273,7 @@ func (s *session) take(told sse.Event, yield func(event.Event, error) bool) erro
 }
 
 // locate returns the position of an event, and sets its ID to the cursor of its request's log.
-func (s *session) locate(cursor event.Cursor, e *event.Event) (place, error) {
+func (s *session) locate(cursor event.Cursor, e *event.Event) (position, error) {
 	if s.thread != nil {
 		incarnation, at, err := parseThreadCursor(cursor)
 		e.ID = event.NewCursor(incarnation, at.n)
@@ -281,7 +281,7 @@ func (s *session) locate(cursor event.Cursor, e *event.Event) (place, error) {
 	}
 	_, n, err := event.ParseCursor(string(cursor))
 	e.ID = cursor
-	return place{n: n}, err
+	return position{n: n}, err
 }
 
 func (s *session) query() url.Values {

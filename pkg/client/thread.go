@@ -78,17 +78,19 @@ func (f *following) reached(c event.Cursor) {
 	}
 }
 
-// place is the position of an event: in the log of the request with an index on its thread.
-type place struct {
+// position is the position of an event: in the log of the request with an index on its thread.
+type position struct {
 	index, n uint64
 }
 
-func (p place) before(q place) bool { return p.index < q.index || p.index == q.index && p.n < q.n }
+func (p position) before(q position) bool {
+	return p.index < q.index || p.index == q.index && p.n < q.n
+}
 
-func (p place) behind() place { return place{p.index, p.n + 1} }
+func (p position) behind() position { return position{p.index, p.n + 1} }
 
 // parseThreadCursor reads a cursor of the form <incarnation>-<index>.<n>.
-func parseThreadCursor(c event.Cursor) (incarnation string, at place, err error) {
+func parseThreadCursor(c event.Cursor) (incarnation string, at position, err error) {
 	head, tail, ok := strings.Cut(string(c), ".")
 	if ok {
 		if incarnation, at.index, err = event.ParseCursor(head); err == nil {
@@ -96,7 +98,7 @@ func parseThreadCursor(c event.Cursor) (incarnation string, at place, err error)
 		}
 	}
 	if !ok || err != nil {
-		return "", place{}, fmt.Errorf("%.80q is not a cursor of a thread", string(c))
+		return "", position{}, fmt.Errorf("%.80q is not a cursor of a thread", string(c))
 	}
 	return incarnation, at, nil
 }

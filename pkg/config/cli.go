@@ -53,12 +53,12 @@ func (f Fields) isZero() bool { return len(f.Text)+len(f.Session)+len(f.Error) =
 
 func (c CLI) isZero() bool {
 	return c.Command == "" && len(c.Args)+len(c.Env)+len(c.PassEnv)+len(c.ClearEnv) == 0 && c.Quiet == Quiet{} &&
-		c.UnitCost == 0 && c.ofAnyProgram() == ""
+		c.UnitCost == 0 && c.customOnlyField() == ""
 }
 
-// ofAnyProgram returns the first field set that is valid only for programs other than the supported ones; "" without
+// customOnlyField returns the first field set that is valid only for programs other than the supported ones; "" without
 // one.
-func (c CLI) ofAnyProgram() string {
+func (c CLI) customOnlyField() string {
 	switch {
 	case c.SessionMode != "":
 		return "sessionMode"
@@ -92,7 +92,7 @@ func (c checker) program(path string, a Agent) {
 		c.report(path, "%s runs its own tools and accepts no others; remove tools, agents, clientTools, askUser, planning and finalAnswer",
 			a.Backend)
 	}
-	if member := a.CLI.ofAnyProgram(); member != "" && a.Backend != BackendCLI {
+	if member := a.CLI.customOnlyField(); member != "" && a.Backend != BackendCLI {
 		c.report(join(cli, member), "is known of %s; remove it, or write backend: cli", a.Backend)
 	}
 	if a.Backend == BackendCLI {

@@ -14,14 +14,14 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// place is a position in the text.
-type place struct{ line, column int }
+// position is a position in the text.
+type position struct{ line, column int }
 
 // decoder fills Go values from a YAML tree and continues after a mistake. The decoder of the library stops at the first
 // one.
 type decoder struct {
-	mistakes Mistakes
-	places   map[string]place // of every path that the file mentions
+	mistakes  Mistakes
+	positions map[string]position // of every path that the file mentions
 }
 
 // parseYAML returns the root of the one document in data, nil when there is nothing in it.
@@ -30,7 +30,7 @@ func parseYAML(data []byte) (ast.Node, *Mistake) {
 	if err != nil {
 		m := Mistake{Line: 1, Column: 1, What: "not YAML: " + err.Error()}
 		if syntax, ok := err.(yaml.Error); ok { //nolint:errorlint // the library returns it bare
-			p := placeOf(syntax.GetToken())
+			p := positionOf(syntax.GetToken())
 			m = Mistake{Line: p.line, Column: p.column, What: "not YAML: " + syntax.GetMessage()}
 		}
 		return nil, &m
@@ -47,16 +47,16 @@ func parseYAML(data []byte) (ast.Node, *Mistake) {
 	case 1:
 		return roots[0], nil
 	default:
-		p := placeOf(roots[1].GetToken())
+		p := positionOf(roots[1].GetToken())
 		return nil, &Mistake{Line: p.line, Column: p.column, What: "a second YAML document; put everything into one"}
 	}
 }
 
-func placeOf(t *token.Token) place {
+func positionOf(t *token.Token) position {
 	if t == nil || t.Position == nil {
-		return place{1, 1}
+		return position{1, 1}
 	}
-	return place{t.Position.Line, t.Position.Column}
+	return position{t.Position.Line, t.Position.Column}
 }
 
 func (d *decoder) decodeRoot(root ast.Node, c *Config) {
@@ -65,9 +65,9 @@ func (d *decoder) decodeRoot(root ast.Node, c *Config) {
 
 // report notes a mistake at the place of path, or of its nearest ancestor that the file mentions.
 func (d *decoder) report(path, format string, args ...any) {
-	at := place{1, 1}
+	at := position{1, 1}
 	for p := path; p != ""; p = parent(p) {
-		if found, ok := d.places[p]; ok {
+		if found, ok := d.positions[p]; ok {
 			at = found
 			break
 		}
@@ -75,12 +75,12 @@ func (d *decoder) report(path, format string, args ...any) {
 	d.reportAt(at, path, format, args...)
 }
 
-func (d *decoder) reportAt(at place, path, format string, args ...any) {
+func (d *decoder) reportAt(at position, path, format string, args ...any) {
 	d.mistakes = append(d.mistakes, Mistake{Line: at.line, Column: at.column, Path: path, What: fmt.Sprintf(format, args...)})
 }
 
 func (d *decoder) decode(n ast.Node, into reflect.Value, path string) {
-	at := placeOf(n.GetToken())
+	at := positionOf(n.GetToken())
 	switch n.(type) {
 	case *ast.NullNode:
 		return // as if it were absent
@@ -115,12 +115,12 @@ func (d *decoder) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	case *ast.MappingValueNode:
 		all = []*ast.MappingValueNode{n}
 	default:
-		d.reportAt(placeOf(n.GetToken()), path, "is %s; a mapping of names to values belongs here", kind(n))
+		d.reportAt(positionOf(n.GetToken()), path, "is %s; a mapping of names to values belongs here", kind(n))
 		return nil
 	}
-	seen := map[string]place{}
+	seen := map[string]position{}
 	return slices.DeleteFunc(slices.Clone(all), func(v *ast.MappingValueNode) bool {
-		at, name := placeOf(v.Key.GetToken()), keyName(v)
+		at, name := positionOf(v.Key.GetToken()), keyName(v)
 		if v.Key.IsMergeKey() {
 			d.reportAt(at, path, "merge keys are not read here; write the values out")
 			return true
@@ -130,7 +130,7 @@ func (d *decoder) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 			return true
 		}
 		seen[name] = at
-		d.places[join(path, name)] = at
+		d.positions[join(path, name)] = at
 		return false
 	})
 }
@@ -154,7 +154,7 @@ func (d *decoder) structure(n ast.Node, into reflect.Value, path string) {
 		name := keyName(pair)
 		i, ok := fields[name]
 		if !ok {
-			d.reportAt(placeOf(pair.Key.GetToken()), path, "unknown field %q; %s", name, cure(name, names))
+			d.reportAt(positionOf(pair.Key.GetToken()), path, "unknown field %q; %s", name, cure(name, names))
 			continue
 		}
 		d.decode(pair.Value, into.Field(i), join(path, name))
@@ -174,12 +174,12 @@ func (d *decoder) mapping(n ast.Node, into reflect.Value, path string) {
 func (d *decoder) sequence(n ast.Node, into reflect.Value, path string) {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.reportAt(placeOf(n.GetToken()), path, "is %s; a list belongs here, such as [a, b]", kind(n))
+		d.reportAt(positionOf(n.GetToken()), path, "is %s; a list belongs here, such as [a, b]", kind(n))
 		return
 	}
 	for i, item := range list.Values {
 		at := path + "[" + strconv.Itoa(i) + "]"
-		d.places[at] = placeOf(item.GetToken())
+		d.positions[at] = positionOf(item.GetToken())
 		value := reflect.New(into.Type().Elem()).Elem()
 		d.decode(item, value, at)
 		into.Set(reflect.Append(into, value))
@@ -202,12 +202,12 @@ func (d *decoder) free(n ast.Node, into reflect.Value, path string) {
 	case *ast.FloatNode:
 		into.Set(reflect.ValueOf(n.Value)) // finite: .nan and .inf are separate kinds of nodes
 	default:
-		d.reportAt(placeOf(n.GetToken()), path, "is %s, which JSON does not have", kind(n))
+		d.reportAt(positionOf(n.GetToken()), path, "is %s, which JSON does not have", kind(n))
 	}
 }
 
 func (d *decoder) scalar(n ast.Node, into reflect.Value, path string) {
-	at := placeOf(n.GetToken())
+	at := positionOf(n.GetToken())
 	value := reflect.ValueOf(scalarOf(n))
 	switch into.Kind() {
 	case reflect.String:
@@ -242,7 +242,7 @@ func (d *decoder) duration(n ast.Node, into reflect.Value, path string) {
 	text, _ := scalarOf(n).(string)
 	parsed, err := time.ParseDuration(text)
 	if err != nil {
-		d.reportAt(placeOf(n.GetToken()), path, "is %s; a duration belongs here, such as 30s or 10m", kind(n))
+		d.reportAt(positionOf(n.GetToken()), path, "is %s; a duration belongs here, such as 30s or 10m", kind(n))
 		return
 	}
 	into.SetInt(int64(parsed))

@@ -4,13 +4,13 @@ import "reflect"
 
 // Gateway bounds what clients may do.
 type Gateway struct {
-	CORS          []string `yaml:"cors"`          // allowed origins; none = no cross-origin use
-	MaxBody       int64    `yaml:"maxBody"`       // bytes; default 512 KiB
-	RateLimit     Rate     `yaml:"rateLimit"`     // for each key; default 600 a minute
-	Heartbeat     Duration `yaml:"heartbeat"`     // default 15s
-	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
-	Limits        Crowd    `yaml:"limits"`
-	Quotas        Quotas   `yaml:"quotas"`
+	CORS          []string         `yaml:"cors"`          // allowed origins; none = no cross-origin use
+	MaxBody       int64            `yaml:"maxBody"`       // bytes; default 512 KiB
+	RateLimit     Rate             `yaml:"rateLimit"`     // for each key; default 600 a minute
+	Heartbeat     Duration         `yaml:"heartbeat"`     // default 15s
+	StreamTimeout Duration         `yaml:"streamTimeout"` // longest response; default 1h
+	Limits        ConnectionLimits `yaml:"limits"`
+	Quotas        Quotas           `yaml:"quotas"`
 
 	// TrustTraceparent lets requests join the trace that their client names, and be recorded when it says so: for a gateway
 	// that only trusted services reach. Without it, the request's own trace has a link to that of the client.
@@ -57,8 +57,8 @@ type Quotas struct {
 	KeyBytes       int64 `yaml:"keyBytes"`       // of a principal, whichever of its API keys it uses; default any number
 }
 
-// Crowd bounds what one gateway does at once, and how long it waits.
-type Crowd struct {
+// ConnectionLimits bounds what one gateway does at once, and how long it waits.
+type ConnectionLimits struct {
 	Connections int      `yaml:"connections"` // of one address; default 1000, and of private addresses any number
 	Streams     int      `yaml:"streams"`     // open streams of one principal; default 1000, and without keys any number
 	Replays     int      `yaml:"replays"`     // streams that read old events from storage at one time; default 64

@@ -68,7 +68,7 @@ func Parse(data []byte, known Known) (Config, error) {
 		return Config{}, Mistakes{{Line: 1, Column: 1, What: fmt.Sprintf("the file is larger than %d bytes", MaxSize)}}
 	}
 	var c Config
-	d := decoder{places: map[string]place{}}
+	d := decoder{positions: map[string]position{}}
 	root, err := parseYAML(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if err != nil {
 		return Config{}, Mistakes{*err}
@@ -140,7 +140,7 @@ func (c Config) FitsRetention(age time.Duration) error {
 
 func (g Gateway) isZero() bool {
 	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 &&
-		g.Limits == Crowd{} && g.Quotas == Quotas{} && g.Sessions.isZero()
+		g.Limits == ConnectionLimits{} && g.Quotas == Quotas{} && g.Sessions.isZero()
 }
 
 func merged[V any](base, over map[string]V) map[string]V {

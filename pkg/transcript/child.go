@@ -6,7 +6,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// below is what is known of the request of an agent that was called.
+// childRequest is the known state of a child request.
 type childRequest struct {
 	next  uint64 // place in its log of the first event that is not known
 	ended bool

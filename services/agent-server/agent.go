@@ -27,7 +27,7 @@ type agent struct {
 	server     *Server
 	started    time.Time
 	registered time.Time
-	machine    remoteagent.Machine
+	host       remoteagent.Machine
 
 	mu      sync.Mutex
 	checked time.Time
@@ -36,7 +36,7 @@ type agent struct {
 
 // newAgent remembers when the agent was there for the first time.
 func newAgent(ctx context.Context, s *Server) (*agent, error) {
-	a := &agent{server: s, started: time.Now(), machine: hostinfo.Describe()}
+	a := &agent{server: s, started: time.Now(), host: hostinfo.Describe()}
 	text, err := s.store.Fact(ctx, registeredAt)
 	if err != nil {
 		return nil, err
@@ -52,13 +52,13 @@ func newAgent(ctx context.Context, s *Server) (*agent, error) {
 // Info implements api.Agent.
 func (a *agent) Info(ctx context.Context) (remoteagent.Info, error) {
 	s := a.server.settings
-	current, waiting, err := a.server.desk.Current(ctx)
+	current, waiting, err := a.server.scheduler.Current(ctx)
 	info := remoteagent.Info{
-		AgentID: s.ID, Name: s.Name, Capabilities: s.Capabilities, CurrentTask: current, QueuedTasks: waiting, Machine: a.machine,
+		AgentID: s.ID, Name: s.Name, Capabilities: s.Capabilities, CurrentTask: current, QueuedTasks: waiting, Machine: a.host,
 		SDK: remoteagent.SDK{Version: service.Version, Model: s.Agent.Model, Backend: s.BackendName}, RegisteredAt: a.registered,
 	}
-	if a.server.uplink != nil {
-		info.LastHeartbeat = a.server.uplink.LastHeartbeat()
+	if a.server.hub != nil {
+		info.LastHeartbeat = a.server.hub.LastHeartbeat()
 	}
 	health := a.Health(ctx)
 	info.Status, info.Error = status(health, current), health.Error
@@ -78,7 +78,7 @@ func status(health remoteagent.Health, current *remoteagent.Task) remoteagent.Co
 
 // condition is what heartbeats say.
 func (a *agent) condition(ctx context.Context) (remoteagent.Condition, *remoteagent.Task) {
-	current, _, err := a.server.desk.Current(ctx)
+	current, _, err := a.server.scheduler.Current(ctx)
 	if err != nil {
 		return remoteagent.Unhealthy, nil
 	}

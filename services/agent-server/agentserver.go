@@ -28,15 +28,15 @@ import (
 
 // Server is an agent and all that serves it. Its methods are safe for concurrent use.
 type Server struct {
-	settings Settings
-	data     *datadir.Dir
-	store    *store.Store
-	keys     *authz.Keyring
-	desk     *scheduler.Desk
-	api      *api.API
-	uplink   *hubclient.Uplink // nil = no hub
-	agent    *agent
-	log      *slog.Logger
+	settings  Settings
+	data      *datadir.Dir
+	store     *store.Store
+	keys      *authz.Keyring
+	scheduler *scheduler.Scheduler
+	api       *api.API
+	hub       *hubclient.Client // nil = no hub
+	agent     *agent
+	log       *slog.Logger
 }
 
 const (
@@ -81,10 +81,10 @@ func (s *Server) build(ctx context.Context) error {
 	worker := worker.New(worker.Deps{
 		Store: s.store, Backend: c.Backend, Agent: c.Agent, Limits: c.Limits, Script: c.Script,
 		CompressAt: c.CompressAt, Window: c.Window, Price: c.Price, Tools: c.Tools, FolderTools: c.FolderTools,
-		FailOnStop: !c.Resume, Log: s.log, Changed: func(taskID string) { s.desk.Changed(taskID) },
+		FailOnStop: !c.Resume, Log: s.log, Changed: func(taskID string) { s.scheduler.Changed(taskID) },
 		Ended: func(ctx context.Context, task remoteagent.Task) { meter.Ended(ctx, c.BackendName, task) },
 	})
-	s.desk, err = scheduler.Open(ctx, scheduler.Deps{
+	s.scheduler, err = scheduler.Open(ctx, scheduler.Deps{
 		Store: s.store, Events: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root, CheckModel: c.CheckModel,
 		Retention: scheduler.Retention(c.Keep), HandOver: c.Resume, Grace: c.Grace, Log: s.log, Ended: s.ended,
 	})
@@ -92,11 +92,11 @@ func (s *Server) build(ctx context.Context) error {
 		return err
 	}
 	s.api = api.New(api.Deps{
-		Desk: s.desk, Agent: s.agent, Keys: s.keys, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
+		Scheduler: s.scheduler, Agent: s.agent, Keys: s.keys, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
 		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: s.log,
 	})
 	if c.Hub != "" {
-		s.uplink = hubclient.New(hubclient.Deps{
+		s.hub = hubclient.New(hubclient.Deps{
 			Store: s.store, Hub: c.Hub, Token: c.Token, Register: s.registration, Condition: s.agent.condition,
 			Key: s.keys.Newest, AgentID: c.ID, Name: c.Name, Every: c.Heartbeat, Log: s.log,
 		})
@@ -105,8 +105,8 @@ func (s *Server) build(ctx context.Context) error {
 }
 
 func (s *Server) ended() {
-	if s.uplink != nil {
-		s.uplink.Ended()
+	if s.hub != nil {
+		s.hub.Ended()
 	}
 }
 
@@ -129,14 +129,14 @@ func (s *Server) Drain() { s.api.Drain() }
 // was cut off.
 func (s *Server) Run(ctx context.Context) error {
 	var group errgroup.Group
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // the uplink outlives ctx, to report how the last tasks ended
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // the hub client outlives ctx, to report the end of the last tasks
 	group.Go(func() error {
 		defer stop()
-		return s.desk.Run(ctx)
+		return s.scheduler.Run(ctx)
 	})
-	group.Go(func() error { return s.desk.Sweep(beside) })
-	if s.uplink != nil {
-		group.Go(func() error { return s.uplink.Run(beside) })
+	group.Go(func() error { return s.scheduler.Sweep(background) })
+	if s.hub != nil {
+		group.Go(func() error { return s.hub.Run(background) })
 	}
 	return group.Wait()
 }

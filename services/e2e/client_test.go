@@ -277,7 +277,7 @@ func (tr transcript) results() map[string]event.ToolResult {
 	return ends
 }
 
-// text joins the text of an answer.
+// answerText returns the text of an answer.
 func answerText(d event.Done) string {
 	var all []string
 	for _, c := range d.Content {

@@ -58,7 +58,7 @@ type Gateway struct {
 	acceptor *admission.Acceptor
 	streamer *stream.Streamer
 	api      *api.API
-	limits   config.Crowd
+	limits   config.ConnectionLimits
 	log      *slog.Logger
 }
 

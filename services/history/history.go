@@ -31,7 +31,7 @@ type Deps struct {
 type History struct {
 	bus        Bus
 	store      store.Store
-	recorder   *projector.Recorder
+	projector  *projector.Projector
 	reconciler *projector.Reconciler
 	closer     *projector.Closer
 	answerer   *responder.Answerer
@@ -52,7 +52,7 @@ func New(ctx context.Context, d Deps) (*History, error) {
 	}
 	reconciler := projector.NewReconciler(s, d.Bus, recorder, d.Log)
 	return &History{
-		bus: d.Bus, store: s, recorder: recorder, reconciler: reconciler, closer: projector.NewCloser(s.Reader, d.Bus, recorder, d.Log),
+		bus: d.Bus, store: s, projector: recorder, reconciler: reconciler, closer: projector.NewCloser(s.Reader, d.Bus, recorder, d.Log),
 		answerer: responder.New(s.Reader, d.Bus, recorder, reconciler),
 	}, nil
 }
@@ -84,7 +84,7 @@ func (h *History) Run(ctx context.Context) error {
 		h.reconciler.Run(ctx)
 		return nil
 	})
-	group.Go(func() error { return h.bus.Project(ctx, h.recorder.Hurried(), h.recorder.Apply) })
+	group.Go(func() error { return h.bus.Project(ctx, h.projector.Hurried(), h.projector.Apply) })
 	group.Go(func() error { return h.bus.Serve(ctx, historyapi.Service, h.answerer.Verbs()) })
 	return errors.Join(group.Wait(), h.store.Close())
 }

@@ -75,7 +75,7 @@ type Hub struct {
 	store    *store.Store
 	keys     *auth.Keyring // nil = authentication is off
 	registry *registry.Registry
-	desk     *task.Desk
+	tasks    *task.Service
 	api      *api.API
 	mcp      http.Handler
 	log      *slog.Logger
@@ -110,8 +110,8 @@ func New(ctx context.Context, d Deps) (*Hub, error) {
 		Reserved:     func(id string) bool { _, ok := d.Config.Agents[id]; return ok },
 		OfflineAfter: d.Config.Hub.OfflineAfter.Or(remoteagent.OfflineAfter), Overlap: d.Config.Hub.Overlap.Or(defaultOverlap),
 	})
-	desk := task.NewDesk(s, r, d.Config.Hub.Budget, d.Log)
-	o := &Hub{bus: d.Bus, store: s, keys: keys, registry: r, desk: desk, api: api.New(keys, r, desk, rate(d.Config.Hub), d.Log), log: d.Log}
+	desk := task.NewService(s, r, d.Config.Hub.Budget, d.Log)
+	o := &Hub{bus: d.Bus, store: s, keys: keys, registry: r, tasks: desk, api: api.New(keys, r, desk, rate(d.Config.Hub), d.Log), log: d.Log}
 	o.mcp = mcp.New(o.endpoint())
 	if o.keys != nil {
 		o.mcp = o.api.Guard(auth.ScopeRead, o.mcp)
@@ -121,7 +121,7 @@ func New(ctx context.Context, d Deps) (*Hub, error) {
 
 // endpoint says what /mcp offers.
 func (o *Hub) endpoint() mcp.Options {
-	options := mcp.Options{Door: o.desk, Version: service.Version, Log: o.log}
+	options := mcp.Options{Door: o.tasks, Version: service.Version, Log: o.log}
 	if o.keys != nil {
 		options.Principal = api.PrincipalOf
 	}
@@ -171,19 +171,19 @@ func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
 		if r.Body != nil && r.Body != http.NoBody && connection.SetReadDeadline(time.Now().Add(bodyTime)) == nil {
-			r.Body = &arriving{ReadCloser: r.Body, connection: connection}
+			r.Body = &pacedBody{ReadCloser: r.Body, connection: connection}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// arriving is a body that lifts the deadline of its connection when it is complete.
-type arriving struct {
+// pacedBody is a body that lifts the deadline of its connection when it is complete.
+type pacedBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
 }
 
-func (a *arriving) Read(p []byte) (int, error) {
+func (a *pacedBody) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if err == io.EOF {
 		_ = a.connection.SetReadDeadline(time.Time{}) // a connection without deadlines has none to lift
@@ -212,11 +212,11 @@ func (o *Hub) Drain() {}
 func (o *Hub) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return o.registry.Run(ctx) })
-	group.Go(func() error { return o.desk.Run(ctx) })
+	group.Go(func() error { return o.tasks.Run(ctx) })
 	group.Go(func() error { return o.measure(ctx) })
 	group.Go(func() error { return o.bus.Serve(ctx, hubapi.Service, o.verbs()) })
 	group.Go(func() error {
-		return o.bus.Serve(ctx, hubapi.FollowService, map[string]bus.Handler{hubapi.VerbFollow: verb(o.desk.Follow)})
+		return o.bus.Serve(ctx, hubapi.FollowService, map[string]bus.Handler{hubapi.VerbFollow: verb(o.tasks.Follow)})
 	})
 	if o.keys != nil {
 		group.Go(func() error { return o.watchKeys(ctx) })
@@ -245,12 +245,12 @@ func (o *Hub) measure(ctx context.Context) error {
 
 func (o *Hub) verbs() map[string]bus.Handler {
 	return map[string]bus.Handler{
-		hubapi.VerbAssignTask:  verb(o.desk.AssignTask),
-		hubapi.VerbCheckStatus: verb(o.desk.CheckStatus),
-		hubapi.VerbGetResult:   verb(o.desk.GetResult),
-		hubapi.VerbCancelTask:  verb(o.desk.CancelTask),
-		hubapi.VerbListAgents:  verb(o.desk.ListAgents),
-		hubapi.VerbConnect:     verb(o.desk.Connect),
+		hubapi.VerbAssignTask:  verb(o.tasks.AssignTask),
+		hubapi.VerbCheckStatus: verb(o.tasks.CheckStatus),
+		hubapi.VerbGetResult:   verb(o.tasks.GetResult),
+		hubapi.VerbCancelTask:  verb(o.tasks.CancelTask),
+		hubapi.VerbListAgents:  verb(o.tasks.ListAgents),
+		hubapi.VerbConnect:     verb(o.tasks.Connect),
 	}
 }
 

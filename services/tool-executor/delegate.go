@@ -21,8 +21,8 @@ import (
 
 const (
 	defaultDepth = 3
-	// placings is how often a request tries to join a thread that only deliveries of one call write to.
-	placings = 5
+	// attempts is how often a request tries to join a thread that only deliveries of one call write to.
+	attempts = 5
 )
 
 // delegate is the tool by which agents call one agent. A call creates a request of that agent, on a separate thread,
@@ -74,7 +74,7 @@ func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Resul
 		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(in.Task)}},
 		Caller:  &record.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
 	}
-	for range placings {
+	for range attempts {
 		requestID, err := d.place(ctx, caller, child)
 		if !errors.Is(err, bus.ErrConflict) {
 			return tool.Result{Content: requestID, Summary: "asked " + d.agent}, err

@@ -127,7 +127,7 @@ func write(ctx context.Context, do func(context.Context) error) error {
 func (e *Executor) keep(ctx context.Context, r record.ToolResult, do func(context.Context) error) error {
 	err := write(ctx, do)
 	size := resultSize(r)
-	if err == nil || hopeless(err) || ctx.Err() != nil {
+	if err == nil || isPermanent(err) || ctx.Err() != nil {
 		return err
 	}
 	defer e.kept.Add(-size)
@@ -151,10 +151,10 @@ func resultSize(r record.ToolResult) int64 {
 
 // repeat calls do until it succeeds, cannot succeed, or ctx is done.
 func repeat(ctx context.Context, do func(context.Context) error) error {
-	return retry.Policy{First: firstRetry, Longest: time.Second, Final: hopeless}.Do(ctx, do)
+	return retry.Policy{First: firstRetry, Longest: time.Second, Final: isPermanent}.Do(ctx, do)
 }
 
-func hopeless(err error) bool { return errors.Is(err, bus.ErrTooLarge) }
+func isPermanent(err error) bool { return errors.Is(err, bus.ErrTooLarge) }
 
 // awaitKept waits a while for the result of a call that another executor has started.
 func (e *Executor) awaitKept(ctx context.Context, j job) error {

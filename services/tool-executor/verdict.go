@@ -54,15 +54,15 @@ func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err err
 		v = verdict{
 			status: event.ToolSuccess, content: result.Content, summary: result.Summary, media: e.media(ctx, j, result.Media),
 		}
-	} else if v, err = e.condemn(ctx, j, err); err != nil {
+	} else if v, err = e.verdictOf(ctx, j, err); err != nil {
 		return verdict{}, err
 	}
 	v.events = e.events(ctx, j, result.Events)
 	return v, nil
 }
 
-// condemn makes a verdict of a tool's error.
-func (e *Executor) condemn(ctx context.Context, j job, err error) (verdict, error) {
+// verdictOf makes a verdict of a tool's error.
+func (e *Executor) verdictOf(ctx context.Context, j job, err error) (verdict, error) {
 	if p, ok := errors.AsType[*limit.PanicError](err); ok {
 		e.log(ctx, j, "a tool panicked", err, slog.String("stack", string(p.Stack)))
 		return j.cutOff("the tool broke down; the operator can see why in the log"), nil

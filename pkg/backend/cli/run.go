@@ -60,12 +60,12 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 	}
 	if errors.Is(err, errTurns) {
 		outcome.Finish = event.FinishMaxTurns
-		return outcome, r.tell()
+		return outcome, r.saveState()
 	}
 	if err = r.verdict(end, err, report); err != nil {
 		return outcome, err
 	}
-	return outcome, r.tell()
+	return outcome, r.saveState()
 }
 
 // read takes what the program has printed, and reports whether it got on.
@@ -83,7 +83,7 @@ func (r *run) take(chunks []backend.Chunk, err error) error {
 			r.spoke = true
 		}
 		if r.spoke { // before its first output, it may still report that the session does not exist
-			if err := r.tell(); err != nil {
+			if err := r.saveState(); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func (r *run) take(chunks []backend.Chunk, err error) error {
 }
 
 // saveState emits the session's state when it has changed.
-func (r *run) tell() error {
+func (r *run) saveState() error {
 	state := r.session.state
 	if state == r.told || state.ID == "" || r.session.backend.options.SessionMode == SessionNone {
 		return nil

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	giveWay()
+	lowerPriority()
 	app.Main("history", build)
 }
 

@@ -11,8 +11,8 @@ import (
 // log, while other services have waiting clients.
 const niceness = 10
 
-// giveWay lowers the priority of the process: of each of its threads, whose children inherit it.
-func giveWay() {
+// lowerPriority lowers the priority of the process: of each of its threads, whose children inherit it.
+func lowerPriority() {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		slog.Debug("history keeps its priority", "error", err)

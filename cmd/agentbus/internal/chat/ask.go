@@ -14,19 +14,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// lines are the lines that the person types.
+// lines are the lines that the user types.
 type lines struct {
 	next       chan string // closed at the end of the input
-	err        error       // why the input ended, when it was cut short; set before next is closed
+	err        error       // why the input ended early; set before next is closed
 	want       chan struct{}
 	interrupts <-chan os.Signal
 }
 
-// maxLine bounds a line of input, in bytes.
+// maxLine limits a line of input, in bytes.
 const maxLine = 1 << 20
 
-// readLines starts to read. A read from a terminal cannot be called back, so the goroutine ends with the input or, where
-// that never ends, with the process; it reads a line only when one is wanted.
+// readLines starts to read. A read from a terminal cannot be cancelled, so the goroutine ends with the input or, if
+// that never ends, with the process. It reads a line only on demand.
 func readLines(in io.Reader, interrupts <-chan os.Signal) *lines {
 	l := &lines{next: make(chan string, 1), want: make(chan struct{}, 1), interrupts: interrupts}
 	go func() {
@@ -59,7 +59,7 @@ func inputError(err error) error {
 func (l *lines) read(ctx context.Context) (string, error) {
 	select {
 	case l.want <- struct{}{}:
-	default: // a line was wanted before, and nobody waited for it
+	default: // an earlier read was cancelled, and its line is still to come
 	}
 	select {
 	case text, ok := <-l.next:
@@ -84,13 +84,13 @@ func (c *conversation) ask(ctx context.Context, question string) (string, error)
 	return c.lines.read(ctx)
 }
 
-// answers asks the person for everything that the agent waits for.
+// answers asks the user for the results of all open actions.
 func (c *conversation) answers(ctx context.Context) ([]event.ActionResult, error) {
 	var results []event.ActionResult
 	for _, action := range c.open {
 		result, err := c.answer(ctx, action)
 		if err != nil {
-			return nil, c.leaveOpen(err)
+			return nil, c.printOpenActions(err)
 		}
 		result.ActionID = action.ActionID
 		results = append(results, result)
@@ -103,18 +103,18 @@ func (c *conversation) answer(ctx context.Context, action event.Continuation) (e
 	case event.ContinueApproval:
 		return c.approval(ctx, action.Payload)
 	case event.ContinueInput:
-		text, err := c.ask(ctx, from(action.Payload)+action.Payload.Question+" ")
+		text, err := c.ask(ctx, askingAgent(action.Payload)+action.Payload.Question+" ")
 		return event.ActionResult{Status: event.ActionSuccess, Result: quote(text)}, err
 	case event.ContinueTool:
 		return c.toolResult(ctx, action.Payload)
 	default:
-		text := fmt.Sprintf("this client does not know actions of kind %q", action.Kind)
+		text := fmt.Sprintf("this client does not support actions of kind %q", action.Kind)
 		return event.ActionResult{Status: event.ActionError, Error: text}, c.Screen.Aside(text)
 	}
 }
 
 func (c *conversation) approval(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
-	text, err := c.ask(ctx, mayIt(call)+" [y/N, or why not] ")
+	text, err := c.ask(ctx, approvalOf(call)+" [y/N, or why not] ")
 	if err != nil {
 		return event.ActionResult{}, err
 	}
@@ -127,25 +127,25 @@ func (c *conversation) approval(ctx context.Context, call event.ContinuationActi
 	return event.ActionResult{Status: event.ActionDenied, Error: text}, nil
 }
 
-// mayIt asks whether a call may run.
-func mayIt(call event.ContinuationAction) string {
+// approvalOf asks the user whether a call may run.
+func approvalOf(call event.ContinuationAction) string {
 	if call.Again {
-		return fmt.Sprintf("%s%s %s was interrupted, and may have run. Run it again?", from(call), call.Tool, call.Args)
+		return fmt.Sprintf("%s%s %s was interrupted, and may have run. Run it again?", askingAgent(call), call.Tool, call.Args)
 	}
-	return fmt.Sprintf("%sAllow %s %s?", from(call), call.Tool, call.Args)
+	return fmt.Sprintf("%sAllow %s %s?", askingAgent(call), call.Tool, call.Args)
 }
 
-// from says who asks, where that is an agent that was called.
-func from(action event.ContinuationAction) string {
+// askingAgent returns the name of the subagent that asks, "" for the agent itself.
+func askingAgent(action event.ContinuationAction) string {
 	if action.Agent == nil {
 		return ""
 	}
 	return action.Agent.AgentID + " asks: "
 }
 
-// toolResult lets the person stand in for the program that would run the tool.
+// toolResult asks the user for the result of a client tool.
 func (c *conversation) toolResult(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
-	question := from(call) +
+	question := askingAgent(call) +
 		fmt.Sprintf("The agent wants you to run %s %s. Its result as JSON (or !what went wrong): ", call.Tool, call.Args)
 	for {
 		text, err := c.ask(ctx, question)
@@ -158,19 +158,19 @@ func (c *conversation) toolResult(ctx context.Context, call event.ContinuationAc
 		if value := jsontext.Value(text); value.IsValid() {
 			return event.ActionResult{Status: event.ActionSuccess, Result: value}, nil
 		}
-		question = "That is no JSON; a text goes in quotes, such as \"blue\": "
+		question = "That is not JSON; put text in quotes, such as \"blue\": "
 	}
 }
 
-// leaveOpen tells how to answer later when there is nobody to answer now.
-func (c *conversation) leaveOpen(err error) error {
+// printOpenActions prints how to answer later, if the input has ended.
+func (c *conversation) printOpenActions(err error) error {
 	if err != io.EOF { //nolint:errorlint // lines.read returns it bare
 		return err
 	}
-	return fmt.Errorf("the agent waits for an answer, and the input has ended; go on with `agentbus chat %s --thread %s`", c.Agent, c.Thread)
+	return fmt.Errorf("the agent waits for an answer, and the input has ended; continue with `agentbus chat %s --thread %s`", c.Agent, c.Thread)
 }
 
-// asText replaces the bytes that are no UTF-8: an event can hold text only.
+// asText replaces invalid UTF-8, which events cannot contain.
 func asText(line string) string { return strings.ToValidUTF8(line, "\ufffd") }
 
 // quote returns a text as JSON.

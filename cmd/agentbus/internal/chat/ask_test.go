@@ -14,7 +14,7 @@ func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
 		`pay {"to":"ann"} was interrupted, and may have run. Run it again?`: true,
 	} {
 		call := event.ContinuationAction{Tool: "pay", Args: jsontext.Value(`{"to":"ann"}`), Again: again}
-		if got := mayIt(call); got != want {
+		if got := approvalOf(call); got != want {
 			t.Errorf("again %t: got %q, want %q", again, got, want)
 		}
 	}
@@ -27,7 +27,7 @@ func TestAnApprovalSaysWhichAgentThatWasCalledAsks(t *testing.T) {
 		"helper asks: Allow pay {}?": false, "helper asks: pay {} was interrupted, and may have run. Run it again?": true,
 	} {
 		call.Again = again
-		if got := mayIt(call); got != want {
+		if got := approvalOf(call); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

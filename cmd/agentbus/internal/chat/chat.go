@@ -1,5 +1,5 @@
-// Package chat is `agentbus chat`: a conversation with an agent at a terminal. It shows what the agent does, and asks
-// the person whatever the agent asks for: approvals, answers, and the results of tools that run on the client's side.
+// Package chat is `agentbus chat`: a conversation with an agent at a terminal. It shows the events, and asks the user
+// for approvals, answers, and the results of client tools.
 package chat
 
 import (
@@ -17,30 +17,30 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Options say who talks to whom.
+// Options are the settings of a conversation.
 type Options struct {
 	Client     *client.Client
 	Agent      string
-	Thread     string // "" = a new one
-	Message    string // say this alone; "" = a conversation
-	Model      string // "" = the agent's own
+	Thread     string // "" = a new thread
+	Message    string // send only this message; "" = a conversation
+	Model      string // "" = the agent's default
 	In         io.Reader
 	Screen     *screen.Screen
-	Interrupts <-chan os.Signal // the first stops the request, the next the conversation
+	Interrupts <-chan os.Signal // the first aborts the request, the next ends the conversation
 }
 
-// errQuit ends the conversation by the person's wish.
+// errQuit ends the conversation because the user quits.
 var errQuit = errors.New("quit")
 
-// conversation is one thread.
+// conversation is the conversation on one thread.
 type conversation struct {
 	Options
 	lines *lines
-	open  []event.Continuation // what the agent asked for last
+	open  []event.Continuation // the open actions
 }
 
-// Run talks until the input ends or the person quits. With a Message it returns after the answer: screen.ErrTold when
-// that was an error.
+// Run runs a conversation until the input ends or the user quits. With a Message it returns after the answer, with
+// screen.ErrTold if that was an error.
 func Run(ctx context.Context, o Options) error {
 	c := &conversation{Options: o, lines: readLines(o.In, o.Interrupts)}
 	err := c.run(ctx)
@@ -55,9 +55,9 @@ func (c *conversation) run(ctx context.Context) error {
 		if err := c.say(ctx, asText(c.Message)); err != nil {
 			return err
 		}
-		return c.Screen.Verdict()
+		return c.Screen.Result()
 	}
-	if err := c.greet(ctx); err != nil {
+	if err := c.showThread(ctx); err != nil {
 		return err
 	}
 	for {
@@ -70,7 +70,7 @@ func (c *conversation) run(ctx context.Context) error {
 		}
 		err = c.say(ctx, text)
 		if f, ok := errors.AsType[*apierr.Error](err); ok {
-			err = c.Screen.Aside("error: " + f.Message + " (" + string(f.Code) + ")") // the person may try again
+			err = c.Screen.Aside("error: " + f.Message + " (" + string(f.Code) + ")") // the user may try again
 		}
 		if err != nil {
 			return err
@@ -78,8 +78,8 @@ func (c *conversation) run(ctx context.Context) error {
 	}
 }
 
-// greet shows where a thread that goes on stands: its last request, to the end if it still runs.
-func (c *conversation) greet(ctx context.Context) error {
+// showThread shows the last request of an existing thread, to its end if it still runs.
+func (c *conversation) showThread(ctx context.Context) error {
 	if c.Thread == "" {
 		return c.Screen.Aside("talking to " + c.Agent + "; Ctrl-C stops the answer, and then the conversation")
 	}
@@ -94,20 +94,20 @@ func (c *conversation) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.act(ctx)
+	return c.sendResults(ctx)
 }
 
-// say sends a message, and then whatever the agent asks for, until it has nothing more to ask.
+// say sends a message, and then the results of actions until no action is open.
 func (c *conversation) say(ctx context.Context, text string) error {
-	c.open = nil // a new message supersedes what was asked for
+	c.open = nil // a new message closes open actions
 	if err := c.send(ctx, event.AgentRequest{Messages: []event.InputMessage{event.UserText(text)}}); err != nil {
 		return err
 	}
-	return c.act(ctx)
+	return c.sendResults(ctx)
 }
 
-// act answers what the agent asks for.
-func (c *conversation) act(ctx context.Context) error {
+// sendResults sends the results of the open actions.
+func (c *conversation) sendResults(ctx context.Context) error {
 	for len(c.open) > 0 {
 		results, err := c.answers(ctx)
 		if err != nil {
@@ -133,15 +133,16 @@ func (c *conversation) send(ctx context.Context, request event.AgentRequest) err
 	})
 }
 
-// watch shows the events of a request. An interrupt asks for its end and goes on watching; a second one quits.
+// watch shows the events of a request. The first interrupt aborts the request and continues to show its events; the
+// second one quits.
 func (c *conversation) watch(ctx context.Context, open func(context.Context, func(string)) iter.Seq2[event.Event, error]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	accepted := make(chan string, 1)
 	var guard sync.WaitGroup
 	defer guard.Wait()
-	defer cancel(nil) // before the wait
-	guard.Go(func() { c.guard(ctx, accepted, cancel) })
+	defer cancel(nil) // before the deferred wait
+	guard.Go(func() { c.watchInterrupts(ctx, accepted, cancel) })
 	for e, err := range open(ctx, func(requestID string) { accepted <- requestID }) {
 		if err != nil {
 			return err
@@ -165,11 +166,11 @@ func (c *conversation) note(body event.Body) {
 	}
 }
 
-// abortTime bounds the call that asks for the end of a request.
+// abortTime is the timeout of an abort.
 const abortTime = 10 * time.Second
 
-// guard waits for interrupts until ctx is done.
-func (c *conversation) guard(ctx context.Context, accepted <-chan string, quit context.CancelCauseFunc) {
+// watchInterrupts waits for interrupts until ctx is done.
+func (c *conversation) watchInterrupts(ctx context.Context, accepted <-chan string, quit context.CancelCauseFunc) {
 	select {
 	case <-c.Interrupts:
 	case <-ctx.Done():

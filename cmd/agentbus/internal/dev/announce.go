@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/service"
 )
 
-// announcer tells, once clients may come, where everything is.
+// announcer prints the addresses when the gateway is ready.
 func (s *stack) announcer(addr net.Addr, keys credentials) service.Actor {
 	url := "http://" + addr.String()
 	return service.Actor{Name: "announcer", Run: func(ctx context.Context) error {
@@ -28,7 +28,7 @@ func (s *stack) announcer(addr net.Addr, keys credentials) service.Actor {
 	}}
 }
 
-// readyTime bounds the wait for the gateway, which has everything it needs in this process.
+// readyTime limits the wait for the gateway, whose dependencies run in the same process.
 const readyTime = 30 * time.Second
 
 func awaitReady(ctx context.Context, url string) error {

@@ -9,20 +9,20 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 )
 
-// credentials are what a stack that asks for keys works with.
+// credentials are the secrets of a stack that requires API keys.
 type credentials struct {
 	pepper []byte
 	key    string
 }
 
-// PepperFile is where a stack with a data folder keeps what it hashes keys with.
+// PepperFile is the file in the data folder with the pepper of API keys.
 const PepperFile = "key-pepper"
 
-// HubSecretFile is where it keeps what the keys of remote agents are sealed with.
+// HubSecretFile is the file in the data folder with the secret that encrypts the keys of remote agents.
 const HubSecretFile = "hub-secret"
 
-// openCredentials makes a key for the developer. The key of an earlier run is revoked: it was shown once, and is
-// nowhere to be read.
+// openCredentials creates a key for the developer. It revokes the key of an earlier run, which was shown once and
+// cannot be read again.
 func (s *stack) openCredentials(ctx context.Context, b *bus.Bus) (credentials, error) {
 	pepper, err := s.pepper()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *stack) openCredentials(ctx context.Context, b *bus.Bus) (credentials, e
 
 func (s *stack) pepper() ([]byte, error) { return s.secret(s.options.Pepper, PepperFile) }
 
-// secret is the one given, else the one in the data folder, else a new one.
+// secret returns the given secret, or the one in the data folder, or else a new one.
 func (s *stack) secret(given, file string) ([]byte, error) {
 	if given != "" {
 		return []byte(given), nil

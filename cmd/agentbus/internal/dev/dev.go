@@ -1,5 +1,5 @@
 // Package dev is `agentbus dev`: every service in one process, on embedded NATS, Redis and SQLite, or on real servers
-// where their addresses are given. The services are the same as in production and speak over the same bus.
+// if their addresses are given. The services are the same as in production and communicate over the same bus.
 package dev
 
 import (
@@ -27,43 +27,43 @@ import (
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
 
-// Options say what to run and on what.
+// Options are the settings of a stack.
 type Options struct {
 	Addr       string // host:port of the gateway
-	Data       string // folder that keeps everything; "" = memory
+	Data       string // folder for all data; "" = memory
 	ConfigFile string
 	NATS       string // URL; "" = embedded
-	NATSAddr   string // host:port of the embedded one; where it is taken, any port
+	NATSAddr   string // host:port of the embedded NATS; if it is in use, any port
 	Redis      string // URL; "" = embedded
 	Database   string // URL; "" = SQLite in Data
-	Auth       bool   // ask for keys
-	Pepper     string // what keys are hashed with; "" = one of its own
+	Auth       bool   // require API keys
+	Pepper     string // the pepper of API keys; "" = the one in Data, or a new one
 
 	Getenv  func(string) string
 	Metrics http.Handler
 	Log     *slog.Logger
-	Started func(Info) // called once, when clients may come
+	Started func(Info) // called once, when the gateway is ready
 }
 
-// Info is what to tell the user of a running stack.
+// Info describes a running stack to the user.
 type Info struct {
 	URL    string // of the gateway
 	NATS   string
-	Data   string // "" = nothing is kept
+	Data   string // "" = data is in memory
 	Agents []string
-	Key    string // an API key, where keys are asked for
+	Key    string // an API key, if keys are required
 }
 
-// grace is what a stop may take: the user waits at a terminal.
+// grace limits the time of a stop, because a user waits for it.
 const grace = 8 * time.Second
 
-// Run runs everything until ctx is done.
+// Run runs all services until ctx is done.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	base := config.Default(o.Getenv)
-	base = base.With(config.Config{Demo: true, Hub: nearby()})
+	base = base.With(config.Config{Demo: true, Hub: allowPrivate()})
 	cfg := base
 	if o.ConfigFile != "" {
 		known := config.Known{Backends: agentrunner.BackendNames(), Tools: append(builtin.Names(), builtin.HubNames()...)}
@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 	})
 }
 
-// check refuses to offer an open door to the network.
+// check refuses to serve the network without API keys.
 func (o Options) check() error {
 	host, _, err := net.SplitHostPort(o.Addr)
 	if err != nil {
@@ -95,13 +95,13 @@ func (o Options) check() error {
 	return fmt.Errorf("--addr %s is open to others, and anyone could use it: add --auth to ask for keys, or listen on 127.0.0.1", o.Addr)
 }
 
-// stack collects what has been opened, so that it can be closed in reverse order.
+// stack holds the open resources, to close them in reverse order.
 type stack struct {
 	options Options
 	config  config.Config
 	servers servers
-	data    *datadir.Dir // nil = nothing is kept
-	keys    credentials  // where keys are asked for
+	data    *datadir.Dir // nil = data is in memory
+	keys    credentials  // if keys are required
 	hub     http.Handler
 	closers []func()
 }
@@ -132,7 +132,7 @@ func (s *stack) build(ctx context.Context) (service.Parts, error) {
 	return service.Parts{Actors: actors, Close: s.close}, nil
 }
 
-// connect gives each service a connection of its own, as it has in production.
+// connect opens a separate connection for each service, as in production.
 func (s *stack) connect(ctx context.Context, name string) (*bus.Bus, error) {
 	o := bus.Options{URL: s.options.NATS, Name: name}
 	if s.servers.nats != nil {
@@ -223,7 +223,7 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 	}
 	metrics := s.options.Metrics
 	if s.options.Auth {
-		metrics = nil // the address may be a public one, and a scraper has no key
+		metrics = nil // the address may be public, and scrapers have no key
 	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: b, History: historyapi.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
@@ -233,9 +233,9 @@ func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	server := g.Server(s.options.Addr)
-	server.Handler = s.beside(server.Handler)
+	server.Handler = s.serveHub(server.Handler)
 	if !s.options.Auth {
-		server.Handler = private(server.Handler)
+		server.Handler = checkHost(server.Handler)
 	}
 	edge, addr, err := app.Serve(ctx, server, g.Limit, g.Drain)
 	if err != nil {
@@ -249,6 +249,6 @@ func (s *stack) state() (*rediscache.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.closing(func() { _ = store.Close() }) // nothing is held back
+	s.closing(func() { _ = store.Close() }) // nothing is buffered
 	return store, nil
 }

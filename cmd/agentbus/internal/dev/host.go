@@ -10,10 +10,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// private refuses requests that name a host of the public DNS. Without keys the loopback address is all that protects a
-// stack, and any page in the user's browser could get past it: by pointing a name of its own at that address, which
-// makes us a part of its origin.
-func private(next http.Handler) http.Handler {
+// checkHost refuses requests whose Host is a name of the public DNS. Without API keys, a stack is protected only by
+// listening on the loopback address. A page in the user's browser could circumvent that by pointing one of its names to
+// this address, which makes the stack a part of the page's origin.
+func checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isPrivate(r.Host) {
 			next.ServeHTTP(w, r)
@@ -29,12 +29,12 @@ func private(next http.Handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write(append(body, '\n')) // who does not read it has left
+		_, _ = w.Write(append(body, '\n')) // fails if the client has disconnected
 	})
 }
 
-// isPrivate reports whether nobody can make the public DNS lead host, with or without a port, to this machine: it is an
-// address, a single word, or below a name that is kept out of it.
+// isPrivate reports whether host, with or without a port, cannot be resolved by the public DNS: it is an address, a
+// single label, or a name below a reserved domain.
 func isPrivate(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -18,7 +18,7 @@ func TestOnlyPrivateNamesReachAStackWithoutKeys(t *testing.T) {
 		"evil.example": false, "evil.example:8080": false, "evil.example.:8080": false, "localhost.evil.example": false,
 		"127.0.0.1.nip.io:8080": false, "xlocalhost.example": false, "a.notlocalhost": false, "internal.example": false,
 	}
-	h := private(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := checkHost(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for host, want := range tests {
 		r := httptest.NewRequest(http.MethodGet, "/v1/threads", nil)
 		r.Host = host

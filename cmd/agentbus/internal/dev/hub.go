@@ -11,8 +11,8 @@ import (
 	"github.com/agentbus/agentbus/services/hub"
 )
 
-// nearby lets the hub reach agents on this machine and in private networks: a developer's are there.
-func nearby() config.Hub {
+// allowPrivate lets the hub connect to agents on this machine and in private networks, where a developer's agents run.
+func allowPrivate() config.Hub {
 	return config.Hub{
 		PlainHTTP: true,
 		Allow:     []string{"127.0.0.0/8", "::1", "localhost", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"},
@@ -52,7 +52,7 @@ func (s *stack) startHub(ctx context.Context) ([]service.Actor, error) {
 	return []service.Actor{{Name: "hub", Run: o.Run}}, nil
 }
 
-// hubDatabase is where the hub keeps its registry: with history's, where that is PostgreSQL.
+// hubDatabase returns the database of the hub: history's if that is PostgreSQL.
 func (s *stack) hubDatabase() string {
 	if strings.HasPrefix(s.options.Database, "postgres") {
 		return s.options.Database
@@ -63,8 +63,8 @@ func (s *stack) hubDatabase() string {
 	return sqldb.Memory
 }
 
-// beside serves the hub's paths on the address of the gateway.
-func (s *stack) beside(gateway http.Handler) http.Handler {
+// serveHub serves the hub's paths at the address of the gateway.
+func (s *stack) serveHub(gateway http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/mcp" || r.URL.Path == "/api/agents" || strings.HasPrefix(r.URL.Path, "/api/agents/") {
 			s.hub.ServeHTTP(w, r)

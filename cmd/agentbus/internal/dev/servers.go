@@ -13,7 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// servers are the embedded ones, nil where a real one is used, and where to find them.
+// servers are the embedded servers, nil if a real one is used, and their addresses.
 type servers struct {
 	nats     *embedded.Server
 	redis    *miniredis.Miniredis
@@ -102,7 +102,7 @@ func isFree(ctx context.Context, addr string) bool {
 	return l.Close() == nil
 }
 
-// keepTime lets time pass in the embedded Redis, which by itself forgets nothing.
+// keepTime advances the time of the embedded Redis, which otherwise expires nothing.
 func (s *servers) keepTime(ctx context.Context) error {
 	if s.redis == nil {
 		<-ctx.Done()

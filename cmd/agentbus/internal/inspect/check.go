@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/schemas"
 )
 
-// checker holds events against the contract and tells of each that is not as it says.
+// checker validates events against the contract and reports those that are invalid.
 type checker struct {
 	schemas *eventstream.Schemas
 	side    io.Writer
@@ -19,21 +19,21 @@ type checker struct {
 	seen, wrong, unknown int
 }
 
-// newChecker takes the schemas of a folder of the contract.
+// newChecker loads the schemas of a folder of the contract.
 func newChecker(folder string, side io.Writer) (*checker, error) {
-	registry := eventstream.NewSchemas(eventstream.Flat) // the form does not matter for what is written already
+	registry := eventstream.NewSchemas(eventstream.Flat) // the format does not matter for encoded events
 	if err := registry.Read(schemas.FS, folder); err != nil {
 		return nil, err
 	}
 	return &checker{schemas: registry, side: side}, nil
 }
 
-// all yields the events again, and looks at each on the way.
-func (c *checker) all(entries iter.Seq2[entry, error]) iter.Seq2[entry, error] {
+// checkAll yields the events unchanged, and validates each of them.
+func (c *checker) checkAll(entries iter.Seq2[entry, error]) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		for e, err := range entries {
 			if err == nil {
-				err = c.look(e)
+				err = c.check(e)
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -42,7 +42,7 @@ func (c *checker) all(entries iter.Seq2[entry, error]) iter.Seq2[entry, error] {
 	}
 }
 
-func (c *checker) look(e entry) error {
+func (c *checker) check(e entry) error {
 	c.seen++
 	err := c.schemas.ValidateJSON(e.event.Type, e.line)
 	if errors.Is(err, eventstream.ErrNoSchema) {
@@ -55,7 +55,7 @@ func (c *checker) look(e entry) error {
 	}
 	c.wrong++
 	for _, problem := range invalid.Problems {
-		if _, err := fmt.Fprintf(c.side, "%s %s %s: %s\n", screen.Clean(e.request), place(e.event.ID),
+		if _, err := fmt.Fprintf(c.side, "%s %s %s: %s\n", screen.Clean(e.request), number(e.event.ID),
 			screen.Clean(e.event.Type), screen.Clean(problem)); err != nil {
 			return err
 		}
@@ -63,13 +63,13 @@ func (c *checker) look(e entry) error {
 	return nil
 }
 
-// verdict tells how it went. It is screen.ErrTold when events are wrong.
-func (c *checker) verdict() error {
+// result reports the result. It returns screen.ErrTold if events are invalid.
+func (c *checker) result() error {
 	if _, err := fmt.Fprintf(c.side, "%d events checked: %d wrong, %d of types without a schema\n", c.seen, c.wrong, c.unknown); err != nil {
 		return err
 	}
 	if c.wrong > 0 {
-		return screen.ErrTold
+		return screen.ErrShown
 	}
 	return nil
 }

@@ -12,33 +12,33 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Format says how events are written.
+// Format is the format in which events are written.
 type Format string
 
 // The formats.
 const (
 	Native   Format = "native"
-	Tarko    Format = "tarko"    // as Tarko's server sends them (S4)
-	Protocol Format = "protocol" // as Tarko documents them (S0)
+	Tarko    Format = "tarko"    // as Tarko's server sends them
+	Protocol Format = "protocol" // as Tarko documents them
 )
 
-// format is what a Format comes to.
+// format has the properties of a Format.
 type format struct {
 	schemas string                             // the folder of the contract that describes the events
-	types   []string                           // what there is to filter by; nil = types are as applications name them
-	write   func(event.Event) ([]entry, error) // takes the events of a log from its start on
+	types   []string                           // valid types of a filter; nil = any, because applications name the types
+	write   func(event.Event) ([]entry, error) // takes the events of a log from its start
 }
 
 func (f Format) format() (format, error) {
 	switch f {
 	case Native:
-		return format{"events", names(), native}, nil
+		return format{"events", names(), nativeFormat}, nil
 	case Tarko:
-		return format{"tarko/flat", nil, words(tarko.Flat, eventstream.Flat)}, nil
+		return format{"tarko/flat", nil, tarkoFormat(tarko.Flat, eventstream.Flat)}, nil
 	case Protocol:
-		return format{"tarko/nested", nil, words(tarko.Nested, eventstream.Nested)}, nil
+		return format{"tarko/nested", nil, tarkoFormat(tarko.Nested, eventstream.Nested)}, nil
 	default:
-		return format{}, fmt.Errorf("there is no format %q; use %s, %s or %s", f, Native, Tarko, Protocol)
+		return format{}, fmt.Errorf("format %q does not exist; use %s, %s or %s", f, Native, Tarko, Protocol)
 	}
 }
 
@@ -51,7 +51,7 @@ func names() []string {
 	return all
 }
 
-// check refuses types that no event has.
+// check refuses types that do not exist.
 func (f format) check(types []string) error {
 	for _, name := range types {
 		if f.types != nil && !slices.Contains(f.types, name) {
@@ -61,15 +61,15 @@ func (f format) check(types []string) error {
 	return nil
 }
 
-// entry is an event as it is written.
+// entry is an encoded event.
 type entry struct {
 	request string
 	event   eventstream.Event
 	line    jsontext.Value
 }
 
-// native writes an event as the native protocol does.
-func native(e event.Event) ([]entry, error) {
+// nativeFormat encodes an event as the native protocol does.
+func nativeFormat(e event.Event) ([]entry, error) {
 	line, err := event.Encode(e)
 	if err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func native(e event.Event) ([]entry, error) {
 	return []entry{{e.RequestID, told, line}}, nil
 }
 
-// words writes events in a vocabulary of Tarko's.
-func words(v tarko.Vocabulary, form eventstream.Form) func(event.Event) ([]entry, error) {
+// tarkoFormat encodes events in a vocabulary of Tarko.
+func tarkoFormat(v tarko.Vocabulary, form eventstream.Form) func(event.Event) ([]entry, error) {
 	projector := tarko.NewProjector(v)
 	return func(e event.Event) ([]entry, error) {
 		told, err := projector.Project(e)

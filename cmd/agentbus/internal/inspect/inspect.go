@@ -1,5 +1,5 @@
-// Package inspect shows the log of a request or of a thread to a person who wants to know what happened: each event with
-// its time, or how many there were of each type, and whether they are as the contract says.
+// Package inspect shows the log of a request or of a thread: each event with its time, or the number of events of each
+// type, and whether they match the contract.
 package inspect
 
 import (
@@ -14,22 +14,22 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
-// Options say what is looked at, and how.
+// Options select a log and the form in which it is shown.
 type Options struct {
 	Client *client.Client
 	ID     string             // of a request or of a thread
 	Format Format             // how the events are written
 	Filter eventstream.Filter // which events, by type and time
-	Last   int                // only so many, the newest; 0 = all
+	Last   int                // show only the newest ones; 0 = all
 
 	Validate bool   // check every event against the contract
-	Stats    bool   // count instead of showing
-	Output   string // a file that takes the events as a JSON array; "" = none
-	JSON     bool   // one value a line, for a program
+	Stats    bool   // count the events, do not show them
+	Output   string // a file for the events as a JSON array; "" = none
+	JSON     bool   // one value per line, for a program
 }
 
-// Run looks at a log and tells of it: what was asked for to out, everything else to side. It returns screen.ErrTold
-// when events are not as the contract says.
+// Run shows a log: the requested output goes to out, everything else to side. It returns screen.ErrTold if events do
+// not match the contract.
 func Run(ctx context.Context, o Options, out, side io.Writer) error {
 	format, err := o.Format.format()
 	if err != nil {
@@ -47,19 +47,19 @@ func Run(ctx context.Context, o Options, out, side io.Writer) error {
 		if check, err = newChecker(format.schemas, side); err != nil {
 			return err
 		}
-		entries = check.all(entries)
+		entries = check.checkAll(entries)
 	}
-	if err := o.tell(entries, out, side); err != nil {
+	if err := o.write(entries, out, side); err != nil {
 		return err
 	}
 	if check == nil {
 		return nil
 	}
-	return check.verdict()
+	return check.result()
 }
 
-// tell writes the events in the way that was asked for.
-func (o Options) tell(entries iter.Seq2[entry, error], out, side io.Writer) error {
+// write writes the events in the requested form.
+func (o Options) write(entries iter.Seq2[entry, error], out, side io.Writer) error {
 	switch {
 	case o.Output != "":
 		return save(entries, o.Output, side)
@@ -72,8 +72,8 @@ func (o Options) tell(entries iter.Seq2[entry, error], out, side io.Writer) erro
 	}
 }
 
-// log yields the events of a request or of a thread, as far as they go now. A request that has ended is read from its own
-// log; one that has not would be followed there, and is picked out of its thread instead.
+// log yields the stored events of a request or of a thread. The log of an ended request is read directly; the events of
+// a running one are selected from its thread, because reading its log would follow it.
 func (o Options) log(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		events, err := o.open(ctx)
@@ -93,7 +93,7 @@ func (o Options) open(ctx context.Context) (iter.Seq2[event.Event, error], error
 	case err != nil:
 		return nil, err
 	case request.Status == historyapi.StatusQueued || request.Status == historyapi.StatusRunning:
-		return of(o.ID, o.Client.Events(ctx, request.ThreadID, client.EventsQuery{})), nil
+		return ofRequest(o.ID, o.Client.Events(ctx, request.ThreadID, client.EventsQuery{})), nil
 	default:
 		return o.Client.Follow(ctx, o.ID, "", client.Extended), nil
 	}
@@ -110,7 +110,7 @@ func (o Options) thread(ctx context.Context) (iter.Seq2[event.Event, error], err
 	return o.Client.Events(ctx, o.ID, o.part()), nil
 }
 
-// part is what must be read of a thread: Tarko's words for an event may depend on any before it.
+// part selects the events to read of a thread: in Tarko's vocabularies an event may depend on all events before it.
 func (o Options) part() client.EventsQuery {
 	if o.Format != Native {
 		return client.EventsQuery{}
@@ -118,8 +118,8 @@ func (o Options) part() client.EventsQuery {
 	return client.EventsQuery{Since: o.Filter.Since, Until: o.Filter.Until}
 }
 
-// of yields the events of one request.
-func of(requestID string, events iter.Seq2[event.Event, error]) iter.Seq2[event.Event, error] {
+// ofRequest yields the events of one request.
+func ofRequest(requestID string, events iter.Seq2[event.Event, error]) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		for e, err := range events {
 			if (err != nil || e.RequestID == requestID) && !yield(e, err) {
@@ -129,7 +129,7 @@ func of(requestID string, events iter.Seq2[event.Event, error]) iter.Seq2[event.
 	}
 }
 
-// keep yields the events that f means.
+// keep yields the events that f selects.
 func keep(entries iter.Seq2[entry, error], f eventstream.Filter) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		for e, err := range entries {
@@ -149,7 +149,7 @@ func last(entries iter.Seq2[entry, error], n int) iter.Seq2[entry, error] {
 				yield(entry{}, err)
 				return
 			}
-			if newest = append(newest, e); len(newest) > 2*n { // seldom, so that it costs little
+			if newest = append(newest, e); len(newest) > 2*n { // seldom, so that the cost is small
 				newest = append([]entry(nil), newest[len(newest)-n:]...)
 			}
 		}

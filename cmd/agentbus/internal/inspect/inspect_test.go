@@ -57,7 +57,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 	err := inspect.Run(t.Context(), inspect.Options{
 		Client: thread(t, false, good, early, newer), ID: "thr_1", Format: inspect.Native, Validate: true,
 	}, &out, &side)
-	if !errors.Is(err, screen.ErrTold) {
+	if !errors.Is(err, screen.ErrShown) {
 		t.Errorf("got %v", err)
 	}
 	const want = "req_1 1 notice: /level: value must be one of 'info', 'warning', 'error'\n" +
@@ -82,7 +82,7 @@ func TestALogThatBreaksOff(t *testing.T) {
 		if o.Format == "" {
 			o.Format = inspect.Native
 		}
-		if err := inspect.Run(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || errors.Is(err, screen.ErrTold) {
+		if err := inspect.Run(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || errors.Is(err, screen.ErrShown) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

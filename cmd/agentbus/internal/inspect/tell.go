@@ -20,8 +20,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// show writes a line for each event, under a line for each request: the time, how long after the first one that is, the
-// place in the log, the type, and what else there is, cut short.
+// show writes a line for each event, below a line for each request: its time, the time since the first event, its
+// number in the log, its type, and the rest of it, shortened.
 func show(entries iter.Seq2[entry, error], out io.Writer) error {
 	request, began := "", time.Time{}
 	for e, err := range entries {
@@ -36,7 +36,7 @@ func show(entries iter.Seq2[entry, error], out io.Writer) error {
 			}
 		}
 		_, err := fmt.Fprintf(out, "%s %+9.3fs %6s  %-14s %s\n", at.Local().Format("15:04:05.000"), at.Sub(began).Seconds(),
-			place(e.event.ID), screen.Clean(e.event.Type), screen.Clean(screen.Short(string(e.event.Data))))
+			number(e.event.ID), screen.Clean(e.event.Type), screen.Clean(screen.Short(string(e.event.Data))))
 		if err != nil {
 			return err
 		}
@@ -44,10 +44,10 @@ func show(entries iter.Seq2[entry, error], out io.Writer) error {
 	return nil
 }
 
-// place is where in its log an event stands.
-func place(id string) string { return screen.Clean(id[strings.LastIndexByte(id, '-')+1:]) }
+// number returns the number of an event in its log.
+func number(id string) string { return screen.Clean(id[strings.LastIndexByte(id, '-')+1:]) }
 
-// lines writes each event as it is.
+// lines writes the encoded events, one per line.
 func lines(entries iter.Seq2[entry, error], out io.Writer) error {
 	for e, err := range entries {
 		if err != nil {
@@ -60,13 +60,13 @@ func lines(entries iter.Seq2[entry, error], out io.Writer) error {
 	return nil
 }
 
-// save writes the events to a file as a JSON array. The file is there when all of it is.
+// save writes the events to a file as a JSON array. The file appears when it is complete.
 func save(entries iter.Seq2[entry, error], name string, side io.Writer) error {
 	file, err := os.CreateTemp(filepath.Dir(name), ".inspect-*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // nothing is left of it after the renaming
+	defer func() { _ = os.Remove(file.Name()) }() // no effect after the file was renamed
 	n, err := array(entries, file)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
@@ -99,7 +99,7 @@ func array(entries iter.Seq2[entry, error], file io.Writer) (n int, err error) {
 	return n, buffer.Flush()
 }
 
-// stats are what a log comes to.
+// stats are the statistics of a log.
 type stats struct {
 	Events   int                  `json:"events"`
 	Requests int                  `json:"requests"`
@@ -114,7 +114,7 @@ type typeStats struct {
 	Bytes  int `json:"bytes"`
 }
 
-// count writes how many events there are of each type, and how long they took.
+// count counts the events of each type, and their time span.
 func count(entries iter.Seq2[entry, error], out io.Writer, asJSON bool) error {
 	all := stats{ByType: map[string]typeStats{}}
 	request := ""
@@ -123,7 +123,7 @@ func count(entries iter.Seq2[entry, error], out io.Writer, asJSON bool) error {
 			return err
 		}
 		all.add(e)
-		if e.request != request { // the requests of a thread come one after the other
+		if e.request != request { // the requests of a thread follow one another
 			request = e.request
 			all.Requests++
 		}
@@ -154,13 +154,13 @@ func (s *stats) add(e entry) {
 	}
 }
 
-// table shows the types, the most frequent first.
+// table prints the types, the most frequent first.
 func (s *stats) table(out io.Writer) error {
 	types := slices.SortedFunc(maps.Keys(s.ByType), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.ByType[b].Events, s.ByType[a].Events), cmp.Compare(a, b))
 	})
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "TYPE\tEVENTS\tBYTES") // errors come out of Flush
+	_, _ = fmt.Fprintln(table, "TYPE\tEVENTS\tBYTES") // Flush returns the errors
 	for _, name := range types {
 		of := s.ByType[name]
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\n", screen.Clean(name), of.Events, of.Bytes)

@@ -11,25 +11,25 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
-// ErrTold is a failure that the screen has shown already.
-var ErrTold = errors.New("the request did not end well")
+// ErrShown is returned for a failure that the screen has shown already.
+var ErrShown = errors.New("the request did not end well")
 
-// Options say who watches.
+// Options describe the output.
 type Options struct {
 	Colour bool // a terminal that understands ANSI
 	JSON   bool // a program
-	Echo   bool // what the person types is on the screen too, with its line ends
+	Echo   bool // the user's input appears on the screen too, with its line ends
 }
 
-// Screen shows one request after another. What the agent says goes to out, everything else beside it to side, so that a
-// pipe gets the answer alone. Text from outside cannot command the terminal: see [Clean]. It is not safe for concurrent
+// Screen shows one request after another. Text of the agent goes to out and everything else to side, so that a pipe
+// gets only the answer. Text from outside cannot control the terminal: see [Clean]. A screen is not safe for concurrent
 // use.
 type Screen struct {
 	out, side io.Writer
 	options   Options
 
-	block    string     // the block whose text is on the screen, while it is open
-	last     io.Writer  // where the last text went
+	block    string     // the open block whose text is on the screen
+	last     io.Writer  // the writer of the last text
 	midLine  bool       // the last text did not end its line
 	terminal event.Body // of the newest request
 }
@@ -64,7 +64,7 @@ func (s *Screen) Show(e event.Event) error {
 	}
 }
 
-// stage shows a part of a block. A block whose deltas were missed is shown whole at its stop.
+// stage shows a part of a block. If deltas of a block were missed, the whole block is shown at its stop.
 func (s *Screen) stage(to io.Writer, style string, b event.Block, delta, whole string) error {
 	switch b.Stage {
 	case event.StageStart:
@@ -93,7 +93,7 @@ func (s *Screen) stop(to io.Writer, style string, b event.Block, whole string) e
 	return s.endLine()
 }
 
-// aside is one line about an event that is no text, "" for events that people need not see.
+// aside returns a line about an event without text, "" for events that users do not need.
 func aside(body event.Body) string {
 	switch b := body.(type) {
 	case event.ToolCall:
@@ -186,15 +186,15 @@ func (s *Screen) Message(m historyapi.Message) error {
 	return nil
 }
 
-// Verdict is nil when the newest request ended well, and ErrTold when it did not.
-func (s *Screen) Verdict() error {
+// Result returns nil if the newest request succeeded, otherwise ErrTold.
+func (s *Screen) Result() error {
 	switch s.terminal.(type) {
 	case event.Error, event.Aborted:
-		return ErrTold
+		return ErrShown
 	default:
 		return nil
 	}
 }
 
-// Fail ends the open line before err is told.
+// Fail shows err after ending the open line.
 func (s *Screen) Fail(err error) error { return errors.Join(s.endLine(), err) }

@@ -141,12 +141,12 @@ func TestVerdict(t *testing.T) {
 		body event.Body
 		want error
 	}{
-		{event.Metadata{}, nil}, {event.Aborted{}, screen.ErrTold}, {event.Done{}, nil}, {event.Error{}, screen.ErrTold}, {event.Text{}, screen.ErrTold},
+		{event.Metadata{}, nil}, {event.Aborted{}, screen.ErrShown}, {event.Done{}, nil}, {event.Error{}, screen.ErrShown}, {event.Text{}, screen.ErrShown},
 	} {
 		if err := s.Show(event.Event{Body: step.body}); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Verdict(); !errors.Is(got, step.want) {
+		if got := s.Result(); !errors.Is(got, step.want) {
 			t.Errorf("after %s: got %v, want %v", step.body.Name(), got, step.want)
 		}
 	}

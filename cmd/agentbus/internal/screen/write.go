@@ -7,14 +7,14 @@ import (
 	"unicode"
 )
 
-// What a terminal obeys.
+// ANSI sequences.
 const (
 	dim   = "\x1b[2m"
 	bold  = "\x1b[1m"
 	plain = "\x1b[0m"
 )
 
-// Aside shows a line of its own that is no part of the answer.
+// Aside shows a line that is not part of the answer.
 func (s *Screen) Aside(text string) error {
 	if s.options.JSON {
 		return nil
@@ -28,7 +28,7 @@ func (s *Screen) Aside(text string) error {
 	return s.endLine()
 }
 
-// Ask shows a question, and leaves the cursor behind it.
+// Ask shows a question, and leaves the cursor after it.
 func (s *Screen) Ask(question string) error {
 	if err := s.endLine(); err != nil {
 		return err
@@ -36,11 +36,11 @@ func (s *Screen) Ask(question string) error {
 	if err := s.text(s.side, bold, question); err != nil {
 		return err
 	}
-	s.midLine = s.midLine && !s.options.Echo // else the answer ends the line
+	s.midLine = s.midLine && !s.options.Echo // otherwise the user's input ends the line
 	return nil
 }
 
-// text writes text from outside in a style of ours.
+// text writes text from outside in the given style.
 func (s *Screen) text(to io.Writer, style, text string) error {
 	if text == "" {
 		return nil
@@ -58,7 +58,7 @@ func (s *Screen) text(to io.Writer, style, text string) error {
 	return write(to, []byte(text))
 }
 
-// endLine makes sure that what comes next starts a line.
+// endLine ends the current line, so that the next output starts a line.
 func (s *Screen) endLine() error {
 	if !s.midLine {
 		return nil
@@ -74,8 +74,8 @@ func write(to io.Writer, text []byte) error {
 	return nil
 }
 
-// Clean drops what a terminal would obey from text that comes from outside: control characters but line feed and tab,
-// and characters that change the direction of text. What joins emoji and letters stays.
+// Clean removes characters that control a terminal from text: control characters except line feed and tab, and those
+// that change the direction of text. Joiners of emoji and letters stay.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -89,10 +89,10 @@ func Clean(text string) string {
 	}, text)
 }
 
-// shortest is how much of a tool's arguments a line shows, in characters.
+// shortest is the length to which a tool's arguments are shortened, in characters.
 const shortest = 200
 
-// Short makes text fit about one line: its spaces are single ones, and the end of a long one is left out.
+// Short shortens text to about one line, and collapses white space.
 func Short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	runes := []rune(text)

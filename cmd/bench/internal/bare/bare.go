@@ -1,6 +1,5 @@
-// Package bare is the yardstick of the benchmark: a net/http handler that makes the events itself, as many, as large and
-// as often as it is told, or passes on what is posted to it, and flushes each. Nothing is stored and nobody can come
-// back.
+// Package bare is the baseline of the benchmark: a net/http handler that creates events of a given number, size and
+// rate, or passes on posted ones, and flushes each of them. It stores nothing, and clients cannot resume.
 package bare
 
 import (
@@ -11,15 +10,15 @@ import (
 	"time"
 )
 
-// Shape is a stream: what the query of GET /stream tells.
+// Shape describes a stream, as the query of GET /stream does.
 type Shape struct {
-	Deltas int     // how many
-	Rate   float64 // deltas a second; 0 = as fast as it goes
+	Deltas int     // number of deltas
+	Rate   float64 // deltas per second; 0 = as fast as possible
 	Size   int     // bytes of a delta on the wire
 	Last   int     // bytes of the terminal event on the wire
 }
 
-// Query is the shape for a URL.
+// Query returns the shape as the query of a URL.
 func (s Shape) Query() string {
 	return url.Values{
 		"deltas": {strconv.Itoa(s.Deltas)},
@@ -49,8 +48,8 @@ func parseShape(q url.Values) (Shape, error) {
 	return s, nil
 }
 
-// Handler serves GET /stream, GET /idle (one event, then nothing until the client leaves), GET and POST /topics/{name},
-// and GET /readyz.
+// Handler serves GET /stream, GET /idle (one event, then nothing until the client disconnects), GET and POST
+// /topics/{name}, and GET /readyz.
 func Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
@@ -82,19 +81,19 @@ func stream(w http.ResponseWriter, s Shape) {
 			time.Sleep(due - time.Since(start))
 		}
 		if o.write("text", i, s.Size) != nil {
-			return // the client has left
+			return // the client has disconnected
 		}
 	}
-	_ = o.write("done", s.Deltas, s.Last) // it was the last one
+	_ = o.write("done", s.Deltas, s.Last) // the last event
 }
 
-// output is a response and the buffer that its events are made in.
+// output is a response and the buffer for its events.
 type output struct {
 	w      http.ResponseWriter
 	buffer []byte
 }
 
-// write makes event n, size bytes long if its envelope is not longer, and flushes it.
+// write writes event n with size bytes, or more if its envelope is longer, and flushes it.
 func (o *output) write(name string, n, size int) error {
 	if len(o.buffer) == 0 {
 		o.w.Header().Set("Content-Type", "text/event-stream")
@@ -107,7 +106,7 @@ func (o *output) write(name string, n, size int) error {
 	return http.NewResponseController(o.w).Flush()
 }
 
-// The ids have the length of agentbus's own.
+// The ids are as long as those of agentbus.
 const (
 	incarnation = "bare00000000"
 	requestID   = "req_0bare000000000000000000000"
@@ -119,7 +118,7 @@ const (
 	ending = "\"}\n\n"
 )
 
-// AppendEvent writes event n as the native dialect would, its text filled up so that all of it has size bytes.
+// AppendEvent appends event n as the native protocol encodes it, with its text padded to a total of size bytes.
 func AppendEvent(dst []byte, name string, n, size int) []byte {
 	start := len(dst)
 	dst = append(dst, "id: "+incarnation+"-"...)

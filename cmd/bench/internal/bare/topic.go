@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// topics is the bare server as a hub: what is posted to a topic goes to the one reader of it. It does what every hub
-// must do, and nothing else, so that hubs that were measured against such a server elsewhere can be compared.
+// topics is the bare server as a hub: events that are posted to a topic go to its reader. It does only what every hub
+// must do, so that results can be compared with those of other hubs that were measured against such a server.
 type topics struct {
 	mu     sync.Mutex
 	byName map[string]chan []byte
 }
 
-// topicBacklog is how many events wait for the reader before a post does.
+// topicBacklog is how many events wait for the reader before a post blocks.
 const topicBacklog = 64
 
 func (t *topics) topic(name string) chan []byte {
@@ -33,7 +33,7 @@ func (t *topics) drop(name string) {
 	delete(t.byName, name)
 }
 
-// post takes one event as it will stand in the stream. An empty one ends the stream.
+// post reads one event in its encoded form. An empty body ends the stream.
 func (t *topics) post(w http.ResponseWriter, r *http.Request) {
 	event, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *topics) read(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flusher := http.NewResponseController(w)
 	if flusher.Flush() != nil {
-		return // the client has left
+		return // the client has disconnected
 	}
 	for {
 		select {
@@ -64,7 +64,7 @@ func (t *topics) read(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			if _, err := w.Write(event); err != nil || flusher.Flush() != nil {
-				return // the client has left
+				return // the client has disconnected
 			}
 		case <-r.Context().Done():
 			return

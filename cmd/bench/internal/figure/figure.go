@@ -1,4 +1,4 @@
-// Package figure turns samples into the figures that the benchmark prints: medians, percentiles and Markdown tables.
+// Package figure computes the figures that the benchmark prints: medians, percentiles and Markdown tables.
 package figure
 
 import (
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Median returns the middle of samples, the mean of the two middle ones when their number is even, NaN without any.
+// Median returns the middle sample, the mean of the two middle ones if their number is even, and NaN without samples.
 func Median(samples []float64) float64 {
 	if len(samples) == 0 {
 		return math.NaN()
@@ -34,10 +34,10 @@ func Percentile(samples []time.Duration, p float64) time.Duration {
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }
 
-// Milliseconds is d as a number that medians and differences can be made of.
+// Milliseconds returns d as a number for medians and differences.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Number formats a figure with about three digits that count; "-" for NaN.
+// Number formats a figure with about three significant digits; "-" for NaN.
 func Number(x float64) string {
 	size := math.Abs(x)
 	switch {
@@ -69,10 +69,10 @@ type Table struct {
 	Rows [][]string
 }
 
-// Add appends a row; it has as many cells as the head.
+// Add appends a row. It must have as many cells as the head.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// String is the table with columns of even width, readable as plain text too.
+// String returns the table with aligned columns, readable as plain text too.
 func (t *Table) String() string {
 	widths := make([]int, len(t.Head))
 	for _, row := range append([][]string{t.Head}, t.Rows...) {

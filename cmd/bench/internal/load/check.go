@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// check holds a stream to what every reader is promised: each event once, in order, none left out, and one terminal
+// check verifies the guarantees for readers of a stream: each event once, in order and without gaps, and one terminal
 // event at the end.
 //
-// The ids count all events of the log, but a client sees only those that it asked for. Without extended events two
-// places may skip ids: before the first event (the claim and the input) and before the terminal one (the usage).
+// Ids number all events of the log, but a client receives only those that it selected. Without extended events, ids may
+// be skipped in two positions: before the first event (the claim and the input) and before the terminal event (the
+// usage).
 type check struct {
 	events   int
 	deltas   int
@@ -43,7 +44,7 @@ func (c *check) see(e seen) error {
 	return nil
 }
 
-// end is called when the stream has ended; deltas is how many of them it had to have, -1 = not known.
+// end is called at the end of the stream; deltas is the expected number of deltas, -1 = unknown.
 func (c *check) end(deltas int) error {
 	if !c.terminal {
 		return fmt.Errorf("the stream ended after %d events without a terminal one", c.events)
@@ -54,7 +55,7 @@ func (c *check) end(deltas int) error {
 	return nil
 }
 
-// place is the number behind the last dash of an id.
+// place returns the number after the last dash of an id.
 func place(id []byte) (uint64, error) {
 	digits := id[bytes.LastIndexByte(id, '-')+1:]
 	n, err := strconv.ParseUint(string(digits), 10, 63)

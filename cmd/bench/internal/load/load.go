@@ -1,5 +1,6 @@
-// Package load is the client of the benchmark: it reads streams, times them and checks that nothing is lost, repeated or
-// out of order. It is lean, because it shares the processor with what it measures.
+// Package load is the client of the benchmark: it reads streams, measures times and verifies that no event is lost,
+// repeated or out of order. It uses little processor time, because it shares the processor with the services that it
+// measures.
 package load
 
 import (
@@ -20,13 +21,13 @@ type Request struct {
 	URL    string
 	Body   string        // JSON; "" = none
 	Key    string        // API key; "" = none
-	Deltas int           // how many the stream must have; -1 = not known
-	Latest bool          // take the latency of each delta
-	Settle time.Duration // latencies of this long after the start do not count
+	Deltas int           // expected number of deltas; -1 = unknown
+	Latest bool          // measure the latency of each delta
+	Settle time.Duration // ignore latencies up to this time after the start
 	Keep   bool          // keep the ids
 }
 
-// Result is what was seen of one stream.
+// Result is the result of one stream.
 type Result struct {
 	Events     int
 	Deltas     int
@@ -35,7 +36,7 @@ type Result struct {
 	FirstEvent time.Duration // since the request was sent
 	FirstDelta time.Duration
 	Whole      time.Duration   // until the end of the stream
-	Latencies  []time.Duration // from the time that an event tells to its arrival
+	Latencies  []time.Duration // from the time in an event to its arrival
 	IDs        []string
 	RequestID  string
 }
@@ -46,7 +47,7 @@ type Client struct {
 	buffer int
 }
 
-// New returns a client whose streams read through a buffer of so many bytes.
+// New returns a client whose streams use read buffers of the given size.
 func New(buffer int) *Client {
 	return &Client{buffer: buffer, http: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -57,18 +58,18 @@ func New(buffer int) *Client {
 	}}}
 }
 
-// Close drops the idle connections.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Read reads a stream to its end. Any breach of the order of events is an error, as is a stream that does not end with
-// its terminal event or ends with another one than done.
+// Read reads a stream to its end. It returns an error if events are out of order, or if the stream does not end with
+// the terminal event done.
 func (c *Client) Read(ctx context.Context, r Request) (Result, error) {
 	start := time.Now()
 	body, result, err := c.open(ctx, r)
 	if err != nil {
 		return result, err
 	}
-	defer func() { _ = body.Close() }() // what was wrong with the stream is told already
+	defer func() { _ = body.Close() }() // errors of the stream are returned already
 	in := newReader(body, c.buffer)
 	var order check
 	for {
@@ -93,13 +94,13 @@ func (c *Client) Read(ctx context.Context, r Request) (Result, error) {
 	return result, nil
 }
 
-// Hold opens a stream, reads its first event and leaves it open until ctx is done. It calls opened then.
+// Hold opens a stream, reads its first event, calls opened, and leaves the stream open until ctx is done.
 func (c *Client) Hold(ctx context.Context, r Request, opened func()) error {
 	body, _, err := c.open(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }() // the stream is cut here on purpose
+	defer func() { _ = body.Close() }() // the stream is closed on purpose
 	if _, err := newReader(body, longest).next(); err != nil {
 		return fmt.Errorf("hold %s: %w", r.URL, err)
 	}
@@ -111,7 +112,7 @@ func (c *Client) Hold(ctx context.Context, r Request, opened func()) error {
 	return nil
 }
 
-// Post sends body and expects no answer but its status.
+// Post sends body and expects only a status.
 func (c *Client) Post(ctx context.Context, url string, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *Client) open(ctx context.Context, r Request) (io.ReadCloser, Result, er
 		return nil, Result{}, err
 	}
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status alone says enough
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status is sufficient
 		_ = response.Body.Close()
 		return nil, Result{}, fmt.Errorf("%s %s: %s: %s", r.Method, r.URL, response.Status, bytes.TrimSpace(text))
 	}
@@ -185,7 +186,7 @@ func (r *Result) add(request Request, e seen, start time.Time, isDelta bool) err
 	return nil
 }
 
-// stamp is how events tell their time.
+// stamp is the format of the times in events.
 const stamp = "2006-01-02T15:04:05.000000Z"
 
 var stampMember = []byte(`"timestamp":"`)

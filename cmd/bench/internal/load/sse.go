@@ -7,16 +7,17 @@ import (
 	"io"
 )
 
-// seen is one server-sent event as far as the benchmark looks at it. The slices are valid until the next one is read.
+// seen is one server-sent event, as far as the benchmark needs it. The slices are valid until the next one is read.
 type seen struct {
 	id   []byte
 	name []byte
-	data []byte // cut when the line is longer than the reader's buffer
+	data []byte // truncated if the line is longer than the reader's buffer
 	wire int    // bytes on the wire, the blank line included
 }
 
-// reader takes a stream apart without a copy or an allocation for each event, because it shares the processor with
-// what it measures. It knows the form that servers write here: id, event and one data line each, ended by "\n".
+// reader parses a stream without a copy or an allocation for each event, because it shares the processor with the
+// services that it measures. It supports only the form that the servers here write: one line each for id, event and
+// data, ended by "\n".
 type reader struct {
 	in   *bufio.Reader
 	id   []byte
@@ -24,14 +25,15 @@ type reader struct {
 	data []byte
 }
 
-// longest is what is kept of a line that does not fit into the buffer: enough for every member before the text.
+// longest is how many bytes are kept of a line that does not fit into the buffer: enough for all members before the
+// text.
 const longest = 1 << 10
 
 func newReader(in io.Reader, buffer int) *reader {
 	return &reader{in: bufio.NewReaderSize(in, max(buffer, longest))}
 }
 
-// next returns the next event; comments are skipped. io.EOF at a clean end.
+// next returns the next event, or io.EOF at a clean end. It skips comments.
 func (r *reader) next() (seen, error) {
 	r.id, r.name, r.data = r.id[:0], r.name[:0], r.data[:0]
 	wire := 0
@@ -59,7 +61,7 @@ func (r *reader) next() (seen, error) {
 	}
 }
 
-// line returns the next line without its end, and how long it was with it.
+// line returns the next line without its end, and its length with the end.
 func (r *reader) line() (head []byte, size int, err error) {
 	head, err = r.in.ReadSlice('\n')
 	size = len(head)

@@ -1,4 +1,4 @@
-// Package process reads from /proc what processes cost. It is for Linux.
+// Package process reads the processor time and memory of processes from /proc. It is for Linux.
 package process
 
 import (
@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// tick is the unit of times in /proc: Linux reports them in hundredths of a second whatever the kernel counts in.
+// tick is the unit of times in /proc: Linux reports them in hundredths of a second, independent of the kernel's clock.
 const tick = 10 * time.Millisecond
 
-// Self is the processor time that this process has used.
+// Self returns the processor time that this process has used.
 func Self() (time.Duration, error) { return CPU(os.Getpid()) }
 
-// CPU is the processor time that a process has used, its user and system time together.
+// CPU returns the processor time that a process has used, user and system time together.
 func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -24,12 +24,12 @@ func CPU(pid int) (time.Duration, error) {
 	return parseCPU(string(text))
 }
 
-// parseCPU reads /proc/<pid>/stat. The name in parentheses may hold blanks and parentheses itself.
+// parseCPU parses /proc/<pid>/stat. The name in parentheses may contain blanks and parentheses.
 func parseCPU(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const user, system = 11, 12 // counted from the field behind the name
+	const user, system = 11, 12 // counted from the field after the name
 	if len(fields) <= system {
-		return 0, fmt.Errorf("stat has %d fields behind the name: %.80q", len(fields), stat)
+		return 0, fmt.Errorf("stat has %d fields after the name: %.80q", len(fields), stat)
 	}
 	u, errUser := strconv.ParseInt(fields[user], 10, 63)
 	s, errSystem := strconv.ParseInt(fields[system], 10, 63)
@@ -39,7 +39,7 @@ func parseCPU(stat string) (time.Duration, error) {
 	return time.Duration(u+s) * tick, nil
 }
 
-// RSS is the memory that a process holds, in bytes.
+// RSS returns the memory of a process, in bytes.
 func RSS(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -56,7 +56,7 @@ func RSS(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// PeakRSS is the most memory that a process has held since its start, in bytes.
+// PeakRSS returns the highest memory of a process since its start, in bytes.
 func PeakRSS(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -65,7 +65,7 @@ func PeakRSS(pid int) (int64, error) {
 	return parsePeak(string(text))
 }
 
-// parsePeak reads /proc/<pid>/status.
+// parsePeak parses /proc/<pid>/status.
 func parsePeak(status string) (int64, error) {
 	_, rest, _ := strings.Cut(status, "VmHWM:")
 	var kilobytes int64
@@ -75,7 +75,7 @@ func parsePeak(status string) (int64, error) {
 	return kilobytes << 10, nil
 }
 
-// LoadAverage is what /proc/loadavg tells of the last one, five and fifteen minutes.
+// LoadAverage returns the averages of the last one, five and fifteen minutes from /proc/loadavg.
 func LoadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

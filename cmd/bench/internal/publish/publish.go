@@ -1,5 +1,5 @@
-// Package publish measures how fast JetStream stores messages when nothing else is asked of it: no order within a
-// request, no reader, no HTTP. It speaks the protocol of NATS itself, so that no client library stands in the way.
+// Package publish measures how fast JetStream stores messages without other work: without order within a request,
+// readers and HTTP. It implements the protocol of NATS directly, to exclude the cost of a client library.
 package publish
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Conn is a connection to NATS. It is for one goroutine, and bound to the context that it was opened with.
+// Conn is a connection to NATS. It is for one goroutine, and ends with the context with which it was opened.
 type Conn struct {
 	conn  net.Conn
 	in    *bufio.Reader
@@ -26,7 +26,7 @@ type Conn struct {
 	unset func() bool
 }
 
-// Dial connects to NATS at addr. Close the connection; ctx cuts it when it is done.
+// Dial connects to NATS at addr. The caller must close the connection; it is also closed when ctx is done.
 func Dial(ctx context.Context, addr string) (*Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
@@ -53,7 +53,7 @@ func (c *Conn) Close() {
 	_ = c.conn.Close()
 }
 
-// Request sends body to subject, decodes the answer into answer and returns the error that the API tells in it.
+// Request sends body to subject, decodes the response into answer and returns the error that it contains.
 func (c *Conn) Request(subject string, body []byte, answer any) error {
 	c.put(subject, body)
 	if err := c.out.Flush(); err != nil {
@@ -84,18 +84,18 @@ func apiError(payload []byte) error {
 	return nil
 }
 
-// put writes one message that asks for an answer.
+// put writes one message that requires an acknowledgement.
 func (c *Conn) put(subject string, body []byte) {
 	var line [128]byte
 	head := append(append(append(line[:0], "PUB "...), subject...), ' ')
 	head = append(append(head, c.inbox...), ' ')
 	head = append(strconv.AppendInt(head, int64(len(body)), 10), '\r', '\n')
-	_, _ = c.out.Write(head) // a bufio.Writer keeps its error for Flush
+	_, _ = c.out.Write(head) // bufio.Writer keeps its error for Flush
 	_, _ = c.out.Write(body)
 	_, _ = c.out.WriteString("\r\n")
 }
 
-// message returns the next message to the inbox; pings are answered on the way.
+// message returns the next message to the inbox. It answers pings.
 func (c *Conn) message() ([]byte, error) {
 	for {
 		line, err := c.in.ReadSlice('\n')
@@ -132,16 +132,16 @@ func (c *Conn) payload(word, rest string) ([]byte, error) {
 	return body[:size], nil
 }
 
-// Load is what to store.
+// Load describes the messages to store.
 type Load struct {
-	Stream   string // of one replica, in files; created, and deleted afterwards
+	Stream   string // of one replica, in files; created at the start and deleted at the end
 	Subjects int
 	Messages int
 	Size     int // bytes of a message
-	Window   int // messages under way before an answer is waited for
+	Window   int // messages in flight without an acknowledgement
 }
 
-// Run stores the messages and returns how long it took until all were acknowledged.
+// Run stores the messages and returns the time until all were acknowledged.
 func (c *Conn) Run(l Load) (time.Duration, error) {
 	config, err := json.Marshal(map[string]any{
 		"name": l.Stream, "subjects": []string{l.Stream + ".>"}, "storage": "file", "retention": "limits",
@@ -170,7 +170,7 @@ func (c *Conn) store(l Load) (time.Duration, error) {
 	start := time.Now()
 	sent := 0
 	for acknowledged := range l.Messages {
-		// Half a window at a time, so that messages share writes as acknowledgements share reads.
+		// Half a window at a time, so that messages share writes, and acknowledgements share reads.
 		if sent-acknowledged <= l.Window/2 {
 			for ; sent < l.Messages && sent-acknowledged < l.Window; sent++ {
 				c.put(subjects[sent%len(subjects)], body)
@@ -190,7 +190,7 @@ func (c *Conn) store(l Load) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// Messages is how many messages of a stream match a filter on their subjects.
+// Messages returns how many messages of a stream match a filter of their subjects.
 func (c *Conn) Messages(stream, filter string) (int, error) {
 	body, err := json.Marshal(map[string]string{"subjects_filter": filter})
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 )
 
-// pepper is of this benchmark alone: its streams are gone when it ends.
+// pepper belongs to this benchmark, whose streams are deleted at its end.
 const pepper = "the pepper of a benchmark on loopback"
 
-// Key makes an API key for a tenant. The gateway learns of it a moment later.
+// Key creates an API key for a tenant. The gateway loads it a moment later.
 func (s *Stack) Key(ctx context.Context, tenant string) (string, error) {
 	issuer, err := auth.NewIssuer([]byte(pepper))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package stack runs agentbus as it runs in production: each service, NATS and Redis in a process of its own, on
-// loopback, with streams in files.
+// Package stack runs agentbus as in production: each service, NATS and Redis as a separate process, on loopback, with
+// streams in files.
 package stack
 
 import (
@@ -29,7 +29,8 @@ const (
 // services are the services of a stack, in the order of their start.
 func services() []testcluster.Kind { return []testcluster.Kind{History, Executor, Runner, Gateway} }
 
-// Build compiles the services and the NATS server that go.mod names into dir. This program itself serves as Redis.
+// Build compiles the services, and the NATS server of the version in go.mod, into dir. This program itself serves as
+// Redis.
 func Build(ctx context.Context, dir string) (testcluster.Programs, error) {
 	programs, err := testcluster.Build(ctx, dir, nil, append(services(), NATS)...)
 	if err != nil {
@@ -39,16 +40,16 @@ func Build(ctx context.Context, dir string) (testcluster.Programs, error) {
 	return programs, err
 }
 
-// Options say how a stack runs.
+// Options are the settings of a stack.
 type Options struct {
-	Dir        string // where everything is kept; it must not exist yet
-	Slots      int    // requests in flight
+	Dir        string // folder for all data; it must not exist
+	Slots      int    // concurrent requests
 	SyncAlways bool   // NATS syncs each message to the disk before it acknowledges it
-	Keys       bool   // requests need an API key: see [Stack.Key]
-	Profile    bool   // the services serve profiles: see [Stack.Profile]
+	Keys       bool   // require an API key for requests: see [Stack.Key]
+	Profile    bool   // serve profiles: see [Stack.Profile]
 }
 
-// Stack is one that runs.
+// Stack is a running stack.
 type Stack struct {
 	URL      string // of the gateway
 	NATSAddr string
@@ -57,7 +58,7 @@ type Stack struct {
 	byKind   map[testcluster.Kind]*testcluster.Process
 }
 
-// Start starts a stack and waits until all of it is ready. Stop it.
+// Start starts a stack and waits until all of it is ready. The caller must stop it.
 func Start(ctx context.Context, p testcluster.Programs, o Options) (*Stack, error) {
 	s := &Stack{
 		layout: testcluster.Layout{Dir: o.Dir, Programs: p}, byKind: map[testcluster.Kind]*testcluster.Process{},
@@ -117,8 +118,8 @@ func (s *Stack) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// configuration is the YAML file of the services. One client sends everything here, and requests may sleep for as long as
-// the benchmark takes.
+// configuration is the YAML file of the services. A single client sends all requests, and requests may sleep for the
+// duration of the benchmark.
 const configuration = `agents:
   demo:
     backend: scripted
@@ -134,13 +135,13 @@ func (s *Stack) add(ctx context.Context, c testcluster.Command) error {
 	return err
 }
 
-// Stop ends all processes. It does not wait for what they are doing: the measuring is over.
+// Stop ends all processes. It does not wait for work in progress, because the measurement is over.
 func (s *Stack) Stop() { s.group.Kill() }
 
 // Usage is the processor time of each process.
 type Usage map[testcluster.Kind]time.Duration
 
-// Sub is what was used since before.
+// Sub returns the usage since before.
 func (u Usage) Sub(before Usage) Usage {
 	since := Usage{}
 	for name, used := range u {
@@ -149,7 +150,7 @@ func (u Usage) Sub(before Usage) Usage {
 	return since
 }
 
-// Sum is what the processes used together.
+// Sum returns the usage of all processes together.
 func (u Usage) Sum(kinds ...testcluster.Kind) time.Duration {
 	var sum time.Duration
 	for _, kind := range kinds {
@@ -158,7 +159,7 @@ func (u Usage) Sum(kinds ...testcluster.Kind) time.Duration {
 	return sum
 }
 
-// CPU is what every process has used until now.
+// CPU returns the processor time of every process.
 func (s *Stack) CPU() (Usage, error) {
 	used := Usage{}
 	for kind, p := range s.byKind {
@@ -171,12 +172,12 @@ func (s *Stack) CPU() (Usage, error) {
 	return used, nil
 }
 
-// PeakRSS is the most memory that a process has held since its start, in bytes.
+// PeakRSS returns the highest memory of a process since its start, in bytes.
 func (s *Stack) PeakRSS(kind testcluster.Kind) (int64, error) {
 	return process.PeakRSS(s.byKind[kind].PID())
 }
 
-// RSS is the memory that a process holds, in bytes.
+// RSS returns the memory of a process, in bytes.
 func (s *Stack) RSS(kind testcluster.Kind) (int64, error) { return process.RSS(s.byKind[kind].PID()) }
 
 // Profile returns a profile of a service, such as "heap" or "goroutine?debug=2", as /debug/pprof serves it.
@@ -193,15 +194,15 @@ func (s *Stack) Profile(ctx context.Context, service testcluster.Kind, kind stri
 	return io.ReadAll(response.Body)
 }
 
-// What Quiet takes for quiet.
+// The conditions of Quiet.
 const (
 	quietFor  = 300 * time.Millisecond
-	quietCPU  = 30 * time.Millisecond // of all processes together in that time
+	quietCPU  = 30 * time.Millisecond // of all processes together in quietFor
 	quietWait = time.Minute
 )
 
-// Quiet waits until the processes have done what was left to do, such as the projection into SQL, so that it is counted
-// where it belongs and does not disturb what comes next.
+// Quiet waits until the processes have finished remaining work, such as the projection into SQL, so that it is counted
+// with its cause and does not disturb the next measurement.
 func (s *Stack) Quiet(ctx context.Context) error {
 	deadline := time.Now().Add(quietWait)
 	for {

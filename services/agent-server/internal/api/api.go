@@ -21,8 +21,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Desk is where tasks are.
-type Desk interface {
+// Scheduler is where tasks are.
+type Scheduler interface {
 	Submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error)
 	Task(ctx context.Context, taskID string) (remoteagent.Task, error)
 	Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error)
@@ -46,7 +46,7 @@ type Keys interface {
 
 // Deps is what the API works with.
 type Deps struct {
-	Desk      Desk
+	Scheduler Scheduler
 	Agent     Agent
 	Keys      Keys
 	Rate      limit.Rate // of a key

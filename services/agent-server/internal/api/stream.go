@@ -43,7 +43,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 		return refusal
 	}
 	secret, _ := bearer(r)
-	o := outlet{
+	o := eventSink{
 		w: w, connection: http.NewResponseController(w), api: a, taskID: task.TaskID, after: after, secret: secret,
 	}
 	o.open()
@@ -56,7 +56,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 // begin returns the event after which a stream begins. Without a Last-Event-ID a stream begins with the first event;
 // for a finished task it has only the result (TARS hub protocol: "immediately send the result event and close").
 func (a *API) begin(r *http.Request, task remoteagent.Task) (after uint64, over bool, err error) {
-	newest, err := a.deps.Desk.LastEvent(r.Context(), task.TaskID)
+	newest, err := a.deps.Scheduler.LastEvent(r.Context(), task.TaskID)
 	if err != nil {
 		return 0, false, err
 	}
@@ -77,8 +77,8 @@ func (a *API) begin(r *http.Request, task remoteagent.Task) (after uint64, over 
 	return after, task.Status.Finished() && after == newest.N, nil
 }
 
-// outlet is a stream on its way to one client.
-type outlet struct {
+// eventSink is a stream on its way to one client.
+type eventSink struct {
 	w          http.ResponseWriter
 	connection *http.ResponseController
 	api        *API
@@ -91,7 +91,7 @@ type outlet struct {
 // keyCheck is how often an open stream looks whether its key is still good.
 const keyCheck = time.Second
 
-func (o *outlet) open() {
+func (o *eventSink) open() {
 	_ = o.connection.SetReadDeadline(time.Time{}) // the client has nothing more to send
 	header := o.w.Header()
 	header.Set("Content-Type", sse.ContentType)
@@ -100,7 +100,7 @@ func (o *outlet) open() {
 }
 
 // run writes events until the last one, and reports whether that was written. It ends with the key.
-func (o *outlet) run(ctx context.Context) bool {
+func (o *eventSink) run(ctx context.Context) bool {
 	heartbeat := time.NewTicker(o.api.deps.Heartbeat)
 	defer heartbeat.Stop()
 	check, checked := time.NewTicker(keyCheck), time.Now()
@@ -115,8 +115,8 @@ func (o *outlet) run(ctx context.Context) bool {
 			}
 			checked = time.Now()
 		}
-		news := o.api.deps.Desk.News(o.taskID) // before the look, so that nothing falls between
-		events, err := o.api.deps.Desk.Events(ctx, o.taskID, o.after, pageSize)
+		news := o.api.deps.Scheduler.News(o.taskID) // before the look, so that nothing falls between
+		events, err := o.api.deps.Scheduler.Events(ctx, o.taskID, o.after, pageSize)
 		if err != nil {
 			return false
 		}
@@ -144,7 +144,7 @@ func (o *outlet) run(ctx context.Context) bool {
 }
 
 // write sends a page, and reports whether the last event is in it.
-func (o *outlet) write(events []store.Event) (over, ok bool) {
+func (o *eventSink) write(events []store.Event) (over, ok bool) {
 	o.buffer = o.buffer[:0]
 	for _, e := range events {
 		var err error
@@ -159,7 +159,7 @@ func (o *outlet) write(events []store.Event) (over, ok bool) {
 }
 
 // flush sends what is in the buffer. A client that does not take it in time is dropped: it can come back.
-func (o *outlet) flush() bool {
+func (o *eventSink) flush() bool {
 	_ = o.connection.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, err := o.w.Write(o.buffer); err != nil {
 		return false

@@ -36,7 +36,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	task, fresh, err := a.deps.Desk.Submit(r.Context(), assignment, key)
+	task, fresh, err := a.deps.Scheduler.Submit(r.Context(), assignment, key)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, err := a.deps.Desk.Tasks(r.Context(), q)
+	tasks, err := a.deps.Scheduler.Tasks(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (a *API) task(r *http.Request) (remoteagent.Task, error) {
 	if !id.Valid(taskID) {
 		return remoteagent.Task{}, remoteagent.Refuse(http.StatusNotFound, remoteagent.TaskNotFound, "there is no task %.64q", taskID)
 	}
-	return a.deps.Desk.Task(r.Context(), taskID)
+	return a.deps.Scheduler.Task(r.Context(), taskID)
 }
 
 // cancel serves POST /tasks/:id/cancel.
@@ -155,7 +155,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer, err := a.deps.Desk.Cancel(r.Context(), task.TaskID)
+	answer, err := a.deps.Scheduler.Cancel(r.Context(), task.TaskID)
 	if err != nil {
 		return err
 	}

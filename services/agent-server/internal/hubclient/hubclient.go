@@ -29,7 +29,7 @@ type Store interface {
 	MarkReported(ctx context.Context, taskID string) error
 }
 
-// Deps is what an uplink works with.
+// Deps are the dependencies of a client.
 type Deps struct {
 	Store     Store
 	Hub       string // address
@@ -50,8 +50,8 @@ const (
 	pageSize  = 32
 )
 
-// Uplink is safe for concurrent use.
-type Uplink struct {
+// Client is safe for concurrent use.
+type Client struct {
 	deps   Deps
 	client *http.Client
 	wake   chan struct{} // holds a token while a task may have ended
@@ -61,21 +61,21 @@ type Uplink struct {
 	last time.Time
 }
 
-// New returns an uplink that says nothing before it runs.
-func New(deps Deps) *Uplink {
+// New returns a client. It sends nothing before Run.
+func New(deps Deps) *Client {
 	deps.Hub = strings.TrimRight(deps.Hub, "/")
-	return &Uplink{deps: deps, client: &http.Client{Timeout: timeout}, wake: make(chan struct{}, 1), id: deps.AgentID}
+	return &Client{deps: deps, client: &http.Client{Timeout: timeout}, wake: make(chan struct{}, 1), id: deps.AgentID}
 }
 
 // LastHeartbeat is when the hub has taken the last one; zero = never.
-func (u *Uplink) LastHeartbeat() time.Time {
+func (u *Client) LastHeartbeat() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.last
 }
 
-// Ended signals the uplink that a task may have ended.
-func (u *Uplink) Ended() {
+// Ended signals that a task may have ended.
+func (u *Client) Ended() {
 	select {
 	case u.wake <- struct{}{}:
 	default: // a token is there already
@@ -83,7 +83,7 @@ func (u *Uplink) Ended() {
 }
 
 // Run speaks to the hub until ctx is done, and then says good-bye.
-func (u *Uplink) Run(ctx context.Context) error {
+func (u *Client) Run(ctx context.Context) error {
 	if err := u.register(ctx); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 const registered = "registered"
 
 // register brings the set-up token to the hub, once. What the hub refuses is for the operator: the agent works without.
-func (u *Uplink) register(ctx context.Context) error {
+func (u *Client) register(ctx context.Context) error {
 	fact, err := u.deps.Store.Fact(ctx, registered)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (u *Uplink) register(ctx context.Context) error {
 }
 
 // beat sends heartbeats until ctx is done.
-func (u *Uplink) beat(ctx context.Context) {
+func (u *Client) beat(ctx context.Context) {
 	every := time.NewTicker(u.deps.Every)
 	defer every.Stop()
 	for {
@@ -148,7 +148,7 @@ func (u *Uplink) beat(ctx context.Context) {
 	}
 }
 
-func (u *Uplink) heartbeat(ctx context.Context, stopping bool) error {
+func (u *Client) heartbeat(ctx context.Context, stopping bool) error {
 	condition, current := u.deps.Condition(ctx)
 	now := time.Now().UTC()
 	id := u.agentID()
@@ -164,14 +164,14 @@ func (u *Uplink) heartbeat(ctx context.Context, stopping bool) error {
 	return nil
 }
 
-func (u *Uplink) agentID() string {
+func (u *Client) agentID() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.id
 }
 
 // report reports tasks that have ended until ctx is done, each until the hub has confirmed it.
-func (u *Uplink) report(ctx context.Context) {
+func (u *Client) report(ctx context.Context) {
 	for {
 		var entries []store.Entry
 		u.until(ctx, "list the tasks to report to the hub", func(ctx context.Context) (err error) {
@@ -196,7 +196,7 @@ func (u *Uplink) report(ctx context.Context) {
 
 // reportTask reports a task to the hub, and returns false if ctx is done. If the hub rejects the report, it is not
 // repeated.
-func (u *Uplink) reportTask(ctx context.Context, task remoteagent.Task) bool {
+func (u *Client) reportTask(ctx context.Context, task remoteagent.Task) bool {
 	u.until(ctx, "report a task to the hub", func(ctx context.Context) error {
 		return u.patient(ctx, remoteagent.PathWebhook, remoteagent.Completion{
 			AgentID: u.agentID(), AgentName: u.deps.Name, TaskID: task.TaskID, SessionID: task.SessionID, Status: task.Status,
@@ -213,7 +213,7 @@ func (u *Uplink) reportTask(ctx context.Context, task remoteagent.Task) bool {
 }
 
 // patient posts body, and retries if the hub does not accept the key: it may not have it yet.
-func (u *Uplink) patient(ctx context.Context, path string, body any) error {
+func (u *Client) patient(ctx context.Context, path string, body any) error {
 	err := u.post(ctx, path, body, nil)
 	refusal, refused := errors.AsType[*refusedError](err)
 	if refused && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {
@@ -223,7 +223,7 @@ func (u *Uplink) patient(ctx context.Context, path string, body any) error {
 }
 
 // until does something until it works; false = it was refused, or ctx is done.
-func (u *Uplink) until(ctx context.Context, what string, do func(context.Context) error) bool {
+func (u *Client) until(ctx context.Context, what string, do func(context.Context) error) bool {
 	err := retry.Policy{
 		First: firstWait, Longest: maxWait,
 		Final: refused,
@@ -264,7 +264,7 @@ func (e *refusedError) passing() bool {
 	}
 }
 
-func (u *Uplink) post(ctx context.Context, path string, body, answer any) error {
+func (u *Client) post(ctx context.Context, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode the body of POST %s: %w", path, err)

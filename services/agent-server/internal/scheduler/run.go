@@ -23,7 +23,7 @@ const (
 )
 
 // Run runs tasks until ctx is done. Then it takes no more, gives those that run the grace, stops the rest, and returns.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Scheduler) Run(ctx context.Context) error {
 	tasks, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	var all sync.WaitGroup
@@ -41,7 +41,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // ready takes the tasks from those that wait which may start now.
-func (d *Desk) ready() []*job {
+func (d *Scheduler) ready() []*job {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var ready []*job
@@ -65,7 +65,7 @@ func (d *Desk) ready() []*job {
 }
 
 // work runs a task. If its record cannot be written, work retries: otherwise no client would see its end.
-func (d *Desk) work(ctx context.Context, j *job) {
+func (d *Scheduler) work(ctx context.Context, j *job) {
 	defer d.leaveDesk(j)
 	task, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,18 +90,18 @@ func (d *Desk) work(ctx context.Context, j *job) {
 	}.Do(ctx, func(context.Context) error { return d.deps.Run(task, j.Entry, d.leave) })
 }
 
-func (d *Desk) leaveDesk(j *job) {
+func (d *Scheduler) leaveDesk(j *job) {
 	d.mu.Lock()
 	delete(d.running, j.TaskID)
-	close(j.bell)
+	close(j.changed)
 	close(j.done)
 	d.mu.Unlock()
-	d.ring()
+	d.notify()
 	d.deps.Ended()
 }
 
 // drain ends the work: tasks get the grace, and are cut off after it.
-func (d *Desk) drain(all *sync.WaitGroup, cut context.CancelCauseFunc) {
+func (d *Scheduler) drain(all *sync.WaitGroup, cut context.CancelCauseFunc) {
 	d.mu.Lock()
 	d.open = false
 	d.mu.Unlock()
@@ -114,7 +114,7 @@ func (d *Desk) drain(all *sync.WaitGroup, cut context.CancelCauseFunc) {
 }
 
 // stopTask cancels a task and waits until it has stopped. It reports whether the task was running.
-func (d *Desk) stopTask(ctx context.Context, taskID string) (stopped bool, err error) {
+func (d *Scheduler) stopTask(ctx context.Context, taskID string) (stopped bool, err error) {
 	d.mu.Lock()
 	j := d.find(taskID)
 	if j == nil {
@@ -140,7 +140,7 @@ func (d *Desk) stopTask(ctx context.Context, taskID string) (stopped bool, err e
 }
 
 // drop ends a task that waits. It must be called with mu held.
-func (d *Desk) drop(ctx context.Context, j *job) error {
+func (d *Scheduler) drop(ctx context.Context, j *job) error {
 	newest, err := d.deps.Events.LastEvent(ctx, j.TaskID)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (d *Desk) drop(ctx context.Context, j *job) error {
 		return err
 	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(other *job) bool { return other == j })
-	close(j.bell)
+	close(j.changed)
 	close(j.done)
 	return nil
 }

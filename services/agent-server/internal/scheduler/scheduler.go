@@ -45,7 +45,7 @@ type Retention struct {
 	Tombstones time.Duration // after the task was removed
 }
 
-// Deps is what a desk works with.
+// Deps are the dependencies and settings of a scheduler.
 type Deps struct {
 	Store     Store
 	Events    EventStore
@@ -62,8 +62,8 @@ type Deps struct {
 	CheckModel func(model string) error // refuses a model that a task may not name; nil = any
 }
 
-// Desk is safe for concurrent use.
-type Desk struct {
+// Scheduler is safe for concurrent use.
+type Scheduler struct {
 	deps  Deps
 	cwd   folders
 	wake  chan struct{} // holds a token while a task may start
@@ -78,13 +78,13 @@ type Desk struct {
 // job is a task that has not ended.
 type job struct {
 	store.Entry
-	bell chan struct{} // closed at the next news, and replaced
-	stop chan struct{} // closed when the task is cancelled
-	done chan struct{} // closed once it has ended, or is left for the next start
+	changed chan struct{} // closed at the next news, and replaced
+	stop    chan struct{} // closed when the task is cancelled
+	done    chan struct{} // closed once it has ended, or is left for the next start
 }
 
-// Open returns a desk with the tasks that the one before it has left. They, and those that come, begin once it runs.
-func Open(ctx context.Context, deps Deps) (*Desk, error) {
+// Open returns a scheduler with the unfinished tasks of the store. Run starts them, and later ones.
+func Open(ctx context.Context, deps Deps) (*Scheduler, error) {
 	cwd, err := newFolders(deps.Root)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func Open(ctx context.Context, deps Deps) (*Desk, error) {
 	}
 	// Those that ran go first, however many places there are now.
 	slices.SortStableFunc(entries, func(a, b store.Entry) int { return rank(a) - rank(b) })
-	d := &Desk{
+	d := &Scheduler{
 		deps: deps, cwd: cwd, open: true, running: map[string]*job{}, wake: make(chan struct{}, 1), leave: make(chan struct{}),
 	}
 	for _, e := range entries {
@@ -112,7 +112,7 @@ func rank(e store.Entry) int {
 }
 
 // Task returns the status of one task.
-func (d *Desk) Task(ctx context.Context, taskID string) (remoteagent.Task, error) {
+func (d *Scheduler) Task(ctx context.Context, taskID string) (remoteagent.Task, error) {
 	e, err := d.deps.Store.Task(ctx, taskID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -126,22 +126,22 @@ func (d *Desk) Task(ctx context.Context, taskID string) (remoteagent.Task, error
 }
 
 // Tasks lists tasks, the newest first.
-func (d *Desk) Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error) {
+func (d *Scheduler) Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error) {
 	return d.deps.Store.Tasks(ctx, q)
 }
 
 // Events returns the events of a task after number after, up to limit.
-func (d *Desk) Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error) {
+func (d *Scheduler) Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error) {
 	return d.deps.Events.Events(ctx, taskID, after, limit)
 }
 
 // LastEvent returns the newest event of a task; N is 0 without one.
-func (d *Desk) LastEvent(ctx context.Context, taskID string) (store.Event, error) {
+func (d *Scheduler) LastEvent(ctx context.Context, taskID string) (store.Event, error) {
 	return d.deps.Events.LastEvent(ctx, taskID)
 }
 
 // Current is the task that has run longest, nil when none runs, and how many wait.
-func (d *Desk) Current(ctx context.Context) (current *remoteagent.Task, waiting int, err error) {
+func (d *Scheduler) Current(ctx context.Context) (current *remoteagent.Task, waiting int, err error) {
 	d.mu.Lock()
 	first := d.oldest()
 	waiting = len(d.waiting)
@@ -154,7 +154,7 @@ func (d *Desk) Current(ctx context.Context) (current *remoteagent.Task, waiting 
 }
 
 // oldest must be called with mu held.
-func (d *Desk) oldest() *job {
+func (d *Scheduler) oldest() *job {
 	var first *job
 	for _, j := range d.running {
 		if first == nil || j.TaskID < first.TaskID { // ids sort by time
@@ -165,7 +165,7 @@ func (d *Desk) oldest() *job {
 }
 
 // find must be called with mu held.
-func (d *Desk) find(taskID string) *job {
+func (d *Scheduler) find(taskID string) *job {
 	if j, ok := d.running[taskID]; ok {
 		return j
 	}
@@ -176,27 +176,27 @@ func (d *Desk) find(taskID string) *job {
 }
 
 // Changed rings for those who wait for news of a task.
-func (d *Desk) Changed(taskID string) {
+func (d *Scheduler) Changed(taskID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if j := d.find(taskID); j != nil {
-		close(j.bell)
-		j.bell = make(chan struct{})
+		close(j.changed)
+		j.changed = make(chan struct{})
 	}
 }
 
 // News returns a channel that is closed at the next change of a task. It is nil if the task has ended.
-func (d *Desk) News(taskID string) <-chan struct{} {
+func (d *Scheduler) News(taskID string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if j := d.find(taskID); j != nil {
-		return j.bell
+		return j.changed
 	}
 	return nil
 }
 
 // Cancel stops a task, and returns once it has stopped.
-func (d *Desk) Cancel(ctx context.Context, taskID string) (remoteagent.Cancellation, error) {
+func (d *Scheduler) Cancel(ctx context.Context, taskID string) (remoteagent.Cancellation, error) {
 	stopped, err := d.stopTask(ctx, taskID)
 	if err != nil {
 		return remoteagent.Cancellation{}, err
@@ -221,7 +221,7 @@ func unavailable(format string, args ...any) error {
 }
 
 // Sweep removes what is too old until ctx is done.
-func (d *Desk) Sweep(ctx context.Context) error {
+func (d *Scheduler) Sweep(ctx context.Context) error {
 	every := time.NewTicker(time.Minute)
 	defer every.Stop()
 	for {

@@ -20,7 +20,7 @@ const leaveWait = 5 * time.Second
 
 // Submit takes a task in, and reports whether it is a new one: an idempotency key that has brought a task before brings
 // that one again.
-func (d *Desk) Submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error) {
+func (d *Scheduler) Submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error) {
 	patience, done := context.WithTimeout(ctx, leaveWait)
 	defer done()
 	for {
@@ -48,7 +48,7 @@ func (e *leavingError) Error() string {
 	return "the agent still cleans up after task " + e.taskID
 }
 
-func (d *Desk) submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error) {
+func (d *Scheduler) submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock() // over the writes: of two tasks that come at once the second one finds the first
 	known, err := d.known(ctx, key)
@@ -78,7 +78,7 @@ func (d *Desk) submit(ctx context.Context, a remoteagent.Assignment, key string)
 		return remoteagent.Task{}, false, err
 	}
 	d.waiting = append(d.waiting, newJob(entry))
-	d.ring()
+	d.notify()
 	return entry.Task, true, nil
 }
 
@@ -101,7 +101,7 @@ func same(a, before remoteagent.Assignment) error {
 
 // known returns the earlier task of an idempotency key, nil without one. It works too if the agent is busy, perhaps
 // with that task, or its folder is gone.
-func (d *Desk) known(ctx context.Context, key string) (*store.Entry, error) {
+func (d *Scheduler) known(ctx context.Context, key string) (*store.Entry, error) {
 	if key == "" {
 		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
 	}
@@ -114,7 +114,7 @@ func (d *Desk) known(ctx context.Context, key string) (*store.Entry, error) {
 }
 
 // entry makes a task of an assignment.
-func (d *Desk) entry(ctx context.Context, a remoteagent.Assignment, key string) (store.Entry, error) {
+func (d *Scheduler) entry(ctx context.Context, a remoteagent.Assignment, key string) (store.Entry, error) {
 	e := store.Entry{Assignment: a, IdempotencyKey: key}
 	if d.deps.CheckModel != nil {
 		if err := d.deps.CheckModel(a.Model); err != nil {
@@ -147,7 +147,7 @@ func (d *Desk) entry(ctx context.Context, a remoteagent.Assignment, key string) 
 
 // place reports whether a task may start at once, and else which one it would have to wait for. It must be called with
 // mu held.
-func (d *Desk) place(sessionID string) (blocker *job, fits bool) {
+func (d *Scheduler) place(sessionID string) (blocker *job, fits bool) {
 	for _, j := range d.running {
 		if j.SessionID == sessionID {
 			return j, false
@@ -166,7 +166,7 @@ func (d *Desk) place(sessionID string) (blocker *job, fits bool) {
 }
 
 // queued counts the tasks that wait for a place. It must be called with mu held.
-func (d *Desk) queued() (n int) {
+func (d *Scheduler) queued() (n int) {
 	for _, j := range d.waiting {
 		if j.Status == remoteagent.Queued {
 			n++
@@ -176,7 +176,7 @@ func (d *Desk) queued() (n int) {
 }
 
 // busy refuses a task for the sake of another one.
-func (d *Desk) busy(ctx context.Context, blocker *job) error {
+func (d *Scheduler) busy(ctx context.Context, blocker *job) error {
 	current, err := d.Task(ctx, blocker.TaskID)
 	if err != nil {
 		return err
@@ -188,11 +188,11 @@ func (d *Desk) busy(ctx context.Context, blocker *job) error {
 }
 
 func newJob(e store.Entry) *job {
-	return &job{Entry: e, bell: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
+	return &job{Entry: e, changed: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 }
 
-// ring wakes the desk.
-func (d *Desk) ring() {
+// notify wakes the scheduler.
+func (d *Scheduler) notify() {
 	select {
 	case d.wake <- struct{}{}:
 	default: // a token is there already

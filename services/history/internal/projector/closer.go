@@ -37,15 +37,15 @@ const (
 // Closer ends the requests that no process can end any more: those without an end in the store, all of whose messages
 // have expired from the stream. Several closers may run concurrently.
 type Closer struct {
-	store    store.Reader
-	stream   Stream
-	recorder *Recorder
-	log      *slog.Logger
+	store     store.Reader
+	stream    Stream
+	projector *Projector
+	log       *slog.Logger
 }
 
-// NewCloser returns a closer that stores by way of a recorder.
-func NewCloser(s store.Reader, stream Stream, r *Recorder, log *slog.Logger) *Closer {
-	return &Closer{store: s, stream: stream, recorder: r, log: log}
+// NewCloser returns a closer that stores with a projector.
+func NewCloser(s store.Reader, stream Stream, r *Projector, log *slog.Logger) *Closer {
+	return &Closer{store: s, stream: stream, projector: r, log: log}
 }
 
 // Run looks every hour, until ctx is done.
@@ -94,15 +94,15 @@ func (c *Closer) visit(ctx context.Context, r historyapi.OpenRequest) error {
 	if err != nil {
 		return err
 	}
-	frame, err := farewell(r, held.Next, c.stream.Incarnation(), c.stream.Now())
+	frame, err := deletedRecord(r, held.Next, c.stream.Incarnation(), c.stream.Now())
 	if err != nil {
 		return err
 	}
-	errs, err := c.recorder.put(ctx, []store.Entry{{Tenant: r.Tenant, RequestID: r.RequestID, Time: frame.Time, Frame: &frame}})
+	errs, err := c.projector.put(ctx, []store.Entry{{Tenant: r.Tenant, RequestID: r.RequestID, Time: frame.Time, Frame: &frame}})
 	if err != nil || errs[0] != nil {
 		return errors.Join(err, errors.Join(errs...))
 	}
-	c.recorder.announce()
+	c.projector.announce()
 	c.log.WarnContext(ctx, "history ended a request that the stream has forgotten", "tenant", r.Tenant, "requestId", r.RequestID)
 	return nil
 }
@@ -121,8 +121,8 @@ func (c *Closer) forgotten(ctx context.Context, r historyapi.OpenRequest) (bool,
 	return !pointed, err
 }
 
-// farewell is the terminal event of a request that was left open, as event n of its log.
-func farewell(r historyapi.OpenRequest, n uint64, incarnation string, now time.Time) (event.Frame, error) {
+// deletedRecord is the terminal event of a request that was left open, as event n of its log.
+func deletedRecord(r historyapi.OpenRequest, n uint64, incarnation string, now time.Time) (event.Frame, error) {
 	e := apierr.New(apierr.StreamTimeout, "the request did not end in the time for which its log is kept; send it again")
 	f := event.Frame{Incarnation: incarnation, First: n, Names: []event.Name{event.NameError}, Time: now}
 	line, err := event.Encode(event.Event{

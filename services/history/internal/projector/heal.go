@@ -14,7 +14,7 @@ const longestHole = 1000
 
 // heal fills holes from the stream instead of waiting for the missing frames: another process may have them and be slow
 // or dead, or the stream may have forgotten them, so that they never come.
-func (r *Recorder) heal(ctx context.Context, entries []store.Entry, errs []error) error {
+func (r *Projector) heal(ctx context.Context, entries []store.Entry, errs []error) error {
 	holes := map[bus.LogID]store.Hole{} // of each request the widest
 	var waiting []int
 	var again []store.Entry
@@ -52,7 +52,7 @@ func (r *Recorder) heal(ctx context.Context, entries []store.Entry, errs []error
 // missing reads the frames of a hole and the one after it. If the first of them have expired from the stream, the first
 // remaining one is marked. On another error it returns the frames read so far: the hole stays, and the entry is
 // delivered again.
-func (r *Recorder) missing(ctx context.Context, id bus.LogID, hole store.Hole) []store.Entry {
+func (r *Projector) missing(ctx context.Context, id bus.LogID, hole store.Hole) []store.Entry {
 	found, err := r.read(ctx, id, hole.Next, hole.Came)
 	if !errors.Is(err, bus.ErrForgotten) {
 		return found
@@ -72,7 +72,7 @@ func (r *Recorder) missing(ctx context.Context, id bus.LogID, hole store.Hole) [
 }
 
 // read returns the frames of a log from event n = from to the one that holds event to.
-func (r *Recorder) read(ctx context.Context, id bus.LogID, from, to uint64) ([]store.Entry, error) {
+func (r *Projector) read(ctx context.Context, id bus.LogID, from, to uint64) ([]store.Entry, error) {
 	var found []store.Entry
 	for f, err := range r.stream.Read(ctx, id, from) {
 		if err != nil {

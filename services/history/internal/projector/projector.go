@@ -28,8 +28,8 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// Recorder stores batches. Apply is for one goroutine at a time, everything else for any number.
-type Recorder struct {
+// Projector stores batches. Apply is for one goroutine at a time, everything else for any number.
+type Projector struct {
 	store   store.Recorder
 	stream  Log
 	log     *slog.Logger
@@ -42,52 +42,52 @@ type Recorder struct {
 	known   store.Known
 }
 
-// New returns a recorder.
-func New(s store.Recorder, stream Log, log *slog.Logger) (*Recorder, error) {
+// New returns a projector.
+func New(s store.Recorder, stream Log, log *slog.Logger) (*Projector, error) {
 	m, err := newMetrics()
 	if err != nil {
 		return nil, fmt.Errorf("create metrics: %w", err)
 	}
-	return &Recorder{store: s, stream: stream, log: log, metrics: m, hurry: make(chan struct{}, 1), changed: make(chan struct{})}, nil
+	return &Projector{store: s, stream: stream, log: log, metrics: m, hurry: make(chan struct{}, 1), changed: make(chan struct{})}, nil
 }
 
 // Changed returns a channel that is closed when more has been stored.
-func (r *Recorder) Changed() <-chan struct{} {
+func (r *Projector) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
 }
 
-// known returns the state with which the next batch is stored.
-func (r *Recorder) knows() store.Known {
+// current returns the state with which the next batch is stored.
+func (r *Projector) current() store.Known {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known
 }
 
-// saw notes the version of a progress that was read or written.
-func (r *Recorder) saw(p store.Progress) {
+// setProgress stores the version of a progress that was read or written.
+func (r *Projector) setProgress(p store.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known.Version = max(r.known.Version, p.Version)
 }
 
 // reached notes how far the stream is stored.
-func (r *Recorder) reached(k store.Known) {
+func (r *Projector) reached(k store.Known) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known.Through, r.known.Version = k.Through, max(r.known.Version, k.Version)
 }
 
 // forget has the next batch stored in whatever database there is.
-func (r *Recorder) forget() {
+func (r *Projector) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known = store.Known{}
 }
 
 // Hurry signals on Hurried that a reader waits for events that are not stored yet.
-func (r *Recorder) Hurry() {
+func (r *Projector) Hurry() {
 	select {
 	case r.hurry <- struct{}{}:
 	default:
@@ -95,9 +95,9 @@ func (r *Recorder) Hurry() {
 }
 
 // Hurried returns the channel that Hurry signals.
-func (r *Recorder) Hurried() <-chan struct{} { return r.hurry }
+func (r *Projector) Hurried() <-chan struct{} { return r.hurry }
 
-func (r *Recorder) announce() {
+func (r *Projector) announce() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.changed)
@@ -105,12 +105,12 @@ func (r *Recorder) announce() {
 }
 
 // Apply is a bus.Apply. It says in the log when an outage of the database begins and ends, and slows down meanwhile.
-func (r *Recorder) Apply(ctx context.Context, batch []bus.Entry) ([]error, error) {
+func (r *Projector) Apply(ctx context.Context, batch []bus.Entry) ([]error, error) {
 	entries := stored(batch)
 	begun := time.Now()
 	errs, err := r.apply(ctx, entries)
 	if err != nil {
-		return nil, r.suffer(ctx, err)
+		return nil, r.backOff(ctx, err)
 	}
 	if r.pause > 0 {
 		r.pause = 0
@@ -133,8 +133,8 @@ func stored(batch []bus.Entry) []store.Entry {
 	return entries
 }
 
-// suffer notes a failure of the database and waits.
-func (r *Recorder) suffer(ctx context.Context, err error) error {
+// backOff notes a failure of the database and waits.
+func (r *Projector) backOff(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (r *Recorder) suffer(ctx context.Context, err error) error {
 }
 
 // apply stores entries, heals their holes, and says what must come again.
-func (r *Recorder) apply(ctx context.Context, entries []store.Entry) ([]error, error) {
+func (r *Projector) apply(ctx context.Context, entries []store.Entry) ([]error, error) {
 	errs, err := r.put(ctx, entries)
 	if err != nil {
 		return nil, err
@@ -168,10 +168,10 @@ func (r *Recorder) apply(ctx context.Context, entries []store.Entry) ([]error, e
 }
 
 // put stores entries. Where the database refuses the data of one, it finds that one by halves: the others must not wait.
-func (r *Recorder) put(ctx context.Context, entries []store.Entry) ([]error, error) {
-	result, err := r.store.Apply(ctx, entries, r.knows())
+func (r *Projector) put(ctx context.Context, entries []store.Entry) ([]error, error) {
+	result, err := r.store.Apply(ctx, entries, r.current())
 	if err == nil {
-		r.saw(result.Progress)
+		r.setProgress(result.Progress)
 		r.metrics.events.Add(ctx, int64(result.Events))
 		for _, cut := range result.Cuts {
 			r.log.WarnContext(ctx, "history replaced the end of a log that the stream continued otherwise",

@@ -66,7 +66,7 @@ func open(t *testing.T) store.Store {
 	return store.Of(s)
 }
 
-func recorder(t *testing.T, s store.Recorder, log projector.Log, out *strings.Builder) *projector.Recorder {
+func recorder(t *testing.T, s store.Recorder, log projector.Log, out *strings.Builder) *projector.Projector {
 	t.Helper()
 	handler := slog.DiscardHandler
 	if out != nil {
@@ -79,7 +79,7 @@ func recorder(t *testing.T, s store.Recorder, log projector.Log, out *strings.Bu
 	return r
 }
 
-func apply(t *testing.T, r *projector.Recorder, batch ...bus.Entry) []error {
+func apply(t *testing.T, r *projector.Projector, batch ...bus.Entry) []error {
 	t.Helper()
 	errs, err := r.Apply(t.Context(), batch)
 	if err != nil {

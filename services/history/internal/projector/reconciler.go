@@ -48,10 +48,10 @@ func (b *Behind) Error() string {
 // then every second, and projects again the messages that the database lacks. Any number of reconcilers may work on one
 // database, since storing an entry twice changes nothing.
 type Reconciler struct {
-	store    store.Keeper
-	source   Source
-	recorder *Recorder
-	log      *slog.Logger
+	store     store.Keeper
+	source    Source
+	projector *Projector
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	seen   store.Progress // at the last look
@@ -59,9 +59,9 @@ type Reconciler struct {
 	empty  bool           // whether the database was empty at the last look
 }
 
-// NewReconciler returns a reconciler that stores by way of a recorder.
-func NewReconciler(s store.Keeper, source Source, r *Recorder, log *slog.Logger) *Reconciler {
-	return &Reconciler{store: s, source: source, recorder: r, log: log}
+// NewReconciler returns a reconciler that stores with a projector.
+func NewReconciler(s store.Keeper, source Source, r *Projector, log *slog.Logger) *Reconciler {
+	return &Reconciler{store: s, source: source, projector: r, log: log}
 }
 
 // Run looks every second until ctx is done.
@@ -99,7 +99,7 @@ func (r *Reconciler) Ready() error {
 // Check reads the database. It returns a *Behind if the database lacks a part of the messages that were delivered to
 // the consumer, even if no periodic check has found that yet.
 func (r *Reconciler) Check(ctx context.Context) error {
-	known := r.recorder.knows()
+	known := r.projector.current()
 	is, empty, err := r.read(ctx)
 	if errors.Is(err, store.ErrNoTables) {
 		return &Behind{}
@@ -159,7 +159,7 @@ func (r *Reconciler) distrust() {
 	r.mu.Lock()
 	r.looked = time.Time{}
 	r.mu.Unlock()
-	r.recorder.forget()
+	r.projector.forget()
 }
 
 func (r *Reconciler) compare(ctx context.Context) (store.Progress, error) {
@@ -169,7 +169,7 @@ func (r *Reconciler) compare(ctx context.Context) (store.Progress, error) {
 	if !fresh {
 		return r.restart(ctx)
 	}
-	known := r.recorder.knows()
+	known := r.projector.current()
 	projected, err := r.source.Projected(ctx) // before the database is read: what is acknowledged, it holds
 	if err != nil {
 		return store.Progress{}, err
@@ -192,9 +192,9 @@ func (r *Reconciler) compare(ctx context.Context) (store.Progress, error) {
 			return is, err
 		}
 	}
-	r.saw(is, empty)
+	r.setState(is, empty)
 	if !is.Behind() {
-		r.recorder.reached(store.Known{Through: min(projected.Through, is.Through), Version: is.Version})
+		r.projector.reached(store.Known{Through: min(projected.Through, is.Through), Version: is.Version})
 	}
 	return is, nil
 }
@@ -236,12 +236,12 @@ func (r *Reconciler) restart(ctx context.Context) (store.Progress, error) {
 		return is
 	})
 	if err == nil {
-		r.saw(is, empty)
+		r.setState(is, empty)
 	}
 	return is, err
 }
 
-func (r *Reconciler) saw(is store.Progress, empty bool) {
+func (r *Reconciler) setState(is store.Progress, empty bool) {
 	r.moved(is)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +249,7 @@ func (r *Reconciler) saw(is store.Progress, empty bool) {
 }
 
 func (r *Reconciler) moved(is store.Progress) {
-	r.recorder.saw(is)
+	r.projector.setProgress(is)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen, r.looked = is, time.Now()

@@ -54,11 +54,11 @@ func (r *Reconciler) again(ctx context.Context, batch []bus.Entry) error {
 		return nil
 	}
 	entries := stored(batch)
-	errs, err := r.recorder.apply(ctx, entries)
+	errs, err := r.projector.apply(ctx, entries)
 	if err != nil {
 		return err
 	}
-	r.recorder.announce()
+	r.projector.announce()
 	for i, err := range errs {
 		if err != nil && !errors.Is(err, store.ErrRefused) {
 			return fmt.Errorf("message %d: %w", entries[i].Sequence, err)

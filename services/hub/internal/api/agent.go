@@ -45,7 +45,7 @@ func (a *API) postWebhook(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	err = a.desk.Completed(r.Context(), agent, c)
+	err = a.tasks.Completed(r.Context(), agent, c)
 	if apierr.CodeOf(err) == apierr.RequestNotFound { // the task was created without the hub
 		return http.StatusNoContent, nil, nil
 	}

@@ -32,7 +32,7 @@ const answerWithin = 45 * time.Second
 type API struct {
 	keys     *auth.Keyring // nil = authentication is off
 	registry *registry.Registry
-	desk     *task.Desk
+	tasks    *task.Service
 	limits   limits
 	log      *slog.Logger
 	mux      *http.ServeMux
@@ -40,9 +40,9 @@ type API struct {
 }
 
 // New returns an API. Without keys every caller is auth.Dev. The rate is that of an API key and of an agent.
-func New(keys *auth.Keyring, r *registry.Registry, d *task.Desk, rate limit.Rate, log *slog.Logger) *API {
+func New(keys *auth.Keyring, r *registry.Registry, d *task.Service, rate limit.Rate, log *slog.Logger) *API {
 	a := &API{
-		keys: keys, registry: r, desk: d, log: log, mux: http.NewServeMux(),
+		keys: keys, registry: r, tasks: d, log: log, mux: http.NewServeMux(),
 		limits: limits{guesses: limit.NewRates(guessRate()), calls: limit.NewRates(rate)},
 	}
 	a.user("POST /api/agents", auth.ScopeAgents, a.postAgent)

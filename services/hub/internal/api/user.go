@@ -22,12 +22,12 @@ func (a *API) postAgent(r *http.Request, p auth.Principal) (int, any, error) {
 }
 
 func (a *API) getAgents(r *http.Request, p auth.Principal) (int, any, error) {
-	list, err := a.desk.ListAgents(r.Context(), hubapi.AgentsQuery{Tenant: p.Tenant, Live: r.URL.Query().Get("live") == "true"})
+	list, err := a.tasks.ListAgents(r.Context(), hubapi.AgentsQuery{Tenant: p.Tenant, Live: r.URL.Query().Get("live") == "true"})
 	return http.StatusOK, list, err
 }
 
 func (a *API) getAgent(r *http.Request, p auth.Principal) (int, any, error) {
-	list, err := a.desk.ListAgents(r.Context(), hubapi.AgentsQuery{Tenant: p.Tenant})
+	list, err := a.tasks.ListAgents(r.Context(), hubapi.AgentsQuery{Tenant: p.Tenant})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -98,7 +98,7 @@ func (a *API) postTask(r *http.Request, p auth.Principal) (int, any, error) {
 	if key != "" { // separates the keys of HTTP clients from those of programs on the bus
 		key = "http " + p.Subject + " " + key
 	}
-	t, err := a.desk.AssignTask(r.Context(), hubapi.Assignment{
+	t, err := a.tasks.AssignTask(r.Context(), hubapi.Assignment{
 		Tenant: p.Tenant, AgentID: r.PathValue("id"), Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
 		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: key,
 	})
@@ -106,12 +106,12 @@ func (a *API) postTask(r *http.Request, p auth.Principal) (int, any, error) {
 }
 
 func (a *API) getTask(r *http.Request, p auth.Principal) (int, any, error) {
-	t, err := a.desk.CheckStatus(r.Context(), ref(r, p))
+	t, err := a.tasks.CheckStatus(r.Context(), ref(r, p))
 	return http.StatusOK, t, err
 }
 
 func (a *API) postCancel(r *http.Request, p auth.Principal) (int, any, error) {
-	c, err := a.desk.CancelTask(r.Context(), ref(r, p))
+	c, err := a.tasks.CancelTask(r.Context(), ref(r, p))
 	switch {
 	case c.Late:
 		return http.StatusConflict, c, err

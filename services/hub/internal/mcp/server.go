@@ -60,16 +60,16 @@ func Handler(server *sdk.Server, o Options) http.Handler {
 	handler := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: !o.Sessions, SessionTimeout: sessionIdle, Logger: o.Log,
 	}))
-	handler = unhurried(handler)
+	handler = withoutDeadline(handler)
 	if o.Principal != nil {
 		handler = sdkauth.RequireBearerToken(verifier(o.Principal), nil)(handler)
 	}
 	return handler
 }
 
-// unhurried lets a response last longer than a request may take to arrive: the deadline for reading, which would end it,
+// withoutDeadline lets a response last longer than a request may take to arrive: the deadline for reading, which would end it,
 // is lifted as soon as the body is there.
-func unhurried(next http.Handler) http.Handler {
+func withoutDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {

@@ -119,7 +119,7 @@ func (r *Registry) candidate(ctx context.Context, tenant string, c Candidate) (s
 	if err := c.check(); err != nil {
 		return store.Agent{}, err
 	}
-	info, err := r.meet(ctx, c.URL, c.APIKey)
+	info, err := r.connect(ctx, c.URL, c.APIKey)
 	if err != nil {
 		return store.Agent{}, err
 	}
@@ -151,8 +151,8 @@ func (r *Registry) candidate(ctx context.Context, tenant string, c Candidate) (s
 	return a, nil
 }
 
-// meet pings the agent.
-func (r *Registry) meet(ctx context.Context, address, key string) (remoteagent.Info, error) {
+// connect pings the agent.
+func (r *Registry) connect(ctx context.Context, address, key string) (remoteagent.Info, error) {
 	client := r.client(address, key)
 	health, err := client.Health(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.every())
 	defer tick.Stop()
 	for {
-		if err := r.look(ctx); err != nil && ctx.Err() == nil {
+		if err := r.check(ctx); err != nil && ctx.Err() == nil {
 			r.Log.ErrorContext(ctx, "could not look after the agents", "error", err)
 		}
 		select {
@@ -35,10 +35,10 @@ func (r *Registry) Run(ctx context.Context) error {
 }
 
 // every is the time between two looks at all agents: often enough to notice near OfflineAfter that one is gone.
-func (r *Registry) every() time.Duration { return min(r.Poll, r.OfflineAfter/looks) }
+func (r *Registry) every() time.Duration { return min(r.Poll, r.OfflineAfter/parallelChecks) }
 
-// looks is how often at least the agents are looked at within OfflineAfter.
-const looks = 8
+// parallelChecks is how often at least the agents are looked at within OfflineAfter.
+const parallelChecks = 8
 
 func (r *Registry) announce(ctx context.Context) {
 	all, err := r.Store.Agents(ctx)
@@ -50,7 +50,7 @@ func (r *Registry) announce(ctx context.Context) {
 	}
 }
 
-func (r *Registry) look(ctx context.Context) error {
+func (r *Registry) check(ctx context.Context) error {
 	all, err := r.Store.Agents(ctx)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (r *Registry) ask(ctx context.Context, a store.Agent) error {
 	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeout(ctx, min(remoteagent.AskTimeout, max(r.OfflineAfter/looks, minAsk)))
+	asking, cancel := context.WithTimeout(ctx, min(remoteagent.AskTimeout, max(r.OfflineAfter/parallelChecks, minAsk)))
 	defer cancel()
 	if _, err = client.Health(asking); err == nil {
 		return gone(r.Alive(ctx, a))

@@ -26,7 +26,7 @@ const (
 )
 
 // AssignTask implements hub.Door.
-func (d *Desk) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task, error) {
+func (d *Service) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task, error) {
 	if err := check(a); err != nil {
 		return hubapi.Task{}, err
 	}
@@ -58,7 +58,7 @@ func (d *Desk) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task
 		return hubapi.Task{}, apierr.New(apierr.AgentError, "the task was cancelled before agent %s had it", agent.ID)
 	}
 	if w := d.find(t.Ref); w != nil {
-		w.look()
+		w.poll()
 		return hubapi.Task{}, notYet(agent)
 	}
 	t, err = d.create(ctx, agent, t, remoteagent.Assignment{
@@ -72,19 +72,19 @@ func (d *Desk) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task
 // refOf names the task of an assignment by its key.
 func refOf(tenant, agentID, key string) string { return id.Derive("asg", tenant, agentID, key) }
 
-// lookWait is how long the watch of a task may take to find out whether its agent has it.
-const lookWait = time.Second
+// pollTimeout is how long the watch of a task may take to find out whether its agent has it.
+const pollTimeout = time.Second
 
 // notYet answers for a task of which only its watch can find out whether the agent has it.
 func notYet(agent store.Agent) error {
 	f := apierr.New(apierr.Unavailable, "it is not known yet whether agent %s has taken this task; try again", agent.ID)
-	f.RetryAfter = lookWait
+	f.RetryAfter = pollTimeout
 	return f
 }
 
 // create sends the task to the agent. If it is unknown whether the agent accepted it, the task stays open and its watch
 // finds out. The caller may cancel meanwhile: a call that was begun is recorded in any case.
-func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a remoteagent.Assignment) (store.Task, error) {
+func (d *Service) create(ctx context.Context, agent store.Agent, t store.Task, a remoteagent.Assignment) (store.Task, error) {
 	ctx = context.WithoutCancel(ctx)
 	if !agent.Online {
 		return t, errors.Join(d.store.DropTask(ctx, t.Ref), apierr.New(apierr.Unavailable,
@@ -120,7 +120,7 @@ func (d *Desk) create(ctx context.Context, agent store.Agent, t store.Task, a re
 }
 
 // uncertain distinguishes a task that did not reach the agent from one whose state is unknown.
-func (d *Desk) uncertain(ctx context.Context, agent store.Agent, t store.Task, cause error) error {
+func (d *Service) uncertain(ctx context.Context, agent store.Agent, t store.Task, cause error) error {
 	if dial, ok := errors.AsType[*net.OpError](cause); ok && dial.Op == "dial" {
 		return errors.Join(d.store.DropTask(ctx, t.Ref), d.offline(ctx, agent, cause))
 	}

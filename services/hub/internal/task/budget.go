@@ -14,7 +14,7 @@ import (
 const defaultPeriod = 30 * 24 * time.Hour
 
 // costs is what a tenant's tasks have cost in the budget's period, by agent.
-func (d *Desk) costs(ctx context.Context, tenant string) (map[string]float64, error) {
+func (d *Service) costs(ctx context.Context, tenant string) (map[string]float64, error) {
 	return d.store.Costs(ctx, tenant, d.registry.Now().Add(-d.budget.Per.Or(defaultPeriod)))
 }
 
@@ -27,7 +27,7 @@ func total(costs map[string]float64) float64 {
 }
 
 // room is what a new task of the agent may cost by the budgets of the agent and of the hub. None is a fault.
-func (d *Desk) room(ctx context.Context, agent store.Agent) (float64, error) {
+func (d *Service) room(ctx context.Context, agent store.Agent) (float64, error) {
 	left, what, err := d.left(ctx, agent)
 	if err == nil && left <= 0 {
 		err = apierr.New(apierr.RateLimitExceeded, "%s is used up; raise it, or wait until older tasks do not count any more", what)
@@ -36,7 +36,7 @@ func (d *Desk) room(ctx context.Context, agent store.Agent) (float64, error) {
 }
 
 // left is what the smaller of both budgets has left, and which that is. Without budgets it is without end.
-func (d *Desk) left(ctx context.Context, agent store.Agent) (usd float64, what string, err error) {
+func (d *Service) left(ctx context.Context, agent store.Agent) (usd float64, what string, err error) {
 	limit := agent.BudgetUSD
 	if limit == 0 {
 		limit = d.budget.AgentUSD

@@ -31,8 +31,8 @@ const (
 	maxOpen  = 10_000          // tasks that are watched at one time
 )
 
-// Desk implements hub.Door. It is safe for concurrent use.
-type Desk struct {
+// Service implements hub.Door. It is safe for concurrent use.
+type Service struct {
 	store    *store.Store
 	registry *registry.Registry
 	budget   config.Budget
@@ -46,18 +46,18 @@ type Desk struct {
 	ended   []string          // refs of watches that are over, and kept for those who still read
 }
 
-var _ hubapi.Door = (*Desk)(nil)
+var _ hubapi.Door = (*Service)(nil)
 
-// NewDesk returns a desk. Run must run for tasks to be watched.
-func NewDesk(s *store.Store, r *registry.Registry, b config.Budget, log *slog.Logger) *Desk {
-	return &Desk{
+// NewService returns a service. Tasks are watched while Run runs.
+func NewService(s *store.Store, r *registry.Registry, b config.Budget, log *slog.Logger) *Service {
+	return &Service{
 		store: s, registry: r, budget: b, log: log,
 		fresh: make(chan *watch), stopped: make(chan struct{}), watches: map[string]*watch{},
 	}
 }
 
 // Run watches every open task, those of an earlier process too, until ctx is done. It runs once.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer close(d.stopped)
@@ -82,7 +82,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // open lists the tasks that have not ended. It waits for a database that is away; when ctx is done it returns none.
-func (d *Desk) open(ctx context.Context) (open []store.Task, err error) {
+func (d *Service) open(ctx context.Context) (open []store.Task, err error) {
 	err = retry.Policy{
 		First: firstPause,
 		Final: func(err error) bool { return apierr.CodeOf(err) != apierr.Unavailable },
@@ -103,7 +103,7 @@ func (d *Desk) open(ctx context.Context) (open []store.Task, err error) {
 const keptWatches = 128
 
 // watch returns the watch of a task.
-func (d *Desk) watch(t store.Task) (w *watch, isNew bool) {
+func (d *Service) watch(t store.Task) (w *watch, isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if w := d.watches[t.Ref]; w != nil {
@@ -114,8 +114,8 @@ func (d *Desk) watch(t store.Task) (w *watch, isNew bool) {
 	return w, true
 }
 
-// begin has a task watched. A desk that stops leaves it to the next one.
-func (d *Desk) begin(ctx context.Context, t store.Task) {
+// begin starts the watch of a task. If the service stops, its next start continues the watch.
+func (d *Service) begin(ctx context.Context, t store.Task) {
 	w, isNew := d.watch(t)
 	if !isNew {
 		return
@@ -128,20 +128,20 @@ func (d *Desk) begin(ctx context.Context, t store.Task) {
 	}
 }
 
-func (d *Desk) find(ref string) *watch {
+func (d *Service) find(ref string) *watch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.watches[ref]
 }
 
-func (d *Desk) forget(ref string) {
+func (d *Service) forget(ref string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.watches, ref)
 }
 
 // over keeps the watch of a task that has ended for a while.
-func (d *Desk) over(ref string) {
+func (d *Service) over(ref string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended = append(d.ended, ref); len(d.ended) > keptWatches {
@@ -150,14 +150,14 @@ func (d *Desk) over(ref string) {
 	}
 }
 
-func (d *Desk) full() bool {
+func (d *Service) full() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.watches)-len(d.ended) >= maxOpen
 }
 
 // CheckStatus implements hub.Door.
-func (d *Desk) CheckStatus(ctx context.Context, r hubapi.TaskRef) (hubapi.Task, error) {
+func (d *Service) CheckStatus(ctx context.Context, r hubapi.TaskRef) (hubapi.Task, error) {
 	t, err := d.task(ctx, r)
 	if err != nil {
 		return hubapi.Task{}, err
@@ -182,7 +182,7 @@ func (d *Desk) CheckStatus(ctx context.Context, r hubapi.TaskRef) (hubapi.Task, 
 		return told(t, false), nil
 	}
 	if w := d.find(t.Ref); w != nil && (err != nil || now.Status.Finished()) {
-		w.look() // it decides what this means
+		w.poll() // it decides what this means
 	}
 	if err == nil {
 		t = merge(t, now, d.registry.Now())
@@ -191,12 +191,12 @@ func (d *Desk) CheckStatus(ctx context.Context, r hubapi.TaskRef) (hubapi.Task, 
 }
 
 // GetResult implements hub.Door.
-func (d *Desk) GetResult(ctx context.Context, r hubapi.TaskRef) (hubapi.Task, error) {
+func (d *Service) GetResult(ctx context.Context, r hubapi.TaskRef) (hubapi.Task, error) {
 	return d.CheckStatus(ctx, r)
 }
 
 // CancelTask implements hub.Door.
-func (d *Desk) CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error) {
+func (d *Service) CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error) {
 	t, err := d.toCancel(ctx, r)
 	if err != nil {
 		return hubapi.Cancelled{}, err
@@ -223,7 +223,7 @@ func (d *Desk) CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancell
 	}
 	answer, err := client.Cancel(ctx, t.TaskID)
 	if w := d.find(t.Ref); w != nil && err == nil {
-		w.look()
+		w.poll()
 	} else if w != nil {
 		w.again()
 	}
@@ -241,7 +241,7 @@ func (d *Desk) CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancell
 
 // toCancel finds the task that a cancel is for: by its id or, where its assignment was not answered, by the key of that.
 // A key without a task is noted, so that an assignment that is still on its way begins none.
-func (d *Desk) toCancel(ctx context.Context, r hubapi.TaskRef) (store.Task, error) {
+func (d *Service) toCancel(ctx context.Context, r hubapi.TaskRef) (store.Task, error) {
 	if r.TaskID != "" || r.Key == "" {
 		return d.task(ctx, r)
 	}
@@ -263,7 +263,7 @@ func late(taskID string, s remoteagent.Status) hubapi.Cancelled {
 }
 
 // ListAgents implements hub.Door.
-func (d *Desk) ListAgents(ctx context.Context, q hubapi.AgentsQuery) (hubapi.AgentList, error) {
+func (d *Service) ListAgents(ctx context.Context, q hubapi.AgentsQuery) (hubapi.AgentList, error) {
 	agents, err := d.registry.List(ctx, q.Tenant)
 	if err != nil {
 		return hubapi.AgentList{}, err
@@ -288,7 +288,7 @@ func (d *Desk) ListAgents(ctx context.Context, q hubapi.AgentsQuery) (hubapi.Age
 }
 
 // ask adds what the agent says of itself; one that does not answer says nothing.
-func (d *Desk) ask(ctx context.Context, a store.Agent, into *hubapi.Agent) {
+func (d *Service) ask(ctx context.Context, a store.Agent, into *hubapi.Agent) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
 	var info remoteagent.Info
@@ -318,7 +318,7 @@ func Public(a store.Agent, costUSD float64) hubapi.Agent {
 }
 
 // Connect returns the address and key of an agent.
-func (d *Desk) Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connection, error) {
+func (d *Service) Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connection, error) {
 	a, err := d.registry.Get(ctx, r.Tenant, r.AgentID)
 	if err != nil {
 		return hubapi.Connection{}, err
@@ -328,7 +328,7 @@ func (d *Desk) Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connectio
 }
 
 // Follow returns what a task did from q.After on, as soon as there is something.
-func (d *Desk) Follow(ctx context.Context, q hubapi.FollowQuery) (hubapi.Progress, error) {
+func (d *Service) Follow(ctx context.Context, q hubapi.FollowQuery) (hubapi.Progress, error) {
 	t, err := d.task(ctx, q.TaskRef)
 	if err != nil {
 		return hubapi.Progress{}, err
@@ -345,18 +345,18 @@ func (d *Desk) Follow(ctx context.Context, q hubapi.FollowQuery) (hubapi.Progres
 
 // Completed takes up that an agent says that a task has ended. What came of it is asked of the agent, whose word alone
 // is not enough for a task that is not its own.
-func (d *Desk) Completed(ctx context.Context, agent store.Agent, c remoteagent.Completion) error {
+func (d *Service) Completed(ctx context.Context, agent store.Agent, c remoteagent.Completion) error {
 	t, err := d.task(ctx, hubapi.TaskRef{Tenant: agent.Tenant, AgentID: agent.ID, TaskID: c.TaskID})
 	if err != nil {
 		return err
 	}
 	if w := d.find(t.Ref); w != nil {
-		w.look()
+		w.poll()
 	}
 	return nil
 }
 
-func (d *Desk) task(ctx context.Context, r hubapi.TaskRef) (store.Task, error) {
+func (d *Service) task(ctx context.Context, r hubapi.TaskRef) (store.Task, error) {
 	t, err := d.store.Task(ctx, r)
 	if errors.Is(err, store.ErrNotFound) {
 		return t, apierr.New(apierr.RequestNotFound, "agent %.64q has no task %.64q; assign_task gave the task's id", r.AgentID, r.TaskID)
@@ -364,13 +364,13 @@ func (d *Desk) task(ctx context.Context, r hubapi.TaskRef) (store.Task, error) {
 	return t, err
 }
 
-func (d *Desk) online(ctx context.Context, t store.Task) bool {
+func (d *Service) online(ctx context.Context, t store.Task) bool {
 	a, err := d.registry.Get(ctx, t.Tenant, t.AgentID)
 	return err == nil && a.Online
 }
 
 // offline notes that an agent cannot be reached, and says so.
-func (d *Desk) offline(ctx context.Context, a store.Agent, cause error) error {
+func (d *Service) offline(ctx context.Context, a store.Agent, cause error) error {
 	if err := d.registry.Lost(ctx, a); err != nil {
 		return err
 	}

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	firstPause = 500 * time.Millisecond // before a watch tries again
-	maxPause   = 15 * time.Second
-	attempts   = 2                  // of a stream, in a row, before the agent counts as gone
-	giveUp     = 7 * 24 * time.Hour // an agent that was away for so long has lost the task
+	firstPause  = 500 * time.Millisecond // before a watch tries again
+	maxPause    = 15 * time.Second
+	attempts    = 2                  // of a stream, in a row, before the agent counts as gone
+	giveUpAfter = 7 * 24 * time.Hour // an agent that was away for so long has lost the task
 )
 
 // watch follows one task to its end. Its goroutine is the only one that changes the task.
 type watch struct {
-	desk  *Desk
-	task  store.Task
-	last  uint64        // number of the newest event
-	lost  bool          // the agent could not be reached when it was last tried
-	over  string        // the budget that is used up; "" = none
-	looks chan struct{} // signals that the task should be read now
+	service *Service
+	task    store.Task
+	last    uint64        // number of the newest event
+	lost    bool          // the agent could not be reached when it was last tried
+	over    string        // the budget that is used up; "" = none
+	polls   chan struct{} // signals that the task should be read now
 
 	hold sync.Mutex
 	cut  context.CancelFunc // ends the connection that is read now; nil = none is
@@ -37,23 +37,23 @@ type watch struct {
 	progress
 }
 
-func newWatch(d *Desk, t store.Task) *watch {
-	w := &watch{desk: d, task: t, looks: make(chan struct{}, 1)}
+func newWatch(d *Service, t store.Task) *watch {
+	w := &watch{service: d, task: t, polls: make(chan struct{}, 1)}
 	w.init(t)
 	return w
 }
 
-// look has the watch look at the task now, and not at its next try.
-func (w *watch) look() {
+// poll has the watch look at the task now, and not at its next try.
+func (w *watch) poll() {
 	select {
-	case w.looks <- struct{}{}:
+	case w.polls <- struct{}{}:
 	default:
 	}
 }
 
 // again has the watch begin a new connection now: it carries out what the store says that is wanted.
 func (w *watch) again() {
-	w.look()
+	w.poll()
 	w.hold.Lock()
 	defer w.hold.Unlock()
 	if w.cut != nil {
@@ -82,17 +82,17 @@ func (w *watch) run(ctx context.Context) {
 		before := w.last
 		ended, err := w.try(ctx)
 		if ended && w.task.TaskID == "" {
-			w.desk.forget(w.task.Ref)
+			w.service.forget(w.task.Ref)
 			return
 		}
 		if ended {
-			w.desk.over(w.task.Ref)
+			w.service.over(w.task.Ref)
 			return
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		w.desk.log.WarnContext(ctx, "a task cannot be followed now", "agent", w.task.AgentID, "task", w.task.TaskID, "error", err)
+		w.service.log.WarnContext(ctx, "a task cannot be followed now", "agent", w.task.AgentID, "task", w.task.TaskID, "error", err)
 		if w.last > before {
 			pause = firstPause
 		}
@@ -107,22 +107,22 @@ func (w *watch) wait(ctx context.Context, pause time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-w.looks:
-	case <-w.desk.registry.Await(w.task.AgentID):
+	case <-w.polls:
+	case <-w.service.registry.Await(w.task.AgentID):
 	case <-ctx.Done():
 	}
 }
 
 // try follows the task as long as the agent lets it, and reports whether the task has ended.
 func (w *watch) try(ctx context.Context) (ended bool, err error) {
-	agent, err := w.desk.registry.Get(ctx, w.task.Tenant, w.task.AgentID)
+	agent, err := w.service.registry.Get(ctx, w.task.Tenant, w.task.AgentID)
 	if apierr.CodeOf(err) == apierr.AgentNotFound {
 		return w.fail(ctx, "the agent was removed from the registry")
 	}
 	if err != nil {
 		return false, err
 	}
-	client, err := w.desk.registry.Client(agent)
+	client, err := w.service.registry.Client(agent)
 	if err != nil {
 		return false, err
 	}
@@ -181,7 +181,7 @@ func (w *watch) stream(ctx context.Context, client *remoteagent.Client, agent st
 // cancelled repeats a cancellation that the agent may not have received (TARS hub protocol, Agent Goes Offline
 // Mid-Task).
 func (w *watch) cancelled(ctx context.Context, client *remoteagent.Client) error {
-	wanted, err := w.desk.store.CancelWanted(ctx, w.task.Ref)
+	wanted, err := w.service.store.CancelWanted(ctx, w.task.Ref)
 	if err != nil || !wanted {
 		return err
 	}
@@ -207,7 +207,7 @@ func (w *watch) adopt(ctx context.Context, client *remoteagent.Client) error {
 		return remoteagent.Refuse(http.StatusNotFound, remoteagent.TaskNotFound, "the agent never took the task")
 	}
 	found[0].Status = remoteagent.Running
-	return w.put(ctx, merge(w.task, found[0], w.desk.registry.Now()))
+	return w.put(ctx, merge(w.task, found[0], w.service.registry.Now()))
 }
 
 // take takes up one event.
@@ -227,12 +227,12 @@ func (w *watch) take(ctx context.Context, client *remoteagent.Client, agent stor
 	if err := w.put(ctx, t); err != nil {
 		return err
 	}
-	left, what, err := w.desk.left(ctx, agent)
+	left, what, err := w.service.left(ctx, agent)
 	if err != nil || left > 0 || w.over != "" {
 		return err
 	}
 	w.over = what
-	w.desk.log.WarnContext(ctx, "a task is cancelled: a budget is used up", "agent", agent.ID, "task", t.TaskID, "budget", what)
+	w.service.log.WarnContext(ctx, "a task is cancelled: a budget is used up", "agent", agent.ID, "task", t.TaskID, "budget", what)
 	if err := w.stop(ctx, client); err != nil {
 		w.over = ""
 		return err
@@ -243,10 +243,10 @@ func (w *watch) take(ctx context.Context, client *remoteagent.Client, agent stor
 // away records that the agent is unreachable, reports that to the user, and ends the task if the agent does not come
 // back.
 func (w *watch) away(ctx context.Context, agent store.Agent, cause error) (ended bool, err error) {
-	if err := w.desk.registry.Lost(ctx, agent); err != nil {
+	if err := w.service.registry.Lost(ctx, agent); err != nil {
 		return false, err
 	}
-	if w.desk.registry.Now().Sub(agent.LastHeartbeat) > giveUp {
+	if w.service.registry.Now().Sub(agent.LastHeartbeat) > giveUpAfter {
 		return w.fail(ctx, "the agent went offline and did not come back")
 	}
 	if w.lost {
@@ -264,7 +264,7 @@ func (w *watch) away(ctx context.Context, agent store.Agent, cause error) (ended
 
 // returned notes that the agent answers.
 func (w *watch) returned(ctx context.Context, agent store.Agent) error {
-	if err := w.desk.registry.Alive(ctx, agent); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := w.service.registry.Alive(ctx, agent); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	w.lost = false
@@ -280,7 +280,7 @@ func (w *watch) returned(ctx context.Context, agent store.Agent) error {
 // fail ends a task without its agent. If no agent has accepted it, the row is deleted: the caller may assign it again.
 func (w *watch) fail(ctx context.Context, why string) (ended bool, err error) {
 	if w.task.TaskID == "" {
-		err = w.desk.store.DropTask(ctx, w.task.Ref)
+		err = w.service.store.DropTask(ctx, w.task.Ref)
 		return err == nil, err
 	}
 	err = w.end(ctx, remoteagent.Task{
@@ -291,7 +291,7 @@ func (w *watch) fail(ctx context.Context, why string) (ended bool, err error) {
 
 // end settles how the task ended.
 func (w *watch) end(ctx context.Context, now remoteagent.Task) error {
-	t := merge(w.task, now, w.desk.registry.Now())
+	t := merge(w.task, now, w.service.registry.Now())
 	if t.EndedAt = now.CompletedAt; t.EndedAt.IsZero() {
 		t.EndedAt = t.UpdatedAt
 	}
@@ -303,8 +303,8 @@ func (w *watch) end(ctx context.Context, now remoteagent.Task) error {
 
 // put stores the state of the task, and notifies its followers.
 func (w *watch) put(ctx context.Context, t store.Task) error {
-	t.UpdatedAt = w.desk.registry.Now().UTC()
-	if _, err := w.desk.store.PutTask(ctx, t); err != nil {
+	t.UpdatedAt = w.service.registry.Now().UTC()
+	if _, err := w.service.store.PutTask(ctx, t); err != nil {
 		return err
 	}
 	w.task = t

@@ -62,7 +62,7 @@ func wanted(q store.Events, line event.Line, stored time.Time) bool {
 	if !q.Blocks && q.Since.IsZero() && q.Until.IsZero() {
 		return true
 	}
-	g := lookAt(line)
+	g := readHeadAt(line)
 	if g.at.IsZero() {
 		g.at = stored
 	}

@@ -8,24 +8,24 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// glance is the data that the store needs of an event, other than its name.
-type glance struct {
+// lineHead is the data that the store needs of an event, other than its name.
+type lineHead struct {
 	at    time.Time // zero = unknown
 	delta bool
 }
 
-// lookAt is look for an event in its frame. The delta of a plan is the whole current plan: no later event repeats it,
+// readHeadAt is look for an event in its frame. The delta of a plan is the whole current plan: no later event repeats it,
 // so it does not count as a delta.
-func lookAt(line event.Line) glance {
-	g := look(line.JSON)
+func readHeadAt(line event.Line) lineHead {
+	g := readHead(line.JSON)
 	g.delta = g.delta && line.Name != event.NamePlan
 	return g
 }
 
-// look extracts the data that the store needs of an event. It never fails: unreadable data is left out. It runs once
+// readHead extracts the data that the store needs of an event. It never fails: unreadable data is left out. It runs once
 // for each stored event, so JSON without white space is not decoded (BenchmarkLook).
-func look(line []byte) glance {
-	if g, ok := skim(line); ok {
+func readHead(line []byte) lineHead {
+	if g, ok := skipValue(line); ok {
 		return g
 	}
 	var e struct {
@@ -33,14 +33,14 @@ func look(line []byte) glance {
 		Stage     event.Stage `json:"stage"`
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
-		return glance{}
+		return lineHead{}
 	}
-	return glance{at: e.Timestamp, delta: e.Stage == event.StageDelta}
+	return lineHead{at: e.Timestamp, delta: e.Stage == event.StageDelta}
 }
 
-// skim goes from member to member until it has seen both of those that it looks for. It declines what is not plain: the
+// skipValue goes from member to member until it has seen both of those that it looks for. It declines what is not plain: the
 // decoder decides then. JSON that is broken further on it does not notice.
-func skim(line []byte) (g glance, ok bool) {
+func skipValue(line []byte) (g lineHead, ok bool) {
 	if len(line) == 0 || line[0] != '{' {
 		return g, false
 	}

@@ -58,10 +58,10 @@ func TestLook(t *testing.T) {
 		{"nothing", "", false, false, false},
 	}
 	for _, tt := range tests {
-		if _, ok := skim([]byte(tt.line)); ok != tt.plain {
+		if _, ok := skipValue([]byte(tt.line)); ok != tt.plain {
 			t.Errorf("%s: plain is %v, want %v", tt.name, ok, tt.plain)
 		}
-		g := look([]byte(tt.line))
+		g := readHead([]byte(tt.line))
 		if g.at.IsZero() == tt.time || tt.time && !g.at.Equal(at()) || g.delta != tt.delta {
 			t.Errorf("%s: got %+v", tt.name, g)
 		}
@@ -80,7 +80,7 @@ func FuzzLook(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		got, ok := skim(line)
+		got, ok := skipValue(line)
 		if !ok {
 			return
 		}
@@ -101,7 +101,7 @@ func BenchmarkLook(b *testing.B) {
 	line := delta()
 	b.ReportAllocs()
 	for b.Loop() {
-		if g := look(line); !g.delta {
+		if g := readHead(line); !g.delta {
 			b.Fatal(g)
 		}
 	}

@@ -57,7 +57,7 @@ func (r *row) add(next row) {
 func split(k Key, fr event.Frame) []row {
 	s := splitter{key: k, rest: fr}
 	for line := range fr.Each() {
-		g := lookAt(line)
+		g := readHeadAt(line)
 		if g.at.IsZero() {
 			g.at = fr.Time // an event that cannot be read is kept as it is, under the time of its frame
 		}

@@ -37,7 +37,7 @@ func letters(t rapid.TB, r row) string {
 	t.Helper()
 	var all strings.Builder
 	for line := range r.part.Each() {
-		switch g := lookAt(line); {
+		switch g := readHeadAt(line); {
 		case g.at.IsZero():
 			all.WriteByte('x')
 		case g.delta:
