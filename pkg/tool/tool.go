@@ -3,6 +3,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -46,6 +47,9 @@ type Call struct {
 	Args     jsontext.Value // an object that fits the schema
 	Progress func(string)   // receives output of the tool while it runs; never nil, never blocks, safe to call concurrently
 	For      Caller         // the zero value if unknown
+
+	// Context is the context of the request that the client sent, an object; nil = none. The model does not choose it.
+	Context json.RawMessage
 }
 
 // Caller says for whom a call is.

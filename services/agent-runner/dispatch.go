@@ -53,6 +53,7 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	err = d.send(ctx, timeout, record.ToolCall{
 		Tenant: c.log.Tenant, RequestID: c.log.RequestID, ThreadID: c.accepted.ThreadID, AgentID: c.accepted.AgentID,
 		ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash, Approved: approval,
+		Context: c.context,
 	})
 	if err != nil {
 		return loop.Output{}, d.failed(ctx, apierr.Wrap(err, apierr.Unavailable, "tool %s could not be called; try again", call.Name))

@@ -155,7 +155,8 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	})
 	result, err := e.limiter.Call(call, j.tool, tool.Call{
 		ID: j.ToolCallID, Args: j.Args, Progress: progress.Write,
-		For: tool.Caller{Tenant: j.Tenant, ThreadID: j.ThreadID, RequestID: j.RequestID, AgentID: j.AgentID},
+		For:     tool.Caller{Tenant: j.Tenant, ThreadID: j.ThreadID, RequestID: j.RequestID, AgentID: j.AgentID},
+		Context: j.Context,
 	}, e.time(j))
 	progress.Close()
 	return e.judge(ctx, j, result, err)

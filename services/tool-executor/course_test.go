@@ -38,6 +38,21 @@ func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
 	}
 }
 
+func TestAToolGetsTheContextOfItsRequest(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p := newProbe(tool.EffectNone, func(_ context.Context, call tool.Call) (tool.Result, error) {
+		return tool.Result{Content: string(call.Context)}, nil
+	})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
+	c := newCall(t, "probe", `{}`)
+	c.Context = []byte(`{"user":"ann"}`)
+	send(t, b, c)
+	if got := await(t, b, c); got.Content != `{"user":"ann"}` {
+		t.Errorf("got %q", got.Content)
+	}
+}
+
 func TestImagesAndFilesOfAToolGoToTheObjectStore(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)

@@ -71,8 +71,10 @@ func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Resul
 	child := record.Accepted{
 		Tenant: caller.Tenant, Owner: caller.Owner, AgentID: d.agent, At: d.bus.Now().UTC(),
 		RequestID: record.ChildRequest(caller.RequestID, call.ID), ThreadID: record.ChildThread(caller.ThreadID, call.ID),
-		Request: event.AgentRequest{Messages: []event.InputMessage{event.UserText(in.Task)}},
-		Caller:  &record.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
+		Request: event.AgentRequest{
+			Messages: []event.InputMessage{event.UserText(in.Task)}, Context: event.Context{Extra: []byte(call.Context)},
+		},
+		Caller: &record.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
 	}
 	for range attempts {
 		requestID, err := d.place(ctx, caller, child)
@@ -123,7 +125,7 @@ func (d delegate) place(ctx context.Context, caller, child record.Accepted) (req
 	if err != nil || len(answers) == 0 {
 		return thread.RequestID, err
 	}
-	child.Request = event.AgentRequest{ThreadID: child.ThreadID, Context: event.Context{ActionResults: answers}}
+	child.Request.Messages, child.Request.ThreadID, child.Request.Context.ActionResults = nil, child.ThreadID, answers
 	return d.begin(ctx, child, thread)
 }
 

@@ -54,6 +54,7 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	c := callOfHelper(t)
+	c.Context = []byte(`{"user":"ann"}`)
 	asks(t, b, c, nil)
 	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team()})
 	send(t, b, c)
@@ -68,6 +69,9 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	}
 	if a.AgentID != "helper" || a.Owner != "ann" || a.Request.Messages[0].Content[0].Text != "help me" || a.Caller.RequestID != c.RequestID {
 		t.Errorf("got %+v", a)
+	}
+	if got := string(a.Request.Context.Extra); got != `{"user":"ann"}` {
+		t.Errorf("the child has the context %s, want that of its caller", got)
 	}
 	pointed, err := b.HasPointer(t.Context(), a)
 	if err != nil || !pointed {

@@ -88,6 +88,7 @@ type prepared struct {
 	argv    []template.Text
 	options int // index of the "--" that ends the options; the length of argv without one
 	stdin   template.Text
+	context []string // names of the values of the request's context that have places
 	environ []string
 	policy  sandbox.Policy
 }
@@ -108,6 +109,7 @@ func prepare(program Program, secrets template.Secrets) (*prepared, error) {
 	if p.stdin, err = template.Parse(program.Stdin, secrets); err != nil {
 		return nil, fmt.Errorf("stdin: %w", err)
 	}
+	p.context = template.ContextNames(append([]template.Text{p.stdin}, p.argv...)...)
 	p.environ = []string{"PATH=" + sandbox.Path, "HOME=/tmp", "LANG=C.UTF-8"}
 	for _, name := range slices.Sorted(maps.Keys(program.Env)) {
 		t, err := template.Parse(program.Env[name], secrets)
@@ -124,6 +126,7 @@ func prepare(program Program, secrets template.Secrets) (*prepared, error) {
 }
 
 func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call) (tool.Result, error) {
+	args = args.With(call.Context, p.context)
 	argv, err := p.fill(args)
 	if err != nil {
 		return tool.Result{}, err

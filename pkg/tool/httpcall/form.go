@@ -4,17 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -27,6 +30,7 @@ type form struct {
 	body    any              // as [Request.Body], with template.Text for its texts
 	pointer jsontext.Pointer // to the result
 	secrets [][]byte         // that were put in
+	context []string         // names of the values of the request's context that have places
 }
 
 // shortSecret is the length below which a secret is not searched for in answers: it would be found everywhere.
@@ -58,10 +62,35 @@ func newForm(r Request, secrets template.Secrets) (f form, err error) {
 	if f.body, err = tree(r.Body, noted); err != nil {
 		return f, fmt.Errorf("body: %w", err)
 	}
+	f.context = template.ContextNames(f.texts()...)
 	if f.pointer = jsontext.Pointer(r.Result); !f.pointer.IsValid() {
 		return f, fmt.Errorf("result: %q is not a JSON pointer (RFC 6901); write one such as /data/items", r.Result)
 	}
 	return f, nil
+}
+
+// texts lists the texts of the form.
+func (f form) texts() []template.Text {
+	all := append([]template.Text{f.address}, slices.Collect(maps.Values(f.query))...)
+	return append(append(all, slices.Collect(maps.Values(f.headers))...), leaves(f.body)...)
+}
+
+// leaves lists the texts in a JSON value.
+func leaves(value any) []template.Text {
+	var all []template.Text
+	switch v := value.(type) {
+	case template.Text:
+		all = append(all, v)
+	case []any:
+		for _, item := range v {
+			all = append(all, leaves(item)...)
+		}
+	case map[string]any:
+		for _, member := range v {
+			all = append(all, leaves(member)...)
+		}
+	}
+	return all
 }
 
 func texts(what string, all map[string]string, secrets template.Secrets) (map[string]template.Text, error) {
@@ -104,13 +133,14 @@ func tree(value any, secrets template.Secrets) (any, error) {
 	}
 }
 
-// request fills the form.
-func (f form) request(ctx context.Context, args template.Args) (*http.Request, error) {
+// request fills the form with the arguments of a call and values of its request's context.
+func (f form) request(ctx context.Context, own template.Args, values json.RawMessage) (*http.Request, error) {
+	args := own.With(values, f.context)
 	address, err := f.url(args)
 	if err != nil {
 		return nil, err
 	}
-	body, err := f.content(args)
+	body, err := f.content(own, args)
 	if err != nil {
 		return nil, err
 	}
@@ -175,18 +205,18 @@ func (f form) url(args template.Args) (string, error) {
 }
 
 // content is the body, nil when the method has none.
-func (f form) content(args template.Args) (io.Reader, error) {
+func (f form) content(own, args template.Args) (io.Reader, error) {
 	if f.method == http.MethodGet || f.method == http.MethodDelete && f.body == nil {
 		return nil, nil //nolint:nilnil // a request without a body
 	}
-	var value any = args
+	var value any = own
 	if f.body != nil {
 		var err error
 		if value, _, err = fill(f.body, args); err != nil {
 			return nil, err
 		}
 	}
-	text, err := json.Marshal(value, json.Deterministic(true))
+	text, err := jsonv2.Marshal(value, jsonv2.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode the body: %w", err)
 	}
@@ -257,7 +287,7 @@ func (f form) result(body []byte) (string, error) {
 		value = next
 	}
 	var text string
-	if value.Kind() == '"' && json.Unmarshal(value, &text) == nil {
+	if value.Kind() == '"' && jsonv2.Unmarshal(value, &text) == nil {
 		return text, nil
 	}
 	return string(value), nil
@@ -268,7 +298,7 @@ func child(value jsontext.Value, token string) (jsontext.Value, bool) {
 	switch value.Kind() {
 	case '{':
 		var object map[string]jsontext.Value
-		if json.Unmarshal(value, &object) != nil {
+		if jsonv2.Unmarshal(value, &object) != nil {
 			return nil, false
 		}
 		member, ok := object[token]
@@ -276,7 +306,7 @@ func child(value jsontext.Value, token string) (jsontext.Value, bool) {
 	case '[':
 		var list []jsontext.Value
 		at, err := strconv.Atoi(token)
-		if err != nil || strconv.Itoa(at) != token || json.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
+		if err != nil || strconv.Itoa(at) != token || jsonv2.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
 			return nil, false
 		}
 		return list[at], true

@@ -77,7 +77,7 @@ type endpoint struct {
 }
 
 func (e *endpoint) call(ctx context.Context, args template.Args, call tool.Call) (tool.Result, error) {
-	request, err := e.form.request(ctx, args)
+	request, err := e.form.request(ctx, args, call.Context)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -86,7 +86,9 @@ func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
 
 func call(t *testing.T, subject tool.Tool, args string) (tool.Result, error) {
 	t.Helper()
-	return subject.Call(t.Context(), tool.Call{ID: "call_7", Args: jsontext.Value(args), Progress: func(string) {}})
+	return subject.Call(t.Context(), tool.Call{
+		ID: "call_7", Args: jsontext.Value(args), Progress: func(string) {}, Context: []byte(`{"user":{"id":"ann"}}`),
+	})
 }
 
 func TestTool(t *testing.T) {
@@ -125,6 +127,25 @@ func TestRequests(t *testing.T) {
 		{
 			"a header whose argument is missing is left out", tool.EffectNone,
 			httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{id}"}}, `{}`, "GET /echo/ key= auth= x= ",
+		},
+		{
+			"a header has a value of the request's context", tool.EffectNone,
+			httpcall.Request{URL: "/echo/{context.user.id}", Headers: map[string]string{"X-Id": "u-{context.user.id}"}},
+			`{}`, "GET /echo/ann key= auth= x=u-ann ",
+		},
+		{
+			"a header whose value the context does not have is left out", tool.EffectNone,
+			httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{context.gone}"}}, `{}`, "GET /echo/ key= auth= x= ",
+		},
+		{
+			"a body has values of the context", tool.EffectUnsafe,
+			httpcall.Request{Method: "POST", URL: "/echo/", Body: map[string]any{"by": "{context.user}", "a": "{id}"}},
+			`{"id":"x"}`, `POST /echo/ key= auth= x= {"a":"x","by":{"id":"ann"}}`,
+		},
+		{
+			"all arguments do not include the context", tool.EffectUnsafe,
+			httpcall.Request{Method: "POST", URL: "/echo/", Query: map[string]string{"u": "{context.user.id}"}},
+			`{"id":"x"}`, `POST /echo/?u=ann key= auth= x= {"id":"x"}`,
 		},
 		{
 			"an idempotent call has its id as a key", tool.EffectIdempotent, httpcall.Request{Method: "PUT", URL: "/echo/"},

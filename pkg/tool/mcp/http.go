@@ -1,11 +1,17 @@
 package mcp
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"unicode"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/contextvar"
 	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/redact"
 )
@@ -51,11 +57,40 @@ type door struct {
 	forget  func()
 }
 
+// callHeaders is the key of the headers of one call in its context.
+type callHeaders struct{}
+
+// withHeaders returns ctx with the headers that have places for values of the request's context. A header without its value
+// is left out.
+func (o Options) withHeaders(ctx context.Context, values json.RawMessage) (context.Context, error) {
+	headers := map[string]string{}
+	for name, value := range o.Headers {
+		filled, complete := contextvar.FillAll(value, values)
+		if !contextvar.HasPlace(value) || !complete {
+			continue
+		}
+		if strings.ContainsFunc(filled, unicode.IsControl) {
+			return ctx, apierr.New(apierr.ToolError, "the request's context has control characters in a value for the header %s", name)
+		}
+		headers[name] = filled
+	}
+	if len(headers) == 0 {
+		return ctx, nil
+	}
+	return context.WithValue(ctx, callHeaders{}, headers), nil
+}
+
 // RoundTrip implements [http.RoundTripper].
 func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == d.home.Scheme && r.URL.Host == d.home.Host {
 		r = r.Clone(r.Context())
 		for name, value := range d.headers {
+			if !contextvar.HasPlace(value) {
+				r.Header.Set(name, value)
+			}
+		}
+		ofCall, _ := r.Context().Value(callHeaders{}).(map[string]string)
+		for name, value := range ofCall {
 			r.Header.Set(name, value)
 		}
 	}

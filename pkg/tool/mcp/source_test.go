@@ -68,6 +68,7 @@ type site struct {
 	cancelled chan struct{}
 	current   atomic.Pointer[http.Handler]
 	authority atomic.Pointer[string] // the Authorization of the last request
+	user      atomic.Pointer[string] // the X-User of the last request that has one
 }
 
 func serve(t *testing.T) *site {
@@ -76,6 +77,9 @@ func serve(t *testing.T) *site {
 	s.restart()
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.authority.Store(new(r.Header.Get("Authorization")))
+		if user := r.Header.Get("X-User"); user != "" {
+			s.user.Store(&user)
+		}
 		(*s.current.Load()).ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -338,6 +342,45 @@ func TestHeadersStayAtHome(t *testing.T) {
 	eventually(t, "a redirect to this machine is denied", func() bool { return strings.Contains(log.String(), "denied") })
 	if got := elsewhere.authority.Load(); got != nil {
 		t.Errorf("the other server was reached, with %q", *got)
+	}
+}
+
+func TestAHeaderHasAValueOfTheContext(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	o := s.options()
+	o.Headers["X-User"] = "u-{context.user.id}"
+	r := run(t, o)
+	<-r.found
+	if got := s.user.Load(); got != nil {
+		t.Errorf("a request that is not a call has the header %q", *got)
+	}
+	add, err := r.Tool(t.Context(), "site__add")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		does, context, want string
+		code                apierr.Code
+	}{
+		{"without the value there is no header", `{}`, "", ""},
+		{"control characters are refused", `{"user":{"id":"a\r\nb"}}`, "", apierr.ToolError},
+		{"the value is filled in", `{"user":{"id":7}}`, "u-7", ""},
+	}
+	for _, test := range tests {
+		_, err := add.Call(t.Context(), tool.Call{
+			ID: "call_1", Args: jsontext.Value(`{"a":1,"b":2}`), Progress: quiet, Context: []byte(test.context),
+		})
+		if (err == nil) != (test.code == "") || err != nil && apierr.CodeOf(err) != test.code {
+			t.Errorf("%s: got %v, want %q", test.does, err, test.code)
+		}
+		got := ""
+		if user := s.user.Load(); user != nil {
+			got = *user
+		}
+		if got != test.want {
+			t.Errorf("%s: got the header %q, want %q", test.does, got, test.want)
+		}
 	}
 }
 

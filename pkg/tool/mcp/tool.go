@@ -161,6 +161,10 @@ func describe(source string, t *sdk.Tool) string {
 // tool is a tool whose calls go to the server.
 func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
 	return tool.Func(spec, func(ctx context.Context, args jsontext.Value, call tool.Call) (tool.Result, error) {
+		ctx, err := s.options.withHeaders(ctx, call.Context)
+		if err != nil {
+			return tool.Result{}, err
+		}
 		l, result, err := s.call(ctx, nil, theirs, args, call)
 		if err != nil && l != nil && l.lost() {
 			// It did not run: the server had lost the session. The next connection repeats the call.

@@ -3,13 +3,16 @@
 package template
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/contextvar"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -22,10 +25,42 @@ func (a Args) Has(name string) bool {
 	return ok && value.Kind() != 'n'
 }
 
+// With returns the arguments with the values of a request's context that names lists, as context.a.b. An argument of the
+// model never replaces one.
+func (a Args) With(context json.RawMessage, names []string) Args {
+	if len(names) == 0 {
+		return a
+	}
+	all := maps.Clone(a)
+	if all == nil {
+		all = Args{}
+	}
+	for _, name := range names {
+		delete(all, name)
+		if value := contextvar.Find(context, name); value != nil {
+			all[name] = jsontext.Value(value)
+		}
+	}
+	return all
+}
+
+// ContextNames lists the values of the request's context that texts have places for.
+func ContextNames(texts ...Text) []string {
+	var names []string
+	for _, t := range texts {
+		for _, name := range t.Arguments() {
+			if contextvar.IsName(name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // text is an argument as a text: a string as it is, anything else as JSON.
 func (a Args) text(name string) string {
 	var text string
-	if value := a[name]; value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
+	if value := a[name]; value.Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
 		return string(value)
 	}
 	return text
@@ -43,7 +78,7 @@ type part struct {
 	argument string
 }
 
-// Parse reads a text: "{name}" is the place of an argument, "${NAME}" becomes the secret of that name, and "{{" and "}}" are
+// Parse reads a text: "{name}" is the place of an argument, "{context.a.b}" that of a value of the request's context, "${NAME}" becomes the secret of that name, and "{{" and "}}" are
 // braces. What a secret holds is never read again.
 func Parse(text string, secrets Secrets) (Text, error) {
 	var t Text
@@ -83,8 +118,8 @@ func (t *Text) special(text string, secrets Secrets) (rest string, err error) {
 		return rest, nil
 	case text[0] == '{':
 		name, rest, ok := strings.Cut(text[1:], "}")
-		if !ok || !id.Valid(name) {
-			return "", fmt.Errorf("%.40q is not the place of an argument; write {name}, or {{ for a brace", text)
+		if !ok || !id.Valid(name) && !contextvar.IsName(name) {
+			return "", fmt.Errorf("%.40q is not the place of an argument; write {name}, {context.name}, or {{ for a brace", text)
 		}
 		t.parts = append(t.parts, part{argument: name})
 		return rest, nil
@@ -141,6 +176,9 @@ func (t Text) Fill(args Args, escape func(string) string) (string, error) {
 		if p.argument == "" {
 			b.WriteString(p.literal)
 			continue
+		}
+		if !args.Has(p.argument) && contextvar.IsName(p.argument) {
+			return "", apierr.New(apierr.ToolError, "the tool needs %q of the request; the user's client must send it", p.argument)
 		}
 		if !args.Has(p.argument) {
 			return "", apierr.New(apierr.ToolError, "the call needs the argument %q", p.argument)

@@ -21,8 +21,9 @@ func TestFill(t *testing.T) {
 	t.Parallel()
 	args := template.Args{
 		"a": jsontext.Value(`"x/{b}${TOKEN}"`), "n": jsontext.Value(`1.50`), "o": jsontext.Value(`{"k":[1]}`),
-		"empty": jsontext.Value(`""`), "null": jsontext.Value(`null`),
-	}
+		"empty": jsontext.Value(`""`), "null": jsontext.Value(`null`), "context.user.id": jsontext.Value(`"of the model"`),
+		"context.gone": jsontext.Value(`"of the model"`),
+	}.With([]byte(`{"user":{"id":"u{a}","tags":["x"]}}`), []string{"context.user.id", "context.user.tags", "context.gone"})
 	tests := []struct{ name, text, want, wrong string }{
 		{"a text without places", "plain $5 text", "plain $5 text", ""},
 		{"what an argument says is not read", "<{a}>", "<x/{b}${TOKEN}>", ""},
@@ -30,6 +31,9 @@ func TestFill(t *testing.T) {
 		{"an object is JSON", "{o}", `{"k":[1]}`, ""},
 		{"an empty text is one", "[{empty}]", "[]", ""},
 		{"null is missing", "{null}", "", `needs the argument "null"`},
+		{"a value of the context, which no argument replaces", "{context.user.id}", "u{a}", ""},
+		{"a list of the context", "{context.user.tags}", `["x"]`, ""},
+		{"a value that the context does not have", "{context.gone}", "", `"context.gone" of the request`},
 		{"a missing one is named", "{gone}", "", `needs the argument "gone"`},
 		{"what a secret says is not read", "Bearer ${TOKEN}", "Bearer s3cr3t{a}", ""},
 		{"an unknown secret is named", "${OTHER}", "", "there is no secret OTHER"},
