@@ -26,6 +26,10 @@ type Turn struct {
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
 	Options   jsontext.Value
 
+	// Request is the options of the request, which have priority over the backend's own. MaxTokens has them applied. A
+	// backend ignores an option that its provider does not have; docs/backends.md lists them.
+	Request event.RequestOptions
+
 	Known  int    // number of Messages, from the first on, that the session has received
 	Limits Limits // the rest of the request's limits, for agents that take several turns by themselves
 

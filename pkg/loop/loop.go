@@ -87,12 +87,13 @@ type Agent struct {
 	MaxTokens  int
 	Thinking   int
 	Options    jsontext.Value
-	CompressAt int64         // size of a conversation, in tokens, from which its older part is summarised; 0 = never
-	Turns      int           // limit of model turns; the answer then ends with max_turns
-	Tokens     int64         // input and output; 0 = no limit
-	CostUSD    float64       // 0 = no limit
-	Time       time.Duration // since the first event of the request
-	ActionTTL  time.Duration // time for a client to act
+	Request    event.RequestOptions // of the request; MaxTokens has been applied to that of the agent
+	CompressAt int64                // size of a conversation, in tokens, from which its older part is summarised; 0 = never
+	Turns      int                  // limit of model turns; the answer then ends with max_turns
+	Tokens     int64                // input and output; 0 = no limit
+	CostUSD    float64              // 0 = no limit
+	Time       time.Duration        // since the first event of the request
+	ActionTTL  time.Duration        // time for a client to act
 
 	FailOnCrash bool // end a request whose runner crashed instead of continuing it
 	AskUnknown  bool // ask the user whether to repeat an unsafe call whose outcome is unknown

@@ -225,6 +225,7 @@ func (r *run) turn(ctx context.Context) error {
 	s := newTurnWriter(r)
 	turn := r.newTurn()
 	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
+	turn.Request = r.requestOptions()
 	outcome, err := r.callBackend(ctx, turn, s.chunk)
 	spent := errors.Is(err, errLimit)
 	if err == nil || spent {
@@ -263,6 +264,16 @@ func (s *turnWriter) ended(outcome backend.Outcome, usage event.Usage) event.Usa
 		Usage: usage, Turns: s.run.State.Turns() + max(1, outcome.Turns), FinishReason: outcome.Finish,
 		Model: clean(outcome.Model), TTFTMS: s.ttft(), ElapsedMS: time.Since(s.started).Milliseconds(),
 	}
+}
+
+// requestOptions returns the options of the request for the next turn. A tool that the model must call would otherwise be
+// called in each turn.
+func (r *run) requestOptions() event.RequestOptions {
+	o := r.Agent.Request
+	if c := o.ToolChoice; c != nil && r.State.Turns() > 0 && (c.Mode == event.ChooseRequired || c.Mode == event.ChooseTool) {
+		o.ToolChoice = nil
+	}
+	return o
 }
 
 // newTurn returns a turn of the agent's model without messages.

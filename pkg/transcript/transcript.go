@@ -24,6 +24,8 @@ type State struct {
 	spoken  int64                       // tokens of the last turn, as the model counts them
 	agents  map[string]*session         // those that agents keep by themselves, by agent
 	request request                     // the newest one
+
+	settings Settings // of the newest request
 }
 
 // entry is one contribution to the conversation: a message of the user, or one turn of the model. Results are kept by
@@ -162,6 +164,9 @@ func (s *State) input(b event.Input) {
 		s.endTurn()
 		s.request.steers = append(s.request.steers, b.SteerID)
 		s.request.heard = true
+	} else {
+		s.settings = s.settings.next(b)
+		s.importHistory(b.History)
 	}
 	for _, m := range b.Messages {
 		s.request.spoken = true

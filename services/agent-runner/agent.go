@@ -6,12 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/contextvar"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
+	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -129,25 +132,59 @@ type options struct {
 	Context jsontext.Value `json:"context,omitzero"`
 }
 
-// forRequest adapts an agent to one request. It refuses a model that the agent does not allow: the service that accepted the request
-// may have had another configuration.
-func (r *Runner) forRequest(a agent, request event.AgentRequest) (loop.Agent, error) {
+// forRequest adapts an agent to one request. It refuses a model or tools that the agent does not allow: the service that
+// accepted the request may have had another configuration.
+func (r *Runner) forRequest(a agent, model string, settings transcript.Settings) (loop.Agent, error) {
 	agent := a.Agent
-	if own, ok := r.deps.Config.Agents[agent.Name]; ok {
-		if err := own.CheckModel("context.model", request.Context.Model); err != nil {
+	own, configured := r.deps.Config.Agents[agent.Name]
+	if configured {
+		if err := own.CheckModel("context.model", model); err != nil {
 			return agent, err
 		}
 	}
-	agent.Tools = slices.Concat(agent.Tools, r.toolsets.specsFor(r.deps.Config, agent.Name))
-	agent.Model = cmp.Or(request.Context.Model, agent.Model)
+	if len(settings.Tools) > 0 && (!configured || own.RequestTools == config.RequestToolsRefuse) {
+		return agent, apierr.New(apierr.InvalidMessageFormat, "agent %s accepts no tools of requests; leave tools out", agent.Name)
+	}
+	agent.Tools = withRequestTools(slices.Concat(agent.Tools, r.toolsets.specsFor(r.deps.Config, agent.Name)), settings.Tools)
+	agent.Model = cmp.Or(model, agent.Model)
+	agent.System = instructions(agent.System, settings)
 	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))
 	agent.CompressAt = int64(a.compressAt * float64(window))
-	text, err := json.Marshal(options{Script: a.script, Context: request.Context.Extra})
+	agent.Request = settings.Options
+	if most := settings.Options.MaxTokens; most > 0 && (agent.MaxTokens == 0 || most < agent.MaxTokens) {
+		agent.MaxTokens = most
+	}
+	if c := settings.Options.ToolChoice; c != nil && c.Mode == event.ChooseTool &&
+		!slices.ContainsFunc(agent.Tools, func(s tool.Spec) bool { return s.Name == c.Name }) {
+		return agent, apierr.New(apierr.InvalidMessageFormat, "options.toolChoice.name %s is not the name of a tool of this request", c.Name)
+	}
+	text, err := json.Marshal(options{Script: a.script, Context: jsontext.Value(settings.Context)})
 	if err != nil {
 		return agent, fmt.Errorf("options of the backend: %w", err)
 	}
 	agent.Options = text
 	return agent, nil
+}
+
+// withRequestTools adds the tools of a request to those of the agent. A tool of the agent has priority over one with its
+// name.
+func withRequestTools(tools []tool.Spec, declared []event.RequestTool) []tool.Spec {
+	for _, t := range declared {
+		if slices.ContainsFunc(tools, func(s tool.Spec) bool { return s.Name == t.Name }) {
+			continue
+		}
+		tools = append(tools, tool.Spec{Name: t.Name, Description: t.Description, Schema: jsontext.Value(t.Schema), Client: true})
+	}
+	return tools
+}
+
+// instructions returns the agent's instructions, with values of the request's context, and those of the request.
+func instructions(system string, settings transcript.Settings) string {
+	system = contextvar.Fill(system, settings.Context)
+	if system == "" || settings.System == "" {
+		return system + settings.System
+	}
+	return system + "\n\n" + settings.System
 }
 
 // price returns the cost of a turn of the agent: by the price of the model that answered or, if the configuration has

@@ -2,6 +2,7 @@ package agentrunner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,6 +38,7 @@ type claim struct {
 	index    int // of the request on its thread
 	writer   *bus.Writer
 	events   []event.Event   // the request's events so far, those of this claim included
+	context  json.RawMessage // of the request
 	commands bus.CommandList // aborts and steers of users so far
 	handOver <-chan struct{} // closed when the request is to be handed over; nil = never
 }
@@ -231,10 +233,11 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	if err != nil {
 		return refuse(err)
 	}
-	if request.Agent, err = r.forRequest(agent, c.accepted.Request); err != nil {
+	if request.Agent, err = r.forRequest(agent, c.accepted.Request.Context.Model, thread.Settings()); err != nil {
 		return refuse(err)
 	}
 	request.State = thread
+	c.context = thread.Settings().Context
 	request.Backend = withInlineMedia(agent.backend, c.objects())
 	request.Tools = c.dispatcher(request.Agent)
 	request.Agents = subagents{c.dispatcher(request.Agent), r.deps.Config.Agents[request.Agent.Name].Agents}

@@ -44,6 +44,7 @@ type stack struct {
 	backend backend.Model
 	agents  map[string]config.Agent
 	newest  bus.ThreadRecord
+	called  chan record.ToolCall // what executors get; nil = not recorded
 	n       int
 }
 
@@ -115,6 +116,9 @@ func (s *stack) runner(name string) (stop func()) {
 func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c record.ToolCall) error {
 	log := bus.LogID{Tenant: c.Tenant, RequestID: c.RequestID}
 	result := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "42", Summary: "42"}
+	if s.called != nil {
+		s.called <- c
+	}
 	switch c.Tool {
 	case "slow", "silent":
 		<-stopped

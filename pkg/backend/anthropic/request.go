@@ -33,6 +33,9 @@ func (b *Backend) params(turn backend.Turn) (p sdk.MessageNewParams, warning str
 	if turn.Thinking > 0 {
 		warning = think(&p, turn)
 	}
+	if err := setOptions(&p, turn); err != nil {
+		return p, "", err
+	}
 	if turn.System != "" {
 		p.System = []sdk.TextBlockParam{{Text: turn.System}}
 	}

@@ -52,6 +52,13 @@ func TestRequests(t *testing.T) {
 			{Name: "clock", Description: "Tells the time.", Schema: jsontext.Value(
 				`{"type":"object","properties":{"zone":{"type":"string"}},"required":["zone"],"additionalProperties":false}`)},
 			{Name: "bare"}}}},
+		{"options of the request", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{{Name: "clock"}}, Request: event.RequestOptions{
+			Temperature: new(1.5), TopP: new(0.5), Stop: []string{"END"}, ToolChoice: &event.ToolChoice{Mode: event.ChooseTool, Name: "clock"},
+			ResponseFormat: &event.ResponseFormat{Type: event.FormatSchema, Name: "time", Schema: []byte(`{"type":"object"}`), Strict: true},
+		}}},
+		{"options that thinking excludes", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{{Name: "clock"}}, Thinking: 2000, Request: event.RequestOptions{
+			Temperature: new(0.5), TopP: new(0.5), ToolChoice: &event.ToolChoice{Mode: event.ChooseRequired},
+		}}},
 		{"results of parallel calls stand in one message, before what the user adds", backend.Turn{Messages: []backend.Message{
 			hi, said(backend.Thinking{Text: "not signed"}, backend.Text{Text: "Let me see."}, call("call_1"), backend.Call{ID: "call_2", Name: "clock"}),
 			results(result("call_1", event.ToolSuccess)), results(backend.Result{ID: "call_2", Status: event.ToolDenied}),

@@ -30,6 +30,9 @@ func (b *Backend) params(turn backend.Turn) (sdk.ChatCompletionNewParams, error)
 	default:
 		p.MaxTokens = sdk.Int(int64(turn.MaxTokens)) // all servers support the older name
 	}
+	if err := setOptions(&p, turn); err != nil {
+		return p, err
+	}
 	if turn.System != "" {
 		p.Messages = append(p.Messages, sdk.SystemMessage(turn.System))
 	}

@@ -34,6 +34,13 @@ func TestRequests(t *testing.T) {
 		{"tools", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{
 			{Name: "clock", Description: "Tells the time.", Schema: jsontext.Value(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
 			{Name: "bare"}}}},
+		{"options of the request", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{{Name: "clock"}}, Request: event.RequestOptions{
+			Temperature: new(1.5), TopP: new(0.5), Stop: []string{"END"}, ToolChoice: &event.ToolChoice{Mode: event.ChooseTool, Name: "clock"},
+			ResponseFormat: &event.ResponseFormat{Type: event.FormatSchema, Name: "time", Schema: []byte(`{"type":"object"}`), Strict: true},
+		}}},
+		{"options without tools", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Request: event.RequestOptions{
+			Temperature: new(0.0), ToolChoice: &event.ToolChoice{Mode: event.ChooseRequired}, ResponseFormat: &event.ResponseFormat{Type: event.FormatJSON},
+		}}},
 		{"a conversation with parallel calls", backend.Turn{Model: "m", Messages: append(user(backend.Text{Text: "weather?"}),
 			backend.Message{Role: backend.Assistant, Parts: []backend.Part{
 				backend.Thinking{Text: "never sent"}, backend.Text{Text: "Let me see."},

@@ -1,6 +1,7 @@
 package responder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -101,6 +102,7 @@ func messagesOf(r store.Request, events []store.Event) ([]historyapi.Message, er
 		}
 		switch body := e.Body.(type) {
 		case event.Input:
+			messages = append(messages, imported(r, body.History, e.Time)...)
 			messages = append(messages, said(r, body.Messages, e.Time)...)
 		case event.Done:
 			answer.MessageID, answer.Content, answer.FinishReason = body.MessageID, body.Content, body.FinishReason
@@ -128,6 +130,37 @@ func said(r store.Request, input []event.InputMessage, at time.Time) []historyap
 		messages[i] = historyapi.Message{RequestID: r.RequestID, Role: m.Role, Input: m.Content, At: at}
 	}
 	return messages
+}
+
+// imported returns the messages of a conversation that the client has kept: the results of tools are part of the assistant's
+// messages, as in those of the thread's own requests.
+func imported(r store.Request, history []event.HistoryMessage, at time.Time) []historyapi.Message {
+	var messages []historyapi.Message
+	for _, m := range history {
+		switch m.Role {
+		case event.RoleUser:
+			messages = append(messages, historyapi.Message{RequestID: r.RequestID, Role: m.Role, Input: m.Content, At: at})
+		case event.RoleAssistant:
+			messages = append(messages, historyapi.Message{RequestID: r.RequestID, Role: m.Role, MessageID: m.ID, Content: importedContent(m), At: at})
+		case event.RoleTool:
+			c := event.Content{Type: event.ContentToolResult, ToolCallID: m.ToolCallID, Status: cmp.Or(m.Status, event.ToolSuccess)}
+			if last := len(messages) - 1; last >= 0 && messages[last].Role == event.RoleAssistant {
+				messages[last].Content = append(messages[last].Content, c)
+			}
+		}
+	}
+	return messages
+}
+
+func importedContent(m event.HistoryMessage) []event.Content {
+	var content []event.Content
+	if text := m.Content.Text(); text != "" {
+		content = append(content, event.Content{Type: event.ContentText, Text: text})
+	}
+	for _, c := range m.ToolCalls {
+		content = append(content, event.Content{Type: event.ContentToolUse, ToolCallID: c.ID, Name: c.Name, Args: []byte(c.Args)})
+	}
+	return content
 }
 
 // finish adds a block that was finished before an error.
