@@ -57,8 +57,8 @@ type Bus struct {
 	*objects.Store
 }
 
-// Connect reaches NATS, waiting for it until ctx is done. Afterwards the connection repairs itself for ever; calls made
-// while it is down fail or wait as their context allows.
+// Connect connects to NATS, and retries until ctx is done. Afterwards the connection reconnects by itself without a limit.
+// Calls made while it is down fail or wait as their context allows.
 func Connect(ctx context.Context, o Options) (*Bus, error) {
 	conn, err := broker.Dial(ctx, broker.Options{
 		URL: o.URL, InProcess: o.InProcess, Name: o.Name, Prefix: o.Prefix, CredsFile: o.CredsFile,
@@ -93,7 +93,7 @@ func newBus(conn *broker.Conn, replay *budget.Budget) *Bus {
 	}
 }
 
-// Close drops the connection. End Serve, Project and the queues first, by their contexts: each waits for its own.
+// Close closes the connection. End Serve, Project and the queues first, by their contexts: each waits for its handlers.
 func (b *Bus) Close() { b.conn.NATS.Close() }
 
 // Ready reports why the bus cannot be used, or nil.
@@ -107,17 +107,17 @@ func (b *Bus) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Replay is the budget of what readers of logs buffer. Those who read logs from elsewhere charge it too.
+// Replay is the budget of what readers of logs buffer. Readers of logs in other places charge it too.
 func (b *Bus) Replay() *budget.Budget { return b.replay }
 
 // Incarnation names the EVENTS stream that holds the logs now. It is "" until Provision or Verify has succeeded.
 func (b *Bus) Incarnation() string { return b.conn.Incarnation() }
 
-// MaxAge is how long the EVENTS stream keeps what it holds, as Provision or Verify has seen it; 0 = no limit.
+// MaxAge is how long the EVENTS stream keeps messages, as Provision or Verify has read it; 0 = no limit.
 func (b *Bus) MaxAge() time.Duration { return b.conn.MaxAge() }
 
-// Now returns the time by the clock that stamps the messages of the EVENTS stream. It is the only clock whose times
-// services may compare with those of messages, or with one another: the wall clocks of machines differ. It sends no request:
-// each look at the stream ([Bus.Verify], and [Bus.Watch] every few seconds) measures the difference, and in between the
-// process' monotonic clock advances. Before the first look it is the process' own wall clock.
+// Now returns the time by the clock that stamps the messages of the EVENTS stream. Services compare only its times with
+// those of messages, or with one another, because the wall clocks of machines differ. Now sends no request: each check of
+// the stream ([Bus.Verify], and [Bus.Watch] every few seconds) measures the difference, and in between the monotonic clock
+// of the process advances. Before the first check it is the wall clock of the process.
 func (b *Bus) Now() time.Time { return b.conn.Now() }

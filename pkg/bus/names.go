@@ -20,8 +20,8 @@ var (
 	ErrFenced    = broker.ErrFenced
 	ErrEnded     = broker.ErrEnded
 	ErrIdle      = broker.ErrIdle
-	ErrNoRoom    = broker.ErrNoRoom
-	ErrForgotten = broker.ErrForgotten
+	ErrThrottled = broker.ErrThrottled
+	ErrExpired   = broker.ErrExpired
 	ErrDamaged   = broker.ErrDamaged
 	ErrTooLarge  = broker.ErrTooLarge
 	ErrLeave     = broker.ErrLeave

@@ -66,7 +66,7 @@ func TestAfterAReconnectThreadFollowersLookAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	f.Stale, f.Looks.At = false, time.Now().Add(time.Hour)
+	f.Stale, f.Checks.At = false, time.Now().Add(time.Hour)
 	outage(t, far, relay, func() {
 		if _, err := near.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: "th", RequestID: "r"}, 0); err != nil {
 			t.Error(err)

@@ -131,7 +131,7 @@ func TestAnotherTenantReadsWhileReadersOfOneTakeNothing(t *testing.T) {
 		}
 		defer f.Close()
 		_, err = f.Next(t.Context(), 10*time.Millisecond)
-		if errors.Is(err, bus.ErrNoRoom) {
+		if errors.Is(err, bus.ErrThrottled) {
 			break // the tenant holds what it may
 		}
 		if err != nil {
@@ -163,8 +163,8 @@ func TestReadersOfStorageWaitForATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if frame, err := f.Next(t.Context(), 50*time.Millisecond); !errors.Is(err, bus.ErrNoRoom) {
-		t.Fatalf("got a frame of %d bytes, %v, want ErrNoRoom while all turns are taken", len(frame.Lines), err)
+	if frame, err := f.Next(t.Context(), 50*time.Millisecond); !errors.Is(err, bus.ErrThrottled) {
+		t.Fatalf("got a frame of %d bytes, %v, want ErrThrottled while all turns are taken", len(frame.Lines), err)
 	}
 	if held := b.Replay().Held(); held != 0 {
 		t.Errorf("a reader that was given nothing holds %d bytes", held)
@@ -186,7 +186,7 @@ func TestATenantThatHasUsedUpItsPaceDelaysNoOtherAndNoReader(t *testing.T) {
 		log  bus.LogID
 		from uint64
 		want error
-	}{{log, 0, bus.ErrNoRoom}, {log, end, bus.ErrIdle}, {theirs, 0, nil}} {
+	}{{log, 0, bus.ErrThrottled}, {log, end, bus.ErrIdle}, {theirs, 0, nil}} {
 		f, err := b.Follow(t.Context(), reads.log, reads.from)
 		if err != nil {
 			t.Fatal(err)
@@ -303,7 +303,7 @@ func TestReadersThatWaitForRoomKeepNoFrame(t *testing.T) {
 	others.Set(64 << 20)
 	defer others.Release()
 	for _, f := range followers {
-		if _, err := f.Next(t.Context(), time.Millisecond); !errors.Is(err, bus.ErrNoRoom) {
+		if _, err := f.Next(t.Context(), time.Millisecond); !errors.Is(err, bus.ErrThrottled) {
 			t.Fatalf("got %v, want that there is no room", err)
 		}
 	}

@@ -45,7 +45,7 @@ func TestStreamsHaveALimitThatTheServerHasRoomFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{b.conn.EventsStream(), b.conn.ResultsStream(), "OBJ_" + b.conn.ObjectsBucket()} {
-			info, err := b.look(t.Context(), name)
+			info, err := b.streamInfo(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestStreamsHaveALimitThatTheServerHasRoomFor(t *testing.T) {
 	if err := b.Provision(t.Context(), Storage{MaxBytes: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := b.look(t.Context(), b.conn.EventsStream()); err != nil || info.Config.MaxBytes != -1 {
+	if info, err := b.streamInfo(t.Context(), b.conn.EventsStream()); err != nil || info.Config.MaxBytes != -1 {
 		t.Errorf("got %d bytes, %v, want no limit", info.Config.MaxBytes, err)
 	}
 }
@@ -74,7 +74,7 @@ func TestStreamsKeepTheFirstLimitWhenAProvisionerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{b.conn.EventsStream(), b.conn.ResultsStream(), "OBJ_" + b.conn.ObjectsBucket()} {
-		info, err := b.look(t.Context(), name)
+		info, err := b.streamInfo(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

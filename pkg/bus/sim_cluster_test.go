@@ -193,7 +193,7 @@ func conditional(msg *nats.Msg) string {
 func (c *simCluster) keep(s *simStream, msg *nats.Msg, f fate) broker.PubAck {
 	if _, err := s.last(msg.Subject, len(s.messages)); !s.journal && err == nil {
 		c.saw("no second message on its subject")
-		return refusal(broker.CodeNoRoom, 400, 0)
+		return refusal(broker.CodeNoSpace, 400, 0)
 	}
 	return broker.PubAck{Sequence: c.store(s, msg, f)}
 }

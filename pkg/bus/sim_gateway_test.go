@@ -198,7 +198,7 @@ func (c *simClient) watch(requestID string) error {
 		}
 		defer f.Close()
 		for {
-			frame, err := f.Next(ctx, broker.RarestLook)
+			frame, err := f.Next(ctx, broker.LongestCheck)
 			switch {
 			case errors.Is(err, io.EOF):
 				s.ended = true

@@ -35,7 +35,7 @@ const (
 	minMaxAge = time.Second
 )
 
-// duplicates is the time in which a repeated Nats-Msg-Id is recognised: longer than anything retries.
+// duplicates is the time in which a repeated Nats-Msg-Id is recognised. All retries are shorter.
 const duplicates = 10 * time.Minute
 
 // duplicateWindow is duplicates, or less on a stream that keeps messages for less: the server accepts no window that is
@@ -47,9 +47,9 @@ func duplicateWindow(maxAge time.Duration) time.Duration {
 	return min(duplicates, maxAge)
 }
 
-// defaultAckWait is how long a fetched message may go without a sign of life before it is given to somebody else. The
-// signs come four times as often. Shorter, and a broker that elects a leader has live work done twice; longer, and whoever
-// waits for a dead worker's request waits for nothing.
+// defaultAckWait is how long a delivered message may go without a progress report before it is delivered to another
+// consumer. Reports are sent four times as often. With a shorter time, the election of a leader would make two processes do
+// the same work; with a longer one, the requests of a dead process would wait longer.
 const defaultAckWait = 10 * time.Second
 
 // defaultMaxQueue bounds a work queue: far more than anyone waits for, and little on a disk.
@@ -167,17 +167,17 @@ const (
 	// has room for it.
 	diskBytes   = 10 << 30
 	memoryBytes = 1 << 30
-	// leastBytes is the limit below which streams are not made without being told so.
+	// leastBytes is the smallest limit that is chosen without a configuration.
 	leastBytes = 16 << 20
 )
 
-// metaProbe is the metadata of an EVENTS stream that was made to learn for how much the server has room: the limit that it
-// and the others get. It has three times as much until then.
+// metaProbe is the metadata of an EVENTS stream that was created to find how much space the server has: the limit that it
+// and the other streams get. Until then the stream has three times that limit.
 const metaProbe = "agentbus.probe"
 
-// firstMaxBytes is the limit where none is configured: that of the stream that exists, or else the largest of diskBytes, a
-// half of it, and so on, for which the server has room three times. The server reserves what streams may take, so the
-// streams are full, which is noticed and leaves room for what runs, before the server or its disk is.
+// firstMaxBytes returns the limit if none is configured: that of the existing stream, or the largest of diskBytes, a half of
+// it, and so on, for which the server has space three times. The server reserves the limits of all streams. So the streams
+// become full before the server or its disk does, which is detected early enough to end running requests.
 func (b *Bus) firstMaxBytes(ctx context.Context, s Storage) (int64, error) {
 	events := b.streams(s)[0]
 	limit := int64(diskBytes)
@@ -215,10 +215,10 @@ func maxBytesOf(c jetstream.StreamConfig) int64 {
 
 // insufficient reports whether the server, the account or every node of the cluster has too little room for a stream.
 func insufficient(answer *jetstream.APIError) bool {
-	return answer.ErrorCode != broker.CodeNoRoom && broker.IsFull(answer.ErrorCode) || strings.Contains(answer.Description, "insufficient")
+	return answer.ErrorCode != broker.CodeNoSpace && broker.IsFull(answer.ErrorCode) || strings.Contains(answer.Description, "insufficient")
 }
 
-// Verify checks that the streams, consumers and buckets exist and keep the promises that the protocols rely on. The
+// Verify checks that the streams, consumers and buckets exist and have the configuration that the protocols rely on. The
 // error says what is wrong and how it must be.
 func (b *Bus) Verify(ctx context.Context) error {
 	for _, want := range b.streams(Storage{}) {
@@ -281,7 +281,7 @@ func checkStream(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// remember keeps what reading and writing need to know of the EVENTS stream.
+// remember stores the properties of the EVENTS stream that readers and writers need.
 func (b *Bus) remember(info *jetstream.StreamInfo) error {
 	incarnation := incarnationOf(info)
 	if _, _, err := event.ParseCursor(string(event.NewCursor(incarnation, 0))); err != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Fullness returns how full the fullest of what holds our streams is, from 0 to 1: each stream by bytes, the work queues by
-// messages too, the object store, and the JetStream account. It is 1 for a while after the broker refused a record for
-// lack of room, whichever limit that was, the disk included. A stream without a limit counts for nothing. What is full
-// refuses the end of a request as it refuses a new one, so a gateway stops to accept requests early.
+// Fullness returns how full the fullest store is, from 0 to 1: each stream by bytes, the work queues also by messages, the
+// object store, and the JetStream account. It is 1 for a while after the broker refused a record for lack of space, whatever
+// limit caused it, the disk included. A stream without a limit is ignored. A full store refuses the end of a request as it
+// refuses a new one, so a gateway stops accepting requests early.
 func (b *Bus) Fullness(ctx context.Context) (float64, error) {
-	if b.conn.Room.Refused() {
+	if b.conn.Space.Refused() {
 		return 1, nil
 	}
 	fullest := b.accountFullness(ctx)
-	objects, err := b.look(ctx, "OBJ_"+b.conn.ObjectsBucket())
+	objects, err := b.streamInfo(ctx, "OBJ_"+b.conn.ObjectsBucket())
 	if err != nil {
 		return 0, err
 	}
 	fullest = max(fullest, share(objects.State.Bytes, objects.Config.MaxBytes))
 	for _, c := range b.streams(Storage{}) {
-		info, err := b.look(ctx, c.Name)
+		info, err := b.streamInfo(ctx, c.Name)
 		if err != nil {
 			return 0, err
 		}
@@ -35,17 +35,17 @@ func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 	return fullest, nil
 }
 
-// accountFullness is that of the JetStream account: of each tier that has a limit. An account that may not be looked at
-// counts for nothing, and is looked at again a minute later.
+// accountFullness returns the fullness of the JetStream account: of each tier that has a limit. An account that may not be
+// read is ignored, and read again a minute later.
 func (b *Bus) accountFullness(ctx context.Context) float64 {
-	if !b.conn.Room.MayAsk() {
+	if !b.conn.Space.MayAsk() {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	account, err := b.conn.JetStream.AccountInfo(ctx)
 	if err != nil {
-		b.conn.Room.AskLater()
+		b.conn.Space.AskLater()
 		return 0
 	}
 	fullest := tierFullness(account.Tier)
@@ -59,9 +59,9 @@ func tierFullness(t jetstream.Tier) float64 {
 	return max(share(t.Store, t.Limits.MaxStore), share(t.Memory, t.Limits.MaxMemory))
 }
 
-// EventsFullness tells how full the EVENTS stream is, from 0 to 1; 0 where it has no limit.
+// EventsFullness returns how full the EVENTS stream is, from 0 to 1; 0 if the stream has no limit.
 func (b *Bus) EventsFullness(ctx context.Context) (float64, error) {
-	info, err := b.look(ctx, b.conn.EventsStream())
+	info, err := b.streamInfo(ctx, b.conn.EventsStream())
 	if err != nil {
 		return 0, err
 	}
@@ -75,23 +75,22 @@ func share(have uint64, limit int64) float64 {
 	return float64(have) / float64(limit)
 }
 
-func (b *Bus) look(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+func (b *Bus) streamInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, broker.AnswerWait)
 	defer cancel()
 	return b.conn.StreamInfo(ctx, stream)
 }
 
-// watchEvery is the time between two looks of Watch; lostAfter is how many of them must miss the same thing: a cluster
-// that has just elected a leader may not know of it yet.
+// watchEvery is the time between two checks of Watch; lostAfter is how many consecutive checks must fail: a cluster that has
+// just elected a leader may respond that a stream does not exist.
 const (
 	watchEvery = 5 * time.Second
 	lostAfter  = 2
 )
 
-// Watch returns when the EVENTS stream is no longer the one that Provision or Verify has seen: it was lost, made anew or
-// restored, or history's place in it is gone. The error says which. What this process knows of the stream is then
-// worthless, and it is best started again. Without an answer from the broker nothing is known, and Watch goes on; it
-// returns nil when ctx is done.
+// Watch returns when the EVENTS stream is no longer the one that Provision or Verify has seen: it was lost, created again or
+// restored, or the consumer of history is gone. The error says which. The process should then be restarted, because its view
+// of the stream is no longer valid. Watch continues while the broker does not respond, and returns nil when ctx is done.
 func (b *Bus) Watch(ctx context.Context) error {
 	missed := 0
 	for broker.Pause(ctx, watchEvery) == nil {
@@ -109,8 +108,8 @@ func (b *Bus) Watch(ctx context.Context) error {
 	return nil
 }
 
-// errLost says that the broker answers, and that what it should have is not there.
-var errLost = errors.New("not what it was when this process started")
+// errLost says that the broker responds, and that a stream or consumer is gone or is another one.
+var errLost = errors.New("lost or replaced since this process started")
 
 func (b *Bus) unchanged(ctx context.Context) error {
 	name := b.conn.EventsStream()

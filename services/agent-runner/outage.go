@@ -26,7 +26,7 @@ func isOutage(err error) bool {
 	if f, ok := errors.AsType[*apierr.Error](err); ok {
 		return f.Code == apierr.Unavailable || errors.Is(err, hubapi.ErrSilent)
 	}
-	for _, lasting := range []error{errPermanent, bus.ErrNotFound, bus.ErrForgotten, bus.ErrDamaged, bus.ErrTooLarge} {
+	for _, lasting := range []error{errPermanent, bus.ErrNotFound, bus.ErrExpired, bus.ErrDamaged, bus.ErrTooLarge} {
 		if errors.Is(err, lasting) {
 			return false
 		}

@@ -39,11 +39,11 @@ func TestAttackIDsInAPathReachNoSubject(t *testing.T) {
 			}
 		}
 	}
-	if found := lookups(tap.Heard()); len(found) > 0 {
+	if found := lookups(tap.Received()); len(found) > 0 {
 		t.Errorf("the bus was asked: %.1000q", found)
 	}
 	b.works()
-	if len(lookups(tap.Heard())) == 0 {
+	if len(lookups(tap.Received())) == 0 {
 		t.Error("the test hears nothing of what the bus is asked")
 	}
 }
@@ -76,7 +76,7 @@ func TestAttackIDsInABodyReachNoSubject(t *testing.T) {
 			}
 		}
 	}
-	if found := lookups(tap.Heard()); len(found) > 0 {
+	if found := lookups(tap.Received()); len(found) > 0 {
 		t.Errorf("the bus was asked: %.1000q", found)
 	}
 	b.works()
@@ -99,7 +99,7 @@ func TestAttackIDsOfSessionsReachNoSubject(t *testing.T) {
 			r.refusal(t, a, "")
 		}
 	}
-	if found := lookups(tap.Heard()); len(found) > 0 {
+	if found := lookups(tap.Received()); len(found) > 0 {
 		t.Errorf("the bus was asked: %.1000q", found)
 	}
 	b.works()
@@ -157,7 +157,7 @@ func TestAttackCursors(t *testing.T) {
 				t.Errorf("%s with %.40q beside a good cursor: got %d, want 400", r, cursor, a.status)
 			}
 		}
-		for _, subject := range tap.Heard() {
+		for _, subject := range tap.Received() {
 			for _, cursor := range cursors {
 				if len(cursor) > 3 && strings.Contains(subject, cursor) {
 					t.Errorf("%s: %.40q became part of %q", r, cursor, subject)

@@ -168,7 +168,7 @@ func TestAnExpiredKeyLosesItsStreams(t *testing.T) {
 		polled <- resp.StatusCode
 	}()
 	b.eventually("the query is accepted", func() bool { // by then its key has been checked, and it waits for its result
-		return slices.ContainsFunc(tap.Heard(), func(subject string) bool { return strings.HasPrefix(subject, "agentbus.accept.") })
+		return slices.ContainsFunc(tap.Received(), func(subject string) bool { return strings.HasPrefix(subject, "agentbus.accept.") })
 	})
 	record.ExpiresAt = time.Now().Add(time.Second)
 	if err := b.bus.PutKey(t.Context(), record); err != nil {

@@ -38,11 +38,11 @@ func TestARefusedRequestLeavesNoRecord(t *testing.T) {
 		}
 		return false
 	}
-	if heard := tap.Heard(); slices.ContainsFunc(heard, stored) {
+	if heard := tap.Received(); slices.ContainsFunc(heard, stored) {
 		t.Errorf("got messages on %q, want none stored", heard)
 	}
 	b.works()
-	heard := tap.Heard()
+	heard := tap.Received()
 	first := func(record string) int {
 		return slices.IndexFunc(heard, func(subject string) bool { return strings.HasPrefix(subject, "agentbus."+record+".") })
 	}
@@ -62,7 +62,7 @@ func TestASteerThatItsLogCannotHoldIsRefused(t *testing.T) {
 	if a.status != http.StatusRequestEntityTooLarge || a.failure(t).Code != apierr.MessageTooLarge {
 		t.Errorf("got %d %.200s, want 413", a.status, a.body)
 	}
-	if heard := tap.Heard(); slices.ContainsFunc(heard, func(s string) bool { return strings.HasPrefix(s, "agentbus.command.") }) {
+	if heard := tap.Received(); slices.ContainsFunc(heard, func(s string) bool { return strings.HasPrefix(s, "agentbus.command.") }) {
 		t.Errorf("got messages on %q, want none stored", heard)
 	}
 }

@@ -68,7 +68,7 @@ func (r records) thread(ctx context.Context, ref historyapi.ThreadRef) (bus.Thre
 func (r records) announcedIn(ctx context.Context, log bus.LogID) (actions []event.Continuation, err error) {
 	empty := true
 	for f, err := range r.Read(ctx, log, 0) {
-		if errors.Is(err, bus.ErrForgotten) {
+		if errors.Is(err, bus.ErrExpired) {
 			return r.archivedIn(ctx, log)
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package bustest gives tests a real bus: an embedded server of their own, alone or as a cluster of three.
+// Package bustest gives tests a real bus: an embedded server for each test, alone or as a cluster of three.
 package bustest
 
 import (
@@ -42,7 +42,7 @@ func NewServer(t testing.TB) Server {
 // URL is where the server listens.
 func (s Server) URL() string { return s.embedded.URL() }
 
-// Connect returns a connection of its own that ends with the test.
+// Connect returns a new connection that ends with the test.
 func (s Server) Connect(t testing.TB, name string) *bus.Bus {
 	t.Helper()
 	return connect(t, s.URL(), name)
@@ -97,7 +97,7 @@ func provision(t testing.TB, b *bus.Bus, s bus.Storage) {
 	}
 }
 
-// startCluster starts three servers that know one another and returns their URLs.
+// startCluster starts a cluster of three servers and returns their URLs.
 func startCluster(t testing.TB) string {
 	t.Helper()
 	first, others := Electing(t)

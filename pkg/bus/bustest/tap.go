@@ -29,12 +29,12 @@ func (s Server) Tap(t testing.TB) *Tap {
 		t.Fatal(err)
 	}
 	tap := &Tap{t, nc, sub}
-	tap.Heard()
+	tap.Received()
 	return tap
 }
 
-// Heard returns the subjects of the messages since it was called last: of all that the server had before the call.
-func (p *Tap) Heard() []string {
+// Received returns the subjects of the messages received since it was called last: of all that the server had before the call.
+func (p *Tap) Received() []string {
 	p.t.Helper()
 	const mark = "tap.mark"
 	if err := p.nc.Publish(mark, nil); err != nil {

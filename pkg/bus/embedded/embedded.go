@@ -71,7 +71,7 @@ func listenAt(options *server.Options, addr string) error {
 	}
 	number, err := strconv.Atoi(port)
 	if err != nil {
-		return fmt.Errorf("address of NATS: port %q is no number", port)
+		return fmt.Errorf("address of NATS: port %q is not a number", port)
 	}
 	if number == 0 {
 		number = server.RANDOM_PORT
@@ -108,6 +108,6 @@ func (s *Server) Close() {
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
 	if s.temp != "" {
-		_ = os.RemoveAll(s.temp) // it is a temporary folder: the system clears what stays behind
+		_ = os.RemoveAll(s.temp) // a temporary folder: the system removes what is left
 	}
 }

@@ -30,6 +30,6 @@ func (f *Follower) InRing(n uint64) (ok, behind bool) {
 
 // WaitForMessages makes the follower read storage after a message or a reconnect alone.
 func (f *Follower) WaitForMessages() {
-	f.looks.At = time.Now().Add(time.Hour)
+	f.checks.At = time.Now().Add(time.Hour)
 	f.doubt = false
 }

@@ -19,18 +19,19 @@ const (
 	ringFrames = 512
 )
 
-// liveBacklog bounds the live messages of one log that wait while all its readers are busy. What is dropped is read from
-// storage.
+// liveBacklog bounds the live messages of one log that wait while all its readers are busy. Messages above it are dropped,
+// and their frames read from storage.
 const liveBacklog = 64
 
-// feeds are the logs that this process follows: one subscription and one ring each, however many readers.
+// feeds are the live parts of the logs that this process follows: one subscription and one ring for each log, however many
+// readers it has.
 type feeds struct {
 	mu     sync.Mutex
 	byLive map[string]*feed // by live subject
 }
 
-// feed is one followed log. Its readers move the messages into the ring themselves, one of them at a time, so that a
-// message wakes a reader and nobody else.
+// feed is the live part of one log. One of its readers at a time moves the messages into the ring, so that a message wakes a
+// single reader.
 type feed struct {
 	live     string
 	messages chan *nats.Msg
@@ -38,11 +39,11 @@ type feed struct {
 	readers  atomic.Int32
 
 	mu      sync.Mutex
-	taken   bool          // a reader waits for messages: no other may take them, or they could change places
-	ring    []event.Frame // consecutive, newest last; without what the only reader has taken
+	taken   bool          // a reader waits for messages: a second one could reorder them
+	ring    []event.Frame // consecutive, the newest last; without the frames that the only reader has taken
 	bytes   int
-	end     uint64        // n behind the newest frame that came; 0 = none did
-	changed chan struct{} // closed when the ring grows or the place is free, and replaced
+	end     uint64        // n that follows the newest received frame; 0 before the first one
+	changed chan struct{} // closed when the ring grows or taken becomes false, and replaced
 }
 
 // join returns the feed of a live subject, subscribing if it is the first reader.
@@ -77,8 +78,8 @@ func (fs *feeds) leave(f *feed) {
 	f.stop()
 }
 
-// wait returns when the ring has grown, when a reader's place has become free, when the connection is back after a loss,
-// when ctx is done, or at due.
+// wait returns when the ring has grown, when no other reader waits for messages any more, when the connection is back after
+// a loss, when ctx is done, or at due.
 func (f *feed) wait(ctx context.Context, changed, back <-chan struct{}, due <-chan time.Time) {
 	var messages <-chan *nats.Msg
 	f.mu.Lock()
@@ -106,7 +107,7 @@ func (f *feed) wait(ctx context.Context, changed, back <-chan struct{}, due <-ch
 	f.announce()
 }
 
-// collect moves what has come into the ring, unless a reader is about to. It must be called with mu held.
+// collect moves received messages into the ring, unless a reader waits for them. It must be called with mu held.
 func (f *feed) collect() {
 	for !f.taken {
 		select {
@@ -138,14 +139,14 @@ func (f *feed) receive(msg *nats.Msg) {
 	}
 	frame, err := ParseFrame(msg.Header, msg.Data, sequence, at)
 	if err != nil {
-		slog.Warn("live message is no frame", "subject", msg.Subject, "error", err)
+		slog.Warn("live message is not a frame", "subject", msg.Subject, "error", err)
 		return
 	}
 	f.push(frame)
 }
 
-// push adds a frame to the ring. After a gap the ring starts anew: readers fetch what is missing from storage. It must be
-// called with mu held.
+// push adds a frame to the ring. After a gap the ring is emptied first: readers fetch the missing frames from storage. It
+// must be called with mu held.
 func (f *feed) push(frame event.Frame) {
 	if frame.First < f.end {
 		return // seen already
@@ -162,8 +163,8 @@ func (f *feed) push(frame event.Frame) {
 	}
 }
 
-// at returns the frame that holds event n, cut to start there. Without one it returns a channel that is closed when
-// the ring grows, and whether the ring holds later events, so that n must be looked for in storage.
+// at returns the frame that contains event n, cut to start there. If the ring does not have it, at returns a channel that is
+// closed when the ring grows, and whether the ring has later events, so that event n must be read from storage.
 func (f *feed) at(n uint64) (frame event.Frame, ok bool, changed <-chan struct{}, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +182,7 @@ func (f *feed) at(n uint64) (frame event.Frame, ok bool, changed <-chan struct{}
 	return f.ring[i].From(n), true, f.changed, false
 }
 
-// took forgets what comes before event n where the one who has taken it is the only reader.
+// took removes the frames before event n, if their reader is the only one.
 func (f *feed) took(n uint64) {
 	if f.readers.Load() > 1 {
 		return

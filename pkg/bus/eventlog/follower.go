@@ -11,21 +11,21 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Follower reads a log from some event on, first what is stored and then what comes, in order and without gaps.
+// Follower reads a log from an event on, first what is stored and then what is appended, in order and without gaps.
 //
-// Followers of one log in one process share a subscription and a ring of recent frames. A follower that is slow falls
-// behind the ring and reads storage at its own pace; it never holds up the others. Frames are shared: do not change
-// them. A Follower is for one goroutine.
+// Followers of one log in one process share a subscription and a ring of recent frames. A follower that is slower than the
+// ring reads storage at its own pace and does not delay the others. Frames are shared: do not change them. A Follower is for
+// one goroutine.
 type Follower struct {
 	bus    *Logs
-	feed   *feed // nil where the log has ended and nothing will come
+	feed   *feed // nil if the log has ended
 	log    storedLog
-	ahead  []event.Frame // read from storage, not given yet: one at most
+	ahead  []event.Frame // read from storage, not returned yet: one at most
 	stale  bool          // storage holds more than was read
-	doubt  bool          // storage may hold more, though nothing came
-	behind bool          // storage does hold more, though perhaps not every replica
+	doubt  bool          // storage may hold more, although no message came
+	behind bool          // storage holds more, but a replica may lag
 	timer  *time.Timer   // of the wait; nil before the first
-	looks  broker.Looks
+	checks broker.Checks
 	ended  bool
 	closed bool
 }
@@ -35,13 +35,13 @@ func (b *Logs) Follow(ctx context.Context, log broker.LogID, from uint64) (*Foll
 	return b.Resume(ctx, log, from, ResumeHint{})
 }
 
-// Resume is Follow for somebody who knows a part of the log.
+// Resume is Follow with a hint about the log, which saves reads of storage.
 func (b *Logs) Resume(ctx context.Context, log broker.LogID, from uint64, known ResumeHint) (*Follower, error) {
 	subject, err := b.conn.Subject(broker.KindEvent, log.Tenant, log.RequestID)
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{bus: b, looks: broker.NewLooks(b.conn.Link), log: storedLog{
+	f := &Follower{bus: b, checks: broker.NewChecks(b.conn.Link), log: storedLog{
 		bus: b, subject: subject, n: from, known: known, lease: b.replay.Lease(log.Tenant), turn: b.turns.Turn(log.Tenant),
 	}}
 	f.stale = known.Newest.Next() > from
@@ -52,7 +52,7 @@ func (b *Logs) Resume(ctx context.Context, log broker.LogID, from uint64, known 
 	if f.feed, err = b.feeds.join(b.conn, b.conn.Live(subject)); err != nil {
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
 	}
-	// The subscription must stand at the server before storage is read, or what comes in between is missed.
+	// The server must have the subscription before storage is read. Otherwise frames stored in between would be missed.
 	if err := b.conn.Flush(ctx); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("follow %s: %w", subject, err)
@@ -60,11 +60,11 @@ func (b *Logs) Resume(ctx context.Context, log broker.LogID, from uint64, known 
 	return f, nil
 }
 
-// Next returns the next frame, cut to start at the next event. It returns io.EOF after the terminal event, ErrIdle when
-// nothing came for wait, ErrForgotten when the stream no longer holds what is next, and ctx's error when that is done.
+// Next returns the next frame, cut to start at the next event. The error is io.EOF after the terminal event, ErrIdle if no
+// frame came within wait, ErrExpired if the next event has expired from the stream, and the error of ctx when ctx is done.
 func (f *Follower) Next(ctx context.Context, wait time.Duration) (event.Frame, error) {
 	deadline := time.Now().Add(wait)
-	f.log.settle() // the frame that was given last is of no concern any more
+	f.log.settle() // the lease no longer counts the frame that was returned last
 	for {
 		if f.ended {
 			return event.Frame{}, io.EOF
@@ -100,7 +100,7 @@ func (f *Follower) Ready() bool {
 	return ok || behind
 }
 
-// Close gives up the follower's share of the subscription. It may be called twice.
+// Close ends the use of the subscription. It may be called twice.
 func (f *Follower) Close() {
 	if f.closed {
 		return
@@ -115,7 +115,7 @@ func (f *Follower) Close() {
 	}
 }
 
-// take returns the next frame if it is at hand.
+// take returns the next frame if it can without waiting.
 func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 	if len(f.ahead) > 0 {
 		frame := f.ahead[0]
@@ -150,32 +150,33 @@ func (f *Follower) gave(frame event.Frame) {
 	if f.feed != nil {
 		f.feed.took(frame.Next())
 	}
-	f.looks.Soon()
+	f.checks.Soon()
 	f.ended = frame.Terminal()
 }
 
-// check asks for the newest frame, which costs less than to read a page. Without an answer the next look asks again, soon.
+// check reads the position of the newest frame, which costs less than to read a page. Without a response the next check
+// follows soon.
 func (f *Follower) check(ctx context.Context) {
 	f.doubt = false
-	newest, err := f.log.place(f.bus.conn.LastDirect(ctx, f.bus.conn.EventsStream(), f.log.subject))
+	newest, err := f.log.position(f.bus.conn.LastDirect(ctx, f.bus.conn.EventsStream(), f.log.subject))
 	if err != nil && !errors.Is(err, broker.ErrNotFound) {
-		f.looks.Soon()
+		f.checks.Soon()
 		return
 	}
 	if err == nil && newest.Next() > f.log.n {
 		f.stale, f.log.known.Newest = true, newest
-		if f.looks.Pause > broker.FirstLook {
+		if f.checks.Pause > broker.FirstCheck {
 			f.bus.conn.Weak.Reached("tail")
 		}
 	}
 }
 
-// fill reads a frame from storage. A broker that does not answer is asked again until the deadline, then it is ErrIdle:
-// a reader whose broker restarts waits, as it does for a slow model.
+// fill reads a frame from storage. It retries until the deadline if the broker does not respond, and then returns ErrIdle: a
+// reader waits for a broker that restarts as it waits for a slow model.
 func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
 	for {
 		frame, found, err := f.log.next(ctx, deadline)
-		if errors.Is(err, broker.ErrForgotten) || errors.Is(err, broker.ErrNoRoom) {
+		if errors.Is(err, broker.ErrExpired) || errors.Is(err, broker.ErrThrottled) {
 			return err
 		}
 		if found {
@@ -185,7 +186,7 @@ func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
 			f.stale = f.log.pending()
 		}
 		if err == nil && !found && f.feed == nil && (!f.bus.conn.Replicated() || time.Now().After(deadline)) {
-			return fmt.Errorf("%s has no event %d any more: %w", f.log.subject, f.log.n, broker.ErrForgotten)
+			return fmt.Errorf("%s has no event %d any more: %w", f.log.subject, f.log.n, broker.ErrExpired)
 		}
 		if err == nil && !found && f.behind {
 			return broker.Pause(ctx, broker.ReplicaPause)
@@ -202,22 +203,22 @@ func (f *Follower) fill(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// wait returns when the ring has grown or it is time to look into storage; ErrIdle at the deadline.
+// wait returns when the ring has grown or storage must be checked; ErrIdle at the deadline.
 func (f *Follower) wait(ctx context.Context, changed <-chan struct{}, deadline time.Time) error {
 	now := time.Now()
 	if !now.Before(deadline) {
 		return broker.ErrIdle
 	}
-	if f.looks.Due() {
+	if f.checks.Due() {
 		f.doubt = true
 		return nil
 	}
-	pause := min(deadline.Sub(now), f.looks.At.Sub(now))
+	pause := min(deadline.Sub(now), f.checks.At.Sub(now))
 	if f.timer == nil {
 		f.timer = time.NewTimer(pause)
 	} else {
 		f.timer.Reset(pause)
 	}
-	f.feed.wait(ctx, changed, f.looks.Back, f.timer.C)
+	f.feed.wait(ctx, changed, f.checks.Back, f.timer.C)
 	return ctx.Err()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The headers of a frame. The names stand in a header so that readers may choose and pass on events unread.
+// The headers of a frame. The names are in a header so that a reader can select and forward events without decoding them.
 const (
 	HeaderFrame  = "Agentbus-Frame"  // <incarnation>-<epoch>-<first n>
 	HeaderEvents = "Agentbus-Events" // names in order, runs as "text*12"
@@ -21,9 +21,9 @@ func setFrameHeaders(h nats.Header, f event.Frame) {
 	h.Set(HeaderEvents, event.PackNames(f.Names))
 }
 
-// ParseFrame reads a frame from its message. A body that is not packed is shared, not copied.
+// ParseFrame returns the frame of a message. A body that is not compressed is shared, not copied.
 func ParseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (event.Frame, error) {
-	frame, err := parsePlace(h, sequence, at)
+	frame, err := parsePosition(h, sequence, at)
 	if err != nil {
 		return event.Frame{}, err
 	}
@@ -33,8 +33,8 @@ func ParseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (even
 	return frame, nil
 }
 
-// parsePlace reads what the header of a message says of its frame: everything but the lines.
-func parsePlace(h nats.Header, sequence uint64, at time.Time) (event.Frame, error) {
+// parsePosition returns the frame that the headers of a message describe: everything but the lines.
+func parsePosition(h nats.Header, sequence uint64, at time.Time) (event.Frame, error) {
 	head := h.Get(HeaderFrame)
 	parts := strings.Split(head, "-")
 	if len(parts) != 3 {

@@ -10,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Last returns the newest frame of a log, from the leader. ErrNotFound when the log is empty.
+// Last returns the newest frame of a log, from the leader, or record.ErrNotFound if the log is empty.
 func (b *Logs) Last(ctx context.Context, log broker.LogID) (event.Frame, error) {
 	subject, err := b.conn.Subject(broker.KindEvent, log.Tenant, log.RequestID)
 	if err != nil {
@@ -23,8 +23,8 @@ func (b *Logs) Last(ctx context.Context, log broker.LogID) (event.Frame, error) 
 	return FrameOf(m)
 }
 
-// Read yields what is stored of a log when it is called, from event n = from on, without gaps. An empty log yields
-// nothing. ErrForgotten when the stream no longer holds event from, though it holds later ones.
+// Read yields the frames that are stored of a log when it is called, from event n = from on, without gaps. An empty log
+// yields no frame. The error is ErrExpired if event from has expired from the stream.
 func (b *Logs) Read(ctx context.Context, log broker.LogID, from uint64) iter.Seq2[event.Frame, error] {
 	return func(yield func(event.Frame, error) bool) {
 		newest, err := b.Last(ctx, log)
@@ -72,23 +72,24 @@ func (b *Logs) readAll(ctx context.Context, log broker.LogID) ([]event.Frame, er
 	return frames, nil
 }
 
-// Known is what somebody knows of a log already: it saves looks. The zero value knows nothing.
+// ResumeHint describes a part of a log that a caller resumes, and saves reads of storage. The zero value describes nothing.
 type ResumeHint struct {
-	After  uint64      // sequence of a message that is older than the log; 0 = not known
-	Newest event.Frame // of the log, some time ago; one without events is not known
+	After  uint64      // sequence of a message before the log; 0 = unknown
+	Newest event.Frame // of the log, at some earlier time; without events = unknown
 }
 
-// seekSlack is how many events before the wanted one a seek may end: to read them costs less than to look further.
+// seekSlack is how many events before the wanted one a seek may end: to read them costs less than another step.
 const seekSlack = 50
 
-// seek sets the sequence just before a message that holds event n or a few events before it. A log lies scattered over
-// the stream, and a cursor does not tell the sequence, so seek guesses where n lies between two messages that it knows,
-// and every other time takes the middle, which bounds it when the log grew unevenly.
+// seek sets the sequence just before a message that contains event n or a few events before it. The messages of a log are
+// distributed over the stream, and a cursor does not contain a sequence. So seek estimates the position of n between two
+// messages whose positions it has read, and every other time takes the middle, which bounds the number of steps if the log
+// grew unevenly.
 func (r *storedLog) seek(ctx context.Context) error {
 	stream := r.bus.conn.EventsStream()
 	newest, err := r.known.Newest, error(nil)
 	if newest.Next() <= r.n {
-		newest, err = r.place(r.bus.conn.LastDirect(ctx, stream, r.subject))
+		newest, err = r.position(r.bus.conn.LastDirect(ctx, stream, r.subject))
 	}
 	if errors.Is(err, broker.ErrNotFound) {
 		return nil
@@ -102,7 +103,7 @@ func (r *storedLog) seek(ctx context.Context) error {
 	case r.known.After > 0:
 		low = event.Frame{Sequence: r.known.After + 1}
 	default:
-		if low, err = r.place(r.bus.conn.NextDirect(ctx, stream, r.subject, 1)); err != nil {
+		if low, err = r.position(r.bus.conn.NextDirect(ctx, stream, r.subject, 1)); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ func (r *storedLog) seek(ctx context.Context) error {
 		if guess {
 			at = between(low, high, r.n-seekSlack/2)
 		}
-		middle, err := r.place(r.bus.conn.NextDirect(ctx, stream, r.subject, at))
+		middle, err := r.position(r.bus.conn.NextDirect(ctx, stream, r.subject, at))
 		if err != nil {
 			return err
 		}
@@ -125,21 +126,23 @@ func (r *storedLog) seek(ctx context.Context) error {
 	return nil
 }
 
-// between is the sequence behind low and before high where event n lies if events come evenly.
+// between returns the sequence above that of low and below that of high at which event n is, if events are distributed
+// evenly.
 func between(low, high event.Frame, n uint64) uint64 {
 	share := float64(n-low.First) / float64(high.First-low.First)
 	step := uint64(share * float64(high.Sequence-low.Sequence))
 	return low.Sequence + min(max(step, 1), high.Sequence-low.Sequence-1)
 }
 
-// place returns the frame of m without its lines: readers wait with it, and lines are not charged to their leases here.
-func (r *storedLog) place(m broker.Message, err error) (event.Frame, error) {
+// position returns the frame of m without its lines: readers wait with it, and lines are not charged to their leases here.
+func (r *storedLog) position(m broker.Message, err error) (event.Frame, error) {
 	if err != nil {
 		return event.Frame{}, err
 	}
-	return parsePlace(m.Header, m.Sequence, m.Time)
+	return parsePosition(m.Header, m.Sequence, m.Time)
 }
 
+// FrameOf returns the frame of a stored message.
 func FrameOf(m broker.Message) (event.Frame, error) {
 	return ParseFrame(m.Header, m.Data, m.Sequence, m.Time)
 }

@@ -27,17 +27,17 @@ const (
 	messageExtra = 1 << 10 // of a message in memory: its headers
 )
 
-// The limits of what is read from storage, beside those of memory.
+// The limits of the rate at which storage is read. The budget limits memory.
 const (
 	// ReplayBurst is how many bytes the followers of a tenant read at full speed, so that no ordinary resume is delayed.
 	ReplayBurst = 64 << 20
 	// ReplayRate is how many they read a second after that, for each processor of the process.
 	ReplayRate = 8 << 20
-	// fetchCost is charged for each read of storage, besides the bytes that are decoded. Decoding alone costs its bytes: a log of
-	// many short frames is as cheap to resume as one of the same size with few long frames.
+	// fetchCost is charged for each read of storage, in addition to the decoded bytes. A log of many short frames costs as much
+	// as one of the same size with few long frames.
 	fetchCost = 4 << 10
-	// unpaced is the start of the group of readers that are no followers. What they read is no client's choice, and costs
-	// nothing. No tenant's name has a space.
+	// unpaced is the prefix of the group of readers that are not followers. Clients do not decide what these read, so it costs
+	// nothing. The name of a tenant does not contain a space.
 	unpaced = "read "
 )
 
@@ -48,27 +48,28 @@ func NewTurns() *budget.Turns {
 	return budget.NewTurns(max(processors/2, 1), budget.Pace{Rate: float64(processors * ReplayRate), Burst: ReplayBurst})
 }
 
-// storedLog reads a log from the stream, page by page, and decodes it message by message. What it keeps, decoded or not,
-// is charged to its lease: a page, and the frame that was given last. Where the budget has no room for a page, it reads
-// one message at a time; where it has none for that, next waits, and holds nothing meanwhile. Each message, and each page,
-// is read in a turn of the log's tenant. No turn lasts longer than next.
+// storedLog reads a log from the stream, page by page, and decodes it message by message. Its lease is charged for what is
+// buffered: a page, and the frame that was returned last. If the budget has no space for a page, storedLog reads one message
+// at a time; if it has none for that, next waits, and buffers nothing meanwhile. Each message, and each page, is read in a
+// turn of the tenant of the log. A turn ends before next returns.
 type storedLog struct {
 	bus      *Logs
 	subject  string
 	known    ResumeHint
 	lease    *budget.Lease
 	turn     *budget.Turn
-	n        uint64           // of the next event to give
-	sequence uint64           // of the newest message that was given; 0 = not known yet
-	page     []broker.Message // not given yet
-	bytes    int64            // that page takes
-	size     int              // bytes of the newest page; 0 = there was none
-	more     bool             // storage may hold more behind page
-	single   bool             // there was no room for a page: its messages come one at a time, with room for their events
+	n        uint64           // of the next event to return
+	sequence uint64           // of the newest returned message; 0 = unknown
+	page     []broker.Message // not returned yet
+	bytes    int64            // of page
+	size     int              // bytes of the newest page; 0 before the first one
+	more     bool             // storage may hold more after page
+	single   bool             // the budget had no space for a page: messages are read one at a time, with space for their events
 }
 
-// next returns the next frame, cut to start at n; false when storage has none now. The frame before it is charged no
-// more. ErrNoRoom when there is no room, or no turn, until a time; the zero time is none.
+// next returns the next frame, cut to start at n; false if storage has none now. The previous frame is no longer charged.
+// ErrThrottled if the budget has no space, or the reader gets no turn, before until; the zero time means to wait without a
+// limit.
 func (r *storedLog) next(ctx context.Context, until time.Time) (frame event.Frame, found bool, err error) {
 	r.settle()
 	if r.sequence == 0 && r.n > 0 {
@@ -93,11 +94,11 @@ func (r *storedLog) next(ctx context.Context, until time.Time) (frame event.Fram
 	return frame, true, nil
 }
 
-// pending reports whether storage may hold more than was given.
+// pending reports whether storage may hold frames that were not returned.
 func (r *storedLog) pending() bool { return len(r.page) > 0 || r.more }
 
-// admit waits for the turn, and before that for room for a page, unless there is one. It returns how much to read: one
-// message where there is no room for a page.
+// admit waits for the turn, and before that for space for a page, unless a page is buffered. It returns how much to read:
+// one message if the budget has no space for a page.
 func (r *storedLog) admit(ctx context.Context, until time.Time) (size broker.PageSize, err error) {
 	size = broker.FullPage()
 	size.Bytes = min(max(2*r.size, firstPage), largePage)
@@ -121,12 +122,12 @@ func (r *storedLog) admit(ctx context.Context, until time.Time) (size broker.Pag
 		err = r.turn.Take(patient)
 	}
 	if err != nil && ctx.Err() == nil {
-		err = broker.ErrNoRoom
+		err = broker.ErrThrottled
 	}
 	return size, err
 }
 
-// step reads a page, unless there is one, and decodes its first message.
+// step reads a page, unless one is buffered, and decodes its first message.
 func (r *storedLog) step(ctx context.Context, size broker.PageSize) (frame event.Frame, found bool, cost int64, err error) {
 	if len(r.page) == 0 {
 		cost = fetchCost
@@ -159,8 +160,8 @@ func (r *storedLog) fetch(ctx context.Context, size broker.PageSize) (err error)
 	return err
 }
 
-// one returns the next message on subject with a sequence of at least from as a page, an empty one if there is none. It
-// costs the broker less than a page, for which it counts what follows.
+// one returns the next message on subject with a sequence of at least from as a page, an empty one if the stream has no such
+// message. It costs the broker less than a page, for which the broker counts the rest.
 func (b *Logs) one(ctx context.Context, stream, subject string, from uint64) ([]broker.Message, error) {
 	m, err := b.conn.NextDirect(ctx, stream, subject, from)
 	if errors.Is(err, broker.ErrNotFound) {
@@ -172,8 +173,8 @@ func (b *Logs) one(ctx context.Context, stream, subject string, from uint64) ([]
 	return []broker.Message{m}, nil
 }
 
-// decode takes the first message of the page. It finds nothing where the message was given already, and where there is
-// no room for its events: then it gives up the page, and the next one brings that message alone.
+// decode decodes the first message of the page. It finds nothing if the message was returned already, or if the budget has
+// no space for its events: then the page is dropped, and the next one contains only that message.
 func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 	m := r.page[0]
 	lines := event.UnpackedSize(m.Data)
@@ -193,7 +194,7 @@ func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 		return frame, false, err
 	}
 	if frame.First > r.n {
-		return frame, false, fmt.Errorf("%s has no event %d, but event %d: %w", r.subject, r.n, frame.First, broker.ErrForgotten)
+		return frame, false, fmt.Errorf("%s has no event %d, but event %d: %w", r.subject, r.n, frame.First, broker.ErrExpired)
 	}
 	r.lease.Set(r.bytes + lines)
 	r.sequence = m.Sequence
@@ -205,22 +206,22 @@ func (r *storedLog) decode() (frame event.Frame, found bool, err error) {
 	return frame, true, nil
 }
 
-// skip says that frame f was given by other means.
+// skip records that frame f was returned from the ring.
 func (r *storedLog) skip(f event.Frame) {
 	r.n, r.sequence = f.Next(), f.Sequence
 	r.release()
 }
 
-// settle gives back what the frame was charged that was given last.
+// settle gives back the charge of the frame that was returned last.
 func (r *storedLog) settle() { r.lease.Set(r.bytes) }
 
-// drop gives up the page.
+// drop discards the page.
 func (r *storedLog) drop() {
 	r.page, r.bytes = nil, 0
 	r.settle()
 }
 
-// release gives up everything.
+// release gives back all charges.
 func (r *storedLog) release() {
 	r.drop()
 	r.more = false

@@ -57,9 +57,9 @@ type batch struct {
 }
 
 // Claim makes the caller the only writer of the log: it appends a claim event with the next epoch, which fences every
-// earlier writer, and returns the log as it was before. Where that was empty, the claim brings opening with it, in the
-// same frame. The writer's appends carry ctx's trace and stop when ctx is done. ErrEnded when the log has its terminal
-// event, ErrTooLarge when the opening does not fit into one frame.
+// earlier writer, and returns the log as it was before. If that was empty, the frame of the claim also contains opening.
+// Appends of the writer carry the trace of ctx and stop when ctx is done. The error is ErrEnded if the log has its terminal
+// event, and ErrTooLarge if the opening does not fit into one frame.
 func (b *Logs) Claim(
 	ctx context.Context, log broker.LogID, runner, build string, opening ...event.Body,
 ) (*Writer, []event.Frame, error) {
@@ -113,7 +113,7 @@ func (w *Writer) claim(ctx context.Context, frames []event.Frame, claim event.Cl
 	if len(f.Lines) > broker.MaxClaimBytes {
 		return fmt.Errorf("first frame of %d bytes: %w", len(f.Lines), broker.ErrTooLarge)
 	}
-	// Two runners may try the same epoch at the same place: the message id must tell them apart.
+	// Two runners may attempt the same epoch and the same n: the message id distinguishes them.
 	if err := w.store(ctx, f, id.New("claim")); err != nil {
 		return err
 	}
@@ -124,19 +124,19 @@ func (w *Writer) claim(ctx context.Context, frames []event.Frame, claim event.Cl
 // Epoch returns the number of the claim.
 func (w *Writer) Epoch() uint64 { return w.epoch }
 
-// Lost is closed when nothing can be appended any more: [Writer.Err] says why.
+// Lost is closed when no more events can be appended: [Writer.Err] returns why.
 func (w *Writer) Lost() <-chan struct{} { return w.lost }
 
-// Err returns why nothing can be appended any more, or nil.
+// Err returns why no more events can be appended, or nil.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// Emit gives each body the next place in the log and queues it. Bodies of one call come in one frame as long as they are
-// no larger than the largest event. It blocks while the backlog is large. The error is final: ErrFenced, or what made
-// appending impossible; after ErrTooLarge, which concerns these events alone, none of them is queued.
+// Emit gives each body the next number in the log and queues it. Bodies of one call are in one frame unless they are larger
+// than the largest event. Emit blocks while the backlog is large. The error is final: ErrFenced, or what made appending
+// impossible. Only ErrTooLarge concerns these events alone, and queues none of them.
 func (w *Writer) Emit(bodies ...event.Body) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,8 +161,8 @@ func (w *Writer) Emit(bodies ...event.Body) error {
 	return nil
 }
 
-// enqueue puts the events into the newest batch, or into another one where that would grow too large. After an error none
-// of them is queued. It must be called with mu held.
+// enqueue adds the events to the newest batch, or to another one if that would become too large. After an error none of them
+// is queued. It must be called with mu held.
 func (w *Writer) enqueue(bodies ...event.Body) error {
 	last := len(w.queue) - 1
 	if last < 0 || len(w.queue[last].names)+len(bodies) > frameEvents || len(w.queue[last].lines) >= frameBytes {
@@ -194,7 +194,7 @@ func (w *Writer) enqueue(bodies ...event.Body) error {
 	return nil
 }
 
-// each queues events one by one that no frame can hold together.
+// each queues events one by one that do not fit into one frame.
 func (w *Writer) each(bodies []event.Body) error {
 	for _, body := range bodies {
 		if err := w.enqueue(body); err != nil {
@@ -241,7 +241,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends the appender after what is queued, and waits for it.
+// Close waits until the queued events are stored, and ends the appender.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closing = true
@@ -312,7 +312,7 @@ func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
 	broker.Inject(ctx, msg.Header)
 	sequence, err := w.bus.conn.CompareAndAppend(ctx, w.bus.conn.EventsStream(), msg, msgID, w.sequence)
 	if err == nil || errors.Is(err, broker.ErrConflict) {
-		w.sequence = sequence // of the newest message, whoever wrote it
+		w.sequence = sequence // of the newest message, of any writer
 	}
 	return err
 }

@@ -88,7 +88,7 @@ func (b *Store) Object(ctx context.Context, tenant, threadID string, ref event.O
 		return nil, fmt.Errorf("read object %s: %w", name, err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != ref.SHA256 {
-		return nil, fmt.Errorf("SHA-256 of object %s differs: %w", name, broker.ErrDamaged)
+		return nil, fmt.Errorf("SHA-256 of object %s: %w", name, broker.ErrDamaged)
 	}
 	return data, nil
 }
@@ -98,7 +98,8 @@ func (b *Store) mayLag(err error) bool {
 	return err != nil && (b.conn.Replicated() || !errors.Is(err, jetstream.ErrObjectNotFound))
 }
 
-// objectName keeps the objects of threads apart: whoever may not read a thread cannot name what belongs to it.
+// objectName returns a name with the tenant and the thread, so that a caller cannot name objects of threads that it may not
+// read.
 func objectName(tenant, threadID string, ref event.ObjectRef) (string, error) {
 	for _, token := range []string{tenant, threadID, ref.Object} {
 		if err := broker.CheckToken(token); err != nil {

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// How a batch is gathered. A transaction costs more than the few rows that a small batch writes, so history is in no hurry
-// of its own. It takes the messages in sips, since what a broker hands out at once holds up what it passes on to readers
-// meanwhile.
+// How a batch is gathered. A transaction costs more than the few rows of a small batch, so a batch waits for more messages. It
+// fetches them in small parts: messages that the broker delivers at once delay those that it republishes to readers.
 const (
 	gatherTime = 250 * time.Millisecond
-	sipTime    = 10 * time.Millisecond
-	gathered   = 800 // messages: then more is waiting, and so is somebody
+	fetchEvery = 10 * time.Millisecond
+	gathered   = 800 // messages in a batch that waits for no more
 )
 
-// gather adds to a batch what take finds in the next moments, until the batch is large or somebody is in a hurry.
+// gather adds to a batch the messages that take returns in the next moments, until the batch is large or a reader waits for
+// it (hurry).
 func gather[M any](ctx context.Context, batch []M, hurry <-chan struct{}, take func() ([]M, error)) []M {
 	enough := time.NewTimer(gatherTime)
 	defer enough.Stop()
-	sip := time.NewTicker(sipTime)
-	defer sip.Stop()
+	tick := time.NewTicker(fetchEvery)
+	defer tick.Stop()
 	for len(batch) < gathered {
 		select {
-		case <-sip.C:
+		case <-tick.C:
 		case <-enough.C:
 			return batch
 		case <-hurry:
@@ -33,7 +33,7 @@ func gather[M any](ctx context.Context, batch []M, hurry <-chan struct{}, take f
 		more, err := take()
 		batch = append(batch, more...)
 		if err != nil {
-			return batch // what it is will show when the next batch begins
+			return batch // the next batch starts with the same error
 		}
 	}
 	return batch

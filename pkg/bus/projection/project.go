@@ -17,8 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Entry is one message of the EVENTS stream, for whoever projects it. Exactly one of Accepted, Thread,
-// Session and Frame is set.
+// Entry is one message of the EVENTS stream. Exactly one of Accepted, Thread, Session and Frame is set.
 type Entry struct {
 	Tenant    string
 	RequestID string // with Accepted and Frame
@@ -31,8 +30,8 @@ type Entry struct {
 	Frame     *event.Frame
 }
 
-// Apply takes a batch of entries. It returns one error for each (nil = done with it for good; else it comes again after
-// a while), or an error that concerns them all.
+// Apply stores a batch of entries. It returns one error for each entry (nil = stored; otherwise the entry is delivered again
+// after a pause), or an error that concerns them all.
 type Apply func(ctx context.Context, batch []Entry) ([]error, error)
 
 const (
@@ -42,13 +41,12 @@ const (
 	projectWait = 5 * time.Second
 )
 
-// Project gives every entry to apply at least once, in the order of the stream but for those that come again, until ctx
-// is done. All processes that project share the work. A batch is what came in the last moments, since apply takes a large
-// one more cheaply than several small ones; whoever waits for an entry that has not been applied sends on hurry, which
-// may be nil.
+// Project calls apply with every entry at least once, in the order of the stream except for those that are delivered again,
+// until ctx is done. All processes that project share the work. A batch contains the messages of the last moments, since a
+// large batch costs less than several small ones; a reader that waits for an entry sends on hurry, which may be nil.
 func (b *Source) Project(ctx context.Context, hurry <-chan struct{}, apply Apply) error {
 	consumer, err := b.conn.Consumer(ctx, b.conn.EventsStream(), broker.HistoryConsumer)
-	if err != nil && ctx.Err() == nil { // else it was told to stop before there was anything to do
+	if err != nil && ctx.Err() == nil { // else ctx was done before the first entry
 		return err
 	}
 	for ctx.Err() == nil {
@@ -65,7 +63,7 @@ func (b *Source) Project(ctx context.Context, hurry <-chan struct{}, apply Apply
 	return nil
 }
 
-// Head returns the sequence of the newest message of the EVENTS stream, as its leader has it.
+// LastSequence returns the sequence of the newest message of the EVENTS stream, as its leader has it.
 func (b *Source) LastSequence(ctx context.Context) (uint64, error) {
 	info, err := b.conn.StreamInfo(ctx, b.conn.EventsStream())
 	if err != nil {
@@ -74,14 +72,14 @@ func (b *Source) LastSequence(ctx context.Context) (uint64, error) {
 	return info.State.LastSeq, nil
 }
 
-// Projected is how far the projection has come.
+// Projected is the progress of the projection.
 type Projected struct {
-	Through uint64 // it is done with every entry up to this sequence
-	Given   uint64 // no entry after this sequence was given to it yet
-	Again   int    // how many entries were not taken when they came, and come again
+	Through uint64 // every entry up to this sequence is stored
+	Given   uint64 // no entry after this sequence was delivered yet
+	Again   int    // how many entries failed and are delivered again
 }
 
-// Projected says how far the projection has come.
+// Projected returns the progress of the projection.
 func (b *Source) Projected(ctx context.Context) (Projected, error) {
 	consumer, err := b.conn.JetStream.Consumer(ctx, b.conn.EventsStream(), broker.HistoryConsumer)
 	if err != nil {
@@ -136,7 +134,7 @@ func (b *Source) project(ctx context.Context, batch []jetstream.Msg, beat time.D
 		}
 		entry, err := b.entry(msg)
 		if err != nil {
-			// Nobody will ever be able to read it; holding up the rest would help nobody.
+			// No process could decode it, and it must not block the messages after it.
 			slog.ErrorContext(ctx, "projection skipped an unreadable message", "subject", msg.Subject(), "error", err)
 			_ = msg.Term()
 			continue
@@ -161,8 +159,8 @@ func (b *Source) project(ctx context.Context, batch []jetstream.Msg, beat time.D
 	}
 }
 
-// Entries returns the next entries of the EVENTS stream with a sequence of at least from, as the stream holds them, and the
-// sequence to go on from; that is from itself when the stream holds nothing there. It moves no consumer: see [Bus.Project].
+// Entries returns the next entries of the EVENTS stream with a sequence of at least from, and the sequence from which the
+// next call continues: from itself if the stream has no later message. It does not use the consumer of [Source.Project].
 func (b *Source) Entries(ctx context.Context, from uint64) (entries []Entry, next uint64, err error) {
 	all := b.conn.Prefix + ".>"
 	messages, _, err := b.conn.Page(ctx, b.conn.EventsStream(), all, from, broker.FullPage())

@@ -7,8 +7,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// Accept writes a as the request's record, first write wins. When the request has one already it returns that and false.
-// It writes nothing that [CheckAccepted] refuses: no log could begin with it.
+// Accept writes a as the record of its request; the first write wins. If the request has a record already, Accept returns
+// that one and false. It refuses what [CheckAccepted] refuses, because no log could begin with it.
 func (b *Requests) Accept(ctx context.Context, a record.Accepted) (stored record.Accepted, first bool, err error) {
 	subject, err := b.conn.Subject(broker.KindAccept, a.Tenant, a.RequestID)
 	if err != nil {
@@ -20,13 +20,13 @@ func (b *Requests) Accept(ctx context.Context, a record.Accepted) (stored record
 	return broker.PutFirst(ctx, b.conn, b.conn.EventsStream(), subject, a)
 }
 
-// AcceptedRecord is the record of a request with its place in the stream: before the request's log.
+// AcceptedRecord is the record of a request with its sequence in the stream, which is below those of the log of the request.
 type AcceptedRecord struct {
 	record.Accepted
 	Sequence uint64
 }
 
-// AcceptedRecord returns the record of a request with its place, or ErrNotFound.
+// AcceptedRecord returns the record of a request with its sequence, or record.ErrNotFound.
 func (b *Requests) AcceptedRecord(ctx context.Context, log broker.LogID) (AcceptedRecord, error) {
 	subject, err := b.conn.Subject(broker.KindAccept, log.Tenant, log.RequestID)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Steer records what a user says to a running request. First write wins; see [Bus.Accept] for the results.
+// Steer records a message of a user to a running request. The first write wins; see [Requests.Accept] for the results.
 func (b *Commands) Steer(ctx context.Context, tenant string, s record.Steer) (stored record.Steer, first bool, err error) {
 	subject, err := b.conn.Subject(broker.KindCommand, tenant, s.RequestID, broker.KindSteer, s.SteerID)
 	if err != nil {
@@ -23,7 +23,7 @@ func (b *Commands) Steer(ctx context.Context, tenant string, s record.Steer) (st
 	return broker.PutFirst(ctx, b.conn, b.conn.EventsStream(), subject, s)
 }
 
-// SteerRecord is a steer with its place in the stream.
+// SteerRecord is a steer with its sequence in the stream.
 type SteerRecord struct {
 	record.Steer
 	Sequence uint64
@@ -49,11 +49,11 @@ func (b *Commands) Steers(ctx context.Context, log broker.LogID, after uint64) i
 	}
 }
 
-// abortBacklog bounds the aborts that wait for the process that watches them.
+// abortBacklog bounds the aborts that wait for the callback of WatchAborts.
 const abortBacklog = 256
 
-// WatchAborts calls found for the aborts of all tenants as they are stored, one after the other, until ctx is done. Some
-// may be lost: it is a quick look, and a sweep must follow.
+// WatchAborts calls found for the aborts of all tenants as they are stored, one after the other, until ctx is done. It may
+// miss some, so a caller also needs a sweep.
 func (b *Commands) WatchAborts(ctx context.Context, found func(tenant string, a record.Abort)) error {
 	messages := make(chan *nats.Msg, abortBacklog)
 	stop, err := b.conn.Subscribe(b.conn.Live(b.conn.Prefix+"."+broker.KindCommand+".*.*."+broker.KindAbort), messages)
@@ -97,15 +97,15 @@ func (b *Commands) Aborted(ctx context.Context, log broker.LogID) (record.Abort,
 	return a, err
 }
 
-// CommandList is what users have asked of a request that runs.
+// CommandList is the abort and the steers of a request.
 type CommandList struct {
 	Abort    *record.Abort // nil = none
 	Steers   []record.Steer
-	Sequence uint64 // of the newest command: what comes next stands behind it
+	Sequence uint64 // of the newest command: CommandsAfter continues from it
 }
 
-// Commands returns what was asked of a request behind the command with sequence after (0 = all): everything that was
-// acknowledged before the call. Mostly that is nothing, and costs one question to the broker.
+// CommandsAfter returns the commands to a request with a sequence above after (0 = all) that were acknowledged before the
+// call. It costs one request to the broker if the request has no new command.
 func (b *Commands) CommandsAfter(ctx context.Context, log broker.LogID, after uint64) (CommandList, error) {
 	asked := CommandList{Sequence: after}
 	subject, err := b.conn.Subject(broker.KindCommand, log.Tenant, log.RequestID, broker.KindAbort)
@@ -132,9 +132,8 @@ func (b *Commands) CommandsAfter(ctx context.Context, log broker.LogID, after ui
 	return asked, nil
 }
 
-// WatchAbort calls found, once, when the request is aborted or was already. It learns of it at once; where that message
-// is lost, from storage, which it looks into after a second and then less often. Call stop to end the watch: it returns
-// when found is not running any more.
+// WatchAbort calls found once, when the request is aborted or was aborted before. A lost message delays the call: storage is
+// read after a second, and then less often. Call stop to end the watch: it returns when found does not run any more.
 func (b *Commands) WatchAbort(ctx context.Context, log broker.LogID, found func(record.Abort)) (stop func(), err error) {
 	subject, err := b.conn.Subject(broker.KindCommand, log.Tenant, log.RequestID, broker.KindAbort)
 	if err != nil {

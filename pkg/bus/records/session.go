@@ -8,14 +8,14 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// SessionRecord is a record of a session with its place in the stream. One that only history knows has sequence 0.
+// SessionRecord is a record of a session with its sequence in the stream, or 0 if only history has the record.
 type SessionRecord struct {
 	record.Session
 	Sequence uint64
 }
 
-// Session returns the newest record of a session, from the leader, or ErrNotFound: nothing is noted on the thread, or so
-// long ago that only history knows it.
+// Session returns the newest record of a session, from the leader. The error is record.ErrNotFound if the thread has no
+// metadata, or if its record has expired from the stream; history has it then.
 func (b *Sessions) Session(ctx context.Context, tenant, threadID string) (SessionRecord, error) {
 	subject, err := b.conn.Subject(broker.KindSession, tenant, threadID)
 	if err != nil {
@@ -25,9 +25,9 @@ func (b *Sessions) Session(ctx context.Context, tenant, threadID string) (Sessio
 	return SessionRecord{s, sequence}, err
 }
 
-// SwapSession appends next to its session if after is still the newest record (the zero record = there is none).
-// ErrConflict when somebody else did so first. It returns the record that it wrote, whose UpdatedAt is later than that of
-// after: whoever keeps the newest of several records goes by it, since sequences begin anew with a stream.
+// SwapSession appends next to its session if after is still the newest record (the zero record if the session has no
+// record); record.ErrConflict otherwise. It returns the record that it wrote, with an UpdatedAt later than that of after:
+// UpdatedAt gives the order of the records of a session, because sequences restart with a new stream.
 func (b *Sessions) SwapSession(
 	ctx context.Context, tenant string, next record.Session, after SessionRecord,
 ) (SessionRecord, error) {

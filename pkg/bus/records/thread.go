@@ -22,8 +22,8 @@ func (b *Threads) Thread(ctx context.Context, tenant, threadID string) (ThreadRe
 	return ThreadRecord{Thread: t, Sequence: sequence}, err
 }
 
-// AdvanceThread appends next to its thread if the newest record still has sequence after (0 = there is none).
-// ErrConflict when somebody else did so first.
+// AdvanceThread appends next to its thread if the newest record still has sequence after (0 = the thread has no record);
+// record.ErrConflict otherwise.
 func (b *Threads) AdvanceThread(ctx context.Context, tenant string, next record.Thread, after uint64) (ThreadRecord, error) {
 	subject, err := b.conn.Subject(broker.KindThread, tenant, next.ThreadID)
 	if err != nil {
@@ -61,7 +61,7 @@ func threadOf(m broker.Message) (ThreadRecord, error) {
 // ThreadFollower reads a thread's records, those stored and those to come, in order. It is for one goroutine.
 type ThreadFollower struct{ tail *broker.Tail }
 
-// FollowThread starts to follow a thread behind the record with sequence after. Close the follower.
+// FollowThread follows a thread from the record after the one with sequence after. Close the follower.
 func (b *Threads) FollowThread(ctx context.Context, tenant, threadID string, after uint64) (*ThreadFollower, error) {
 	subject, err := b.conn.Subject(broker.KindThread, tenant, threadID)
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *Threads) FollowThread(ctx context.Context, tenant, threadID string, aft
 	return &ThreadFollower{records}, nil
 }
 
-// Next returns the next record; ErrIdle when none came for wait, also because the broker does not answer; ctx's error when
-// that is done.
+// Next returns the next record. The error is ErrIdle if no record was read within wait, also because the broker did not
+// respond, and the error of ctx when ctx is done.
 func (f *ThreadFollower) Next(ctx context.Context, wait time.Duration) (ThreadRecord, error) {
 	m, err := f.tail.Next(ctx, wait)
 	switch {

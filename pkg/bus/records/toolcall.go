@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PutToolStarted records that a call is about to take effect. First write wins; see [Bus.Accept] for the results.
+// PutToolStarted records that a call is about to take effect. The first write wins; see [Requests.Accept] for the results.
 func (b *ToolCalls) PutToolStarted(ctx context.Context, log broker.LogID, s record.ToolStarted) (record.ToolStarted, bool, error) {
 	subject, err := b.conn.Subject(broker.KindStarted, log.Tenant, log.RequestID, s.ToolCallID)
 	if err != nil {
@@ -19,7 +19,7 @@ func (b *ToolCalls) PutToolStarted(ctx context.Context, log broker.LogID, s reco
 	return broker.PutFirst(ctx, b.conn, b.conn.ResultsStream(), subject, s)
 }
 
-// PutToolResult records the end of a call. First write wins; see [Bus.Accept] for the results.
+// PutToolResult records the end of a call. The first write wins; see [Requests.Accept] for the results.
 func (b *ToolCalls) PutToolResult(ctx context.Context, log broker.LogID, r record.ToolResult) (record.ToolResult, bool, error) {
 	subject, err := b.conn.Subject(broker.KindResult, log.Tenant, log.RequestID, r.ToolCallID)
 	if err != nil {
@@ -48,8 +48,8 @@ func (b *ToolCalls) ToolResult(ctx context.Context, log broker.LogID, toolCallID
 	return r, err
 }
 
-// AwaitToolResult waits for the result of a call until ctx is done. progress gets what the tool prints meanwhile, in
-// order and from this goroutine; output may be missing, for nobody keeps it.
+// AwaitToolResult waits for the result of a call until ctx is done. It calls progress with the output of the tool, in order
+// and from this goroutine. Output may be missing, because it is not stored.
 func (b *ToolCalls) AwaitToolResult(
 	ctx context.Context, log broker.LogID, toolCallID string, progress func(delta string),
 ) (record.ToolResult, error) {
@@ -69,7 +69,8 @@ func (b *ToolCalls) AwaitToolResult(
 	})
 }
 
-// Progress tells whoever waits for a call what its tool prints. Nobody keeps it, and it may be lost.
+// Progress publishes output of a running tool to the caller that waits for its result. Output is not stored, and may be
+// lost.
 func (b *ToolCalls) Progress(ctx context.Context, log broker.LogID, p record.ToolProgress) error {
 	subject, err := b.conn.Subject(broker.KindProgress, log.Tenant, log.RequestID, p.ToolCallID)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // The queue of the runners is first in, first out, and holds at most one pointer of each tenant that no runner has taken.
-// So a pointer waits behind one pointer of each other tenant, however many requests those tenants have. All further pointers
+// So a pointer waits for one pointer of each other tenant, however many requests those tenants have. All further pointers
 // wait in the BACKLOG stream.
 //
 // A sender puts a pointer into the queue if runners have taken all pointers that the tenant has there, and into the backlog
@@ -31,7 +31,7 @@ import (
 // that dies between its two steps leaves a pointer that [Bus.AdvanceBacklog], which the reapers call, moves.
 
 // headerBacklog is the header of a pointer that was moved into the queue: its sequence in the backlog. The runner that
-// takes it looks for the next one behind that sequence, and so need not wait until this one is deleted.
+// takes it reads the next one above that sequence, and so need not wait until this one is deleted.
 const headerBacklog = "Agentbus-Backlog-Sequence"
 
 // advanceWait bounds the attempts to move a pointer from the backlog into the queue.
@@ -82,7 +82,7 @@ func (b *RequestQueue) enter(ctx context.Context, tenant string, msg *nats.Msg, 
 			return added, nil
 		case ack.Error.ErrorCode == broker.CodeWrongLast, ack.Error.ErrorCode == broker.CodeWrongLastR3:
 			return refused, nil
-		case ack.Error.ErrorCode == broker.CodeNoRoom:
+		case ack.Error.ErrorCode == broker.CodeNoSpace:
 			if has, _ := b.conn.Has(ctx, b.conn.RequestsStream(), msg.Subject); has { // after an error the next attempt asks again
 				return present, nil
 			}
@@ -192,8 +192,9 @@ func (b *RequestQueue) move(ctx context.Context, tenant string, waiting broker.M
 	return b.enter(ctx, tenant, msg, newest)
 }
 
-// AdvanceBacklog calls advance for each tenant of a page of the backlog, and returns where the next page begins; 0 = there is
-// none. It repairs what processes have left that died, and removes copies.
+// AdvanceBacklog moves the oldest pointer of each tenant of a page of the backlog, if runners have taken all pointers of the
+// tenant, and returns where the next page begins, 0 after the last one. It repairs what crashed processes have left, and
+// removes copies.
 func (b *RequestQueue) AdvanceBacklog(ctx context.Context, from uint64) (next uint64, err error) {
 	messages, more, err := b.conn.Page(ctx, b.conn.BacklogStream(), b.conn.Wildcard(broker.KindBacklog), from, broker.FullPage())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 const maxCarried = 32 << 10
 
 // Start sends the pointer to an accepted request, the index-th on its thread, to the runners, or into the backlog of its
-// tenant: see backlog.go. The queue has room for one pointer to a request: while it is there, another is dropped, since it
-// would have a living run taken over.
+// tenant: see backlog.go. The queue holds one pointer to a request and drops another one, which would cause a takeover of a
+// running request.
 func (b *RequestQueue) Start(ctx context.Context, a record.Accepted, index int) error {
 	subject, err := b.conn.Subject(broker.KindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
@@ -36,8 +36,8 @@ func (b *RequestQueue) Start(ctx context.Context, a record.Accepted, index int) 
 	return b.point(ctx, a.Tenant, msg)
 }
 
-// Pointed reports whether there is a pointer to a request: one that waits, in the queue or in the backlog, or that somebody
-// works on.
+// HasPointer reports whether a request has a pointer: one that waits in the queue or in the backlog, or that a runner has
+// taken.
 func (b *RequestQueue) HasPointer(ctx context.Context, a record.Accepted) (bool, error) {
 	subject, err := b.conn.Subject(broker.KindRequest, a.Tenant, a.AgentID, a.RequestID)
 	if err != nil {
@@ -51,8 +51,9 @@ func (b *RequestQueue) HasPointer(ctx context.Context, a record.Accepted) (bool,
 	return b.conn.Has(ctx, b.conn.RequestsStream(), subject)
 }
 
-// EnsurePointer sends the pointer to an accepted request, as Start does, if there is none, and reports whether it did. Where
-// the pointer waits in the backlog it does what the process that should have moved it may have left out.
+// EnsurePointer sends the pointer to an accepted request, as Start does, unless the request has one, and reports whether it
+// did. If the pointer waits in the backlog, EnsurePointer moves the pointers of the tenant that another process should have
+// moved.
 func (b *RequestQueue) EnsurePointer(ctx context.Context, a record.Accepted, index int) (sent bool, err error) {
 	pointed, err := b.HasPointer(ctx, a)
 	if err != nil {
@@ -65,7 +66,7 @@ func (b *RequestQueue) EnsurePointer(ctx context.Context, a record.Accepted, ind
 	return err == nil, err
 }
 
-// Waiting counts the requests that no runner has taken yet, of all tenants and agents, those in the backlog included.
+// QueueDepth counts the requests that no runner has taken yet, of all tenants and agents, those in the backlog included.
 func (b *RequestQueue) QueueDepth(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, broker.AnswerWait)
 	defer cancel()
@@ -80,14 +81,14 @@ func (b *RequestQueue) QueueDepth(ctx context.Context) (int64, error) {
 	return int64(queue.CachedInfo().NumPending + backlog.State.Msgs), nil //nolint:gosec // MaxQueue is far less
 }
 
-// Starts gives pointers to handle, at most slots at a time, until ctx is done; then it waits for the handlers. See
-// [Handle] for what handle may return.
+// ConsumeRequests calls handle with pointers, at most slots at a time, until ctx is done; then it waits for the handlers.
+// See [Handle] for what handle may return.
 func (b *RequestQueue) ConsumeRequests(ctx context.Context, slots int, handle Handle[record.Start]) error {
 	return broker.Work(ctx, b.conn, b.conn.RequestsStream(), broker.RunnerConsumer, slots, b.Advancing(handle))
 }
 
-// Open counts the requests of a tenant that wait for a runner or run: those that have a pointer. A pointer is removed
-// after the terminal event is stored, so the count is right whatever has crashed, and includes the requests that agents
+// OpenRequests counts the requests of a tenant that have a pointer: those that wait for a runner or run. A pointer is
+// removed after the terminal event is stored, so the count is right after crashes, and includes the requests that agents
 // make. Requests that wait for another one on their thread have no pointer yet. A pointer that moves from the backlog into
 // the queue at this moment may count twice.
 func (b *RequestQueue) OpenRequests(ctx context.Context, tenant string) (int, error) {

@@ -11,23 +11,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The broker's answers to a write that did not happen.
+// The error codes of the broker for a write that was not stored.
 const (
-	CodeWrongLast   = 10071 // the subject has moved on, or, with one replica, this very message is stored already
+	CodeWrongLast   = 10071 // the subject has a newer message, or, with one replica, this message is stored already
 	CodeWrongLastR3 = 10164 // an earlier write of the subject is still in process: try again
-	CodeInProcess   = 10158 // this very message is, since an attempt that took too long: try again
-	CodeNoRoom      = 10077 // the stream is full, or a queue has a message on the subject
-	codeAccountFull = 10002 // the account has no room
-	codeServerFull  = 10023 // the server has no room, by its limit or because its disk is full
+	CodeInProcess   = 10158 // an earlier attempt with this message is still in process: try again
+	CodeNoSpace     = 10077 // the stream is full, or a queue has a message on the subject
+	codeAccountFull = 10002 // the account has no space
+	codeServerFull  = 10023 // the server has no space, by its limit or because its disk is full
 	codeMemoryFull  = 10028 // the server has no memory for streams
 	codeStorageFull = 10047 // the server has no storage for streams
 	codeNoMessage   = 10043 // the stream has no message with this sequence
-	codeNotDeleted  = 10057 // nor this one, or it cannot be deleted: trying again does not help
+	codeNotDeleted  = 10057 // the message cannot be deleted, or does not exist: trying again does not help
 )
 
+// IsFull reports whether the broker refused a message for lack of space.
 func IsFull(code jetstream.ErrorCode) bool {
 	switch code {
-	case CodeNoRoom, codeAccountFull, codeServerFull, codeMemoryFull, codeStorageFull:
+	case CodeNoSpace, codeAccountFull, codeServerFull, codeMemoryFull, codeStorageFull:
 		return true
 	default:
 		return false
@@ -37,12 +38,12 @@ func IsFull(code jetstream.ErrorCode) bool {
 // RetryPause is the wait before an append is tried again.
 const RetryPause = 20 * time.Millisecond
 
-// CompareAndAppend stores msg on its subject if the subject's newest message still has sequence last (0 = there is none), and
-// returns the new sequence. msgID makes the attempt recognisable, so it must be the caller's own, on the whole stream.
+// CompareAndAppend stores msg on its subject if the newest message of the subject still has sequence last (0 = the subject
+// is empty), and returns the new sequence. msgID identifies the attempt, so the caller must not use it for any other message
+// of the stream.
 //
-// It retries until it knows what happened or ctx is done: a time-out never means "not stored". ErrConflict means that
-// somebody else wrote first: the sequence is then that of the newest message. After any other error the outcome is
-// unknown.
+// It retries until the outcome is certain or ctx is done: a timeout never means "not stored". ErrConflict means that another
+// writer was first: the sequence is then that of the newest message. After any other error the outcome is unknown.
 func (b *Conn) CompareAndAppend(ctx context.Context, stream string, msg *nats.Msg, msgID string, last uint64) (uint64, error) {
 	msg.Header.Set(jetstream.MsgIDHeader, msgID)
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
@@ -60,7 +61,7 @@ func (b *Conn) CompareAndAppend(ctx context.Context, stream string, msg *nats.Ms
 				return seq, err
 			}
 		case IsFull(ack.Error.ErrorCode):
-			b.Room.refuse() // tried again: there may be room by then
+			b.Space.refuse() // tried again: there may be room by then
 		case ack.Error.ErrorCode == CodeWrongLastR3, ack.Error.ErrorCode == CodeInProcess:
 		case ack.Error.Code < 500:
 			return 0, fmt.Errorf("write %s: %w", msg.Subject, ack.Error)
@@ -71,8 +72,8 @@ func (b *Conn) CompareAndAppend(ctx context.Context, stream string, msg *nats.Ms
 	}
 }
 
-// readBack tells whether the newest message on subject is ours. A broker of one replica answers "wrong last sequence"
-// to the retry of a message that it has stored; one of three answers "duplicate".
+// readBack reports whether the newest message on subject is ours: it returns ErrConflict if not. A broker of one replica
+// responds "wrong last sequence" to the retry of a message that it has stored; one of three responds "duplicate".
 func (b *Conn) readBack(ctx context.Context, stream, subject, msgID string) (uint64, error) {
 	newest, err := b.Newest(ctx, stream, subject)
 	if errors.Is(err, ErrNotFound) {
@@ -100,8 +101,8 @@ func Retryable(err error) bool {
 	return true
 }
 
-// Send puts msg into a queue, unless the queue has one on its subject: each has room for one. It retries until ctx is
-// done.
+// Send puts msg into a queue, unless the queue has a message on its subject: each subject of a queue holds one. It retries
+// until ctx is done.
 func (b *Conn) Send(ctx context.Context, queue string, msg *nats.Msg, msgID string) error {
 	msg.Header.Set(jetstream.MsgIDHeader, msgID)
 	for {
@@ -112,8 +113,8 @@ func (b *Conn) Send(ctx context.Context, queue string, msg *nats.Msg, msgID stri
 		if err == nil {
 			err = ack.Error
 		}
-		if ack.Error != nil && ack.Error.ErrorCode == CodeNoRoom {
-			if has, _ := b.Has(ctx, queue, msg.Subject); has { // who cannot tell tries again
+		if ack.Error != nil && ack.Error.ErrorCode == CodeNoSpace {
+			if has, _ := b.Has(ctx, queue, msg.Subject); has { // after an error the next attempt asks again
 				return nil
 			}
 		}

@@ -62,17 +62,17 @@ type PubAck struct {
 	Error     *jetstream.APIError `json:"error"`
 }
 
-// publishWait bounds the wait for one answer to a publish. It is short, for the answer may have died with its connection,
-// and whoever publishes tries again with the same message.
+// publishWait bounds the wait for one response to a publish. It is short, because the response may be lost with its
+// connection, and the caller retries with the same message.
 const publishWait = 2 * time.Second
 
-// Server is the broker behind a connection. storage.go has its reads.
+// Server is the broker at the other end of a connection. storage.go has its reads.
 type Server struct {
 	nc   *nats.Conn
 	link *Link
 }
 
-// request sends msg and waits for the answer: for so long at most, and no longer than the connection lasts.
+// request sends msg and waits for the response, for at most wait and while the connection lasts.
 func (s Server) request(ctx context.Context, msg *nats.Msg, wait time.Duration) (*nats.Msg, error) {
 	ctx, cancel := s.link.Within(ctx, wait)
 	defer cancel()
@@ -80,6 +80,7 @@ func (s Server) request(ctx context.Context, msg *nats.Msg, wait time.Duration) 
 	return answer, lostDuring(ctx, err)
 }
 
+// Publish is as in [Publisher].
 func (s Server) Publish(ctx context.Context, msg *nats.Msg) (PubAck, error) {
 	answer, err := s.request(ctx, msg, publishWait)
 	if err != nil {
@@ -92,6 +93,7 @@ func (s Server) Publish(ctx context.Context, msg *nats.Msg) (PubAck, error) {
 	return ack, nil
 }
 
+// Subscribe is as in [Subscriber].
 func (s Server) Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error) {
 	sub, err := s.nc.ChanSubscribe(subject, messages)
 	if err != nil {
@@ -100,6 +102,7 @@ func (s Server) Subscribe(subject string, messages chan *nats.Msg) (stop func(),
 	return func() { _ = sub.Unsubscribe() }, nil // fails only when the connection is gone, and the subscription with it
 }
 
+// Flush is as in [Subscriber].
 func (s Server) Flush(ctx context.Context) error {
 	ctx, cancel := s.link.Within(ctx, AnswerWait)
 	defer cancel()
@@ -109,8 +112,5 @@ func (s Server) Flush(ctx context.Context) error {
 // Refill is the pause between attempts to read when the broker does not answer.
 const Refill = 200 * time.Millisecond
 
-// Now returns the time by the clock that stamps the messages of the EVENTS stream. It is the only clock whose times
-// services may compare with those of messages, or with one another: the wall clocks of machines differ. It sends no request:
-// each look at the stream ([Bus.Verify], and [Bus.Watch] every few seconds) measures the difference, and in between the
-// process' monotonic clock advances. Before the first look it is the process' own wall clock.
+// Now returns the time by the clock of the broker: see bus.Bus.Now.
 func (b *Conn) Now() time.Time { return b.Clock.now() }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock is a remote clock, as far as this process knows it. It is safe for concurrent use.
+// Clock is an estimate of a remote clock. It is safe for concurrent use.
 type Clock struct {
 	mu      sync.Mutex
 	said    time.Time     // the remote time at local; zero = never measured
@@ -27,8 +27,8 @@ func (c *Clock) at(local time.Time) time.Time {
 	return c.said.Add(local.Sub(c.local)) // by the monotonic clock: steps of the wall clock do not show
 }
 
-// measure takes in an answer that said what time it is, to a question that was sent and answered at these local times. A
-// measurement that agrees with a more exact one changes nothing, so that the time does not jump back and forth.
+// measure adds a measurement: the remote time in a response, and the local times of request and response. A measurement that
+// agrees with a more exact one changes nothing, so that the time does not jump back and forth.
 func (c *Clock) measure(asked, answered, said time.Time) {
 	if said.IsZero() {
 		return

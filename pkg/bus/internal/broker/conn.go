@@ -1,5 +1,5 @@
 // Package broker reads and writes the streams of NATS JetStream: it appends with a condition, reads what is stored, follows
-// what comes, and knows the names of subjects and streams. The packages of pkg/bus build logs, records and queues on it.
+// what is published, and has the names of subjects and streams. The packages of pkg/bus build logs, records and queues on it.
 //
 // Start at append.go (how a message is stored) and storage.go (how it is read).
 package broker
@@ -34,7 +34,7 @@ type Conn struct {
 	JetStream jetstream.JetStream
 	Prefix    string // of all subjects
 	Link      *Link
-	Room      Room
+	Space     Space
 	Weak      Weakness // nothing, but in builds for tests
 	Clock     Clock
 
@@ -42,21 +42,20 @@ type Conn struct {
 	info EventsInfo
 }
 
-// EventsInfo is what reading and writing need to know of the EVENTS stream.
+// EventsInfo are the properties of the EVENTS stream that readers and writers need.
 type EventsInfo struct {
 	Incarnation string
 	Replicas    int
 	MaxAge      time.Duration // 0 = no limit
 }
 
-// New returns a connection to a broker that is no NATS server, as the simulation has it: what needs NATS itself does not
-// work.
+// New returns a connection on another implementation of Broker, as the simulation has one. What needs a NATS server fails.
 func New(b Broker, events EventsInfo) *Conn {
 	return &Conn{Broker: b, Prefix: DefaultPrefix, Link: &Link{}, info: events}
 }
 
-// Dial reaches NATS, waiting for it until ctx is done. Afterwards the connection repairs itself for ever; calls made while
-// it is down fail or wait as their context allows.
+// Dial connects to NATS, and retries until ctx is done. Afterwards the connection reconnects by itself without a limit.
+// Calls made while it is down fail or wait as their context allows.
 func Dial(ctx context.Context, o Options) (*Conn, error) {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -120,14 +119,14 @@ func dial(ctx context.Context, o Options, connection *Link) (*nats.Conn, error) 
 	}
 }
 
-// SetEvents replaces what is known of the EVENTS stream.
+// SetEvents replaces the properties of the EVENTS stream.
 func (b *Conn) SetEvents(info EventsInfo) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.info = info
 }
 
-// Events returns what is known of the EVENTS stream: nothing until it was set.
+// Events returns the properties of the EVENTS stream, zero ones until they are set.
 func (b *Conn) Events() EventsInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()

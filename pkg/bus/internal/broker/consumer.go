@@ -37,16 +37,16 @@ func (b *Conn) Consumer(ctx context.Context, stream, name string) (jetstream.Con
 	}
 }
 
-// KeepAlive tells the broker at every beat that messages are being worked on, until ctx is done.
+// KeepAlive reports to the broker at every beat that messages are being processed, until ctx is done.
 func KeepAlive(ctx context.Context, beat time.Duration, messages ...jetstream.Msg) {
 	for Pause(ctx, beat) == nil {
 		for _, msg := range messages {
-			_ = msg.InProgress() // when it does not arrive, the message may be given to somebody else, and records decide
+			_ = msg.InProgress() // if it is lost, the message may be delivered to another process, and records decide
 		}
 	}
 }
 
-// MayPull is errDown while the connection is down: a pull that cannot be sent leaves its subscription behind.
+// MayPull returns ErrDown while the connection is down: a pull that cannot be sent would leak its subscription.
 func (b *Conn) MayPull() error {
 	if !b.NATS.IsConnected() {
 		return ErrDown
@@ -54,6 +54,7 @@ func (b *Conn) MayPull() error {
 	return nil
 }
 
+// StreamInfo returns the configuration and the state of a stream.
 func (b *Conn) StreamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	stream, err := b.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Count counts the messages of a stream on the subjects of a filter, with one question, whatever their number.
+// Count counts the messages of a stream on the subjects of a filter, with one request, whatever their number.
 func (b *Conn) Count(ctx context.Context, stream, filter string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerWait)
 	defer cancel()
@@ -26,7 +26,7 @@ func (b *Conn) Count(ctx context.Context, stream, filter string) (int, error) {
 	} else if err != nil {
 		return 0, fmt.Errorf("count %s: %w", filter, err)
 	}
-	more, err := strconv.Atoi(msg.Header.Get("Nats-Num-Pending")) // behind the first one, which is this message
+	more, err := strconv.Atoi(msg.Header.Get("Nats-Num-Pending")) // after the first one, which is this message
 	if err != nil {
 		return 0, fmt.Errorf("count %s: the broker answers without a number: %w", filter, err)
 	}

@@ -16,14 +16,14 @@ var (
 	ErrFenced = errors.New("fenced: another runner has claimed the log")
 	// ErrEnded says that the log has its terminal event.
 	ErrEnded = errors.New("the request has ended")
-	// ErrIdle says that nothing came in the time given.
-	ErrIdle = errors.New("nothing new")
-	// ErrNoRoom is the ErrIdle of a reader that has to wait for other readers of storage: for their memory or its turn.
-	ErrNoRoom = fmt.Errorf("too much is read for other readers: %w", ErrIdle)
-	// ErrForgotten says that the stream no longer holds the events asked for; history does.
-	ErrForgotten = errors.New("the stream has forgotten these events")
-	// ErrDamaged says that a payload is not the one that was stored.
-	ErrDamaged = errors.New("not what was stored")
+	// ErrIdle says that no message came within the given time.
+	ErrIdle = errors.New("no new message")
+	// ErrThrottled is the ErrIdle of a reader that waits for memory, or for its turn, because of other readers of storage.
+	ErrThrottled = fmt.Errorf("other readers of storage use the budget: %w", ErrIdle)
+	// ErrExpired says that the stream no longer has these events; history does.
+	ErrExpired = errors.New("these events have expired from the stream")
+	// ErrDamaged says that a payload differs from the stored one.
+	ErrDamaged = errors.New("differs from what was stored")
 	// ErrTooLarge says that an event or record cannot fit into one message.
 	ErrTooLarge = errors.New("too large for one message")
 )

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// ErrDown says that the connection to the broker is down, or was lost while an answer was awaited.
+// ErrDown says that the connection to the broker is down, or was lost before a response arrived.
 var ErrDown = errors.New("the connection to the broker is down")
 
-// Link reports when the connection is lost and when it is back. An answer that was awaited when the connection was lost
-// may never come, and what was published until the subscriptions were restored is missed: a waiting reader must look into
-// storage. The zero value is a connection that is never lost. It is safe for concurrent use.
+// Link reports when the connection is lost and when it is back. A response that is awaited when the connection is lost may
+// never arrive, and messages published until the subscriptions are restored are missed: a waiting reader must read storage.
+// The zero value is a connection that is never lost. It is safe for concurrent use.
 type Link struct {
 	mu   sync.Mutex
 	life context.Context //nolint:containedctx // ends when the connection is lost
@@ -51,7 +51,7 @@ func (l *Link) next() <-chan struct{} {
 	return l.back
 }
 
-// Within returns ctx bounded by wait and by the life of the connection; its cause is then errDown.
+// Within returns ctx bounded by wait and by the life of the connection; its cause is then ErrDown.
 func (l *Link) Within(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	ctx, expire := context.WithTimeout(ctx, wait)
 	ctx, lose := context.WithCancelCause(ctx)
@@ -72,7 +72,7 @@ func (l *Link) connected() context.Context {
 	return l.life
 }
 
-// lostDuring returns errDown in place of err where the connection was lost while ctx, which is one of within, was in use.
+// lostDuring returns ErrDown instead of err if the connection was lost while ctx, which is from Within, was in use.
 func lostDuring(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), ErrDown) {
 		return ErrDown
@@ -81,52 +81,53 @@ func lostDuring(ctx context.Context, err error) error {
 }
 
 const (
-	// A lost last message cannot be noticed by a gap, so an idle reader looks into storage: soon at first, then less often.
-	FirstLook  = time.Second
-	RarestLook = 15 * time.Second
-	// revivedLook is how long the look after a reconnect takes at most: not every reader of a process looks at the same time.
-	revivedLook = 500 * time.Millisecond
+	// The loss of the last message leaves no gap, so an idle reader checks storage: soon at first, then less often.
+	FirstCheck   = time.Second
+	LongestCheck = 15 * time.Second
+	// reconnectCheck bounds the random delay of the check after a reconnect, which spreads the checks of all readers.
+	reconnectCheck = 500 * time.Millisecond
 )
 
-// Looks says when an idle reader looks into storage. It is for one goroutine.
-type Looks struct {
+// Checks schedules the reads of storage of an idle reader. It is for one goroutine.
+type Checks struct {
 	link  *Link
 	Back  <-chan struct{} // closed when the connection was lost and is back
-	Pause time.Duration   // between looks while nothing comes
+	Pause time.Duration   // between checks while nothing comes
 	At    time.Time       // the next one
 }
 
-func NewLooks(l *Link) Looks {
-	k := Looks{link: l, Back: l.next()}
+// NewChecks returns the schedule of a reader on a connection.
+func NewChecks(l *Link) Checks {
+	k := Checks{link: l, Back: l.next()}
 	k.Soon()
 	return k
 }
 
-// Soon makes the next look the first of a row: something came, or storage could not be read.
-func (k *Looks) Soon() {
-	k.Pause = FirstLook
-	k.At = time.Now().Add(FirstLook)
+// Soon restarts the schedule: a message came, or storage could not be read.
+func (k *Checks) Soon() {
+	k.Pause = FirstCheck
+	k.At = time.Now().Add(FirstCheck)
 }
 
-// revived makes the next look an early one: the connection is back.
-func (k *Looks) revived() {
+// reconnected schedules an early check: the connection is back.
+func (k *Checks) reconnected() {
 	k.Back = k.link.next()
-	k.Pause = FirstLook / 2                    // doubled by the look: a cluster may restore subscriptions later than the connection
-	k.At = time.Now().Add(rand.N(revivedLook)) //nolint:gosec // no secret
+	k.Pause = FirstCheck / 2                      // doubled by the check: a cluster may restore subscriptions after the connection
+	k.At = time.Now().Add(rand.N(reconnectCheck)) //nolint:gosec // no secret
 }
 
-// Due reports whether it is time to look; the next look is then later.
-func (k *Looks) Due() bool {
+// Due reports whether storage must be read now, and schedules the next check.
+func (k *Checks) Due() bool {
 	select {
 	case <-k.Back:
-		k.revived()
+		k.reconnected()
 	default:
 	}
 	now := time.Now()
 	if now.Before(k.At) {
 		return false
 	}
-	k.Pause = min(2*k.Pause, RarestLook)
+	k.Pause = min(2*k.Pause, LongestCheck)
 	k.At = now.Add(k.Pause)
 	return true
 }

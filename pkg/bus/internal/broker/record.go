@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PutFirst writes value as the first record on subject. When somebody was first, it returns their record and false.
+// PutFirst writes value as the first record on subject. If the subject has a record already, it returns that one and false.
 func PutFirst[T any](ctx context.Context, b *Conn, stream, subject string, value T) (first T, won bool, err error) {
 	_, err = CompareAndPut(ctx, b, stream, subject, value, 0)
 	if err == nil {
@@ -34,7 +34,7 @@ func CompareAndPut(ctx context.Context, b *Conn, stream, subject string, value a
 	return b.CompareAndAppend(ctx, stream, msg, id.New("rec"), last)
 }
 
-// Get returns the newest record on subject and its sequence, from the leader. ErrNotFound when there is none.
+// Get returns the newest record on subject and its sequence, from the leader, or ErrNotFound.
 func Get[T any](ctx context.Context, b *Conn, stream, subject string) (value T, sequence uint64, err error) {
 	m, err := b.Newest(ctx, stream, subject)
 	if err != nil {
@@ -60,15 +60,15 @@ func NewMessage(ctx context.Context, subject string, value any) (*nats.Msg, erro
 	return msg, nil
 }
 
-// Await returns the first record on subject, now or when it comes. hear gets the messages that arrive meanwhile on the
-// subject besides, if any is named. It ends with ctx.
-func Await[T any](ctx context.Context, b *Conn, stream, subject, beside string, hear func(*nats.Msg)) (T, error) {
+// Await returns the first record on subject, now or when it is stored. It calls handle with the messages that arrive meanwhile
+// on the subject side, unless that is empty. It ends with ctx.
+func Await[T any](ctx context.Context, b *Conn, stream, subject, side string, handle func(*nats.Msg)) (T, error) {
 	var value T
-	messages := make(chan *nats.Msg, 1) // that the record is there, however often it is said
-	if beside != "" {
+	messages := make(chan *nats.Msg, 1) // one message suffices: the record is then read from storage
+	if side != "" {
 		messages = make(chan *nats.Msg, 256)
 	}
-	for _, s := range []string{b.Live(subject), beside} {
+	for _, s := range []string{b.Live(subject), side} {
 		if s == "" {
 			continue
 		}
@@ -78,35 +78,35 @@ func Await[T any](ctx context.Context, b *Conn, stream, subject, beside string, 
 		}
 		defer stop()
 	}
-	_ = b.Flush(ctx) // fails while the connection is down; the looks below repair what is missed
-	looks := NewLooks(b.Link)
+	_ = b.Flush(ctx) // fails while the connection is down; the checks below repair what is missed
+	checks := NewChecks(b.Link)
 	for {
 		value, _, err := Get[T](ctx, b, stream, subject)
 		if err == nil {
-			drain(messages, beside, hear)
+			drain(messages, side, handle)
 			return value, nil
 		}
 		if !errors.Is(err, ErrNotFound) {
-			looks.Soon()
+			checks.Soon()
 		}
-		if err := listen(ctx, &looks, messages, beside, hear); err != nil {
+		if err := listen(ctx, &checks, messages, side, handle); err != nil {
 			return value, err
 		}
 	}
 }
 
-// listen hears messages until one that is not beside comes, or a look into storage is due.
-func listen(ctx context.Context, looks *Looks, messages <-chan *nats.Msg, beside string, hear func(*nats.Msg)) error {
-	for !looks.Due() {
-		timer := time.NewTimer(time.Until(looks.At))
+// listen handles messages until one arrives that is not on side, or storage must be checked.
+func listen(ctx context.Context, checks *Checks, messages <-chan *nats.Msg, side string, handle func(*nats.Msg)) error {
+	for !checks.Due() {
+		timer := time.NewTimer(time.Until(checks.At))
 		select {
 		case msg := <-messages:
-			if msg.Subject != beside {
+			if msg.Subject != side {
 				timer.Stop()
 				return nil
 			}
-			hear(msg)
-		case <-looks.Back:
+			handle(msg)
+		case <-checks.Back:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -118,13 +118,13 @@ func listen(ctx context.Context, looks *Looks, messages <-chan *nats.Msg, beside
 	return nil
 }
 
-// drain hears what has arrived already.
-func drain(messages <-chan *nats.Msg, beside string, hear func(*nats.Msg)) {
+// drain handles the messages that have arrived already.
+func drain(messages <-chan *nats.Msg, side string, handle func(*nats.Msg)) {
 	for {
 		select {
 		case msg := <-messages:
-			if msg.Subject == beside {
-				hear(msg)
+			if msg.Subject == side {
+				handle(msg)
 			}
 		default:
 			return
@@ -159,6 +159,7 @@ func (b *Conn) Records(ctx context.Context, subject string, after uint64) iter.S
 	}
 }
 
+// Decode decodes the JSON of a message.
 func (m Message) Decode(value any) error {
 	if err := json.Unmarshal(m.Data, value); err != nil {
 		return fmt.Errorf("decode record %s: %w", m.Subject, err)

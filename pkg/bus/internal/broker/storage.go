@@ -30,11 +30,11 @@ type getRequest struct {
 	LastFor  string `json:"last_by_subj,omitempty"`
 }
 
-// AnswerWait bounds one round trip to the broker; callers retry where it matters.
+// AnswerWait bounds one round trip to the broker. Callers retry if they need the response.
 const AnswerWait = 5 * time.Second
 
-// Newest returns the newest message on subject, from the leader: a follower may not have it yet, and "does not exist" is
-// only true when the leader says so. ErrNotFound when there is none.
+// Newest returns the newest message on subject, or ErrNotFound, as the leader has it: a replica may be older, and only the
+// leader can say that a message does not exist.
 func (b *Conn) Newest(ctx context.Context, stream, subject string) (Message, error) {
 	if b.Replicated() {
 		return b.LastOfLeader(ctx, stream, subject)
@@ -42,10 +42,12 @@ func (b *Conn) Newest(ctx context.Context, stream, subject string) (Message, err
 	return b.LastDirect(ctx, stream, subject)
 }
 
+// LastOfLeader is as in [Reader].
 func (s Server) LastOfLeader(ctx context.Context, stream, subject string) (Message, error) {
 	return s.askLeader(ctx, stream, subject, getRequest{LastFor: subject})
 }
 
+// FirstOfLeader is as in [Reader].
 func (s Server) FirstOfLeader(ctx context.Context, stream, subject string, from uint64) (Message, error) {
 	return s.askLeader(ctx, stream, subject, getRequest{Seq: from, NextFor: subject})
 }
@@ -62,6 +64,7 @@ func (s Server) askLeader(ctx context.Context, stream, subject string, which get
 	return leaderAnswer(subject, msg.Data)
 }
 
+// Delivered is as in [Reader].
 func (s Server) Delivered(ctx context.Context, stream, consumer string) (uint64, error) {
 	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.CONSUMER.INFO." + stream + "." + consumer}, AnswerWait)
 	if err != nil {
@@ -82,6 +85,7 @@ func (s Server) Delivered(ctx context.Context, stream, consumer string) (uint64,
 	return answer.Delivered.Stream, nil
 }
 
+// Remove is as in [Publisher].
 func (s Server) Remove(ctx context.Context, stream string, sequence uint64) error {
 	body := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, sequence)
 	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.DELETE." + stream, Data: body}, AnswerWait)
@@ -136,6 +140,7 @@ func leaderAnswer(subject string, body []byte) (Message, error) {
 	return s, nil
 }
 
+// LastDirect is as in [Reader].
 func (s Server) LastDirect(ctx context.Context, stream, subject string) (Message, error) {
 	msg, err := s.request(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream + "." + subject}, AnswerWait)
 	if err != nil {
@@ -144,6 +149,7 @@ func (s Server) LastDirect(ctx context.Context, stream, subject string) (Message
 	return directAnswer(msg)
 }
 
+// NextDirect is as in [Reader].
 func (s Server) NextDirect(ctx context.Context, stream, subject string, from uint64) (Message, error) {
 	body, err := json.Marshal(getRequest{Seq: from, NextFor: subject})
 	if err != nil {
@@ -168,7 +174,7 @@ type PageSize struct {
 // FullPage is the page of a reader that keeps nothing of it.
 func FullPage() PageSize { return PageSize{Messages: 500, Bytes: 1 << 20} }
 
-// Page makes no consumer, so nothing is left behind on the server.
+// Page is one batched direct get. It needs no consumer, so nothing remains on the server.
 func (s Server) Page(
 	ctx context.Context, stream, subject string, from uint64, size PageSize,
 ) (messages []Message, more bool, err error) {

@@ -50,20 +50,21 @@ func (b *Conn) Live(subject string) string {
 	return b.Prefix + "." + KindLive + subject[len(b.Prefix):]
 }
 
-// stored is the subject on which what came on a live subject is stored: the inverse of live.
+// StoredSubject returns the subject under which the message of a live subject is stored: the inverse of Live.
 func (b *Conn) StoredSubject(live string) string {
 	return b.Prefix + live[len(b.Prefix)+1+len(KindLive):]
 }
 
-// Tokens takes a subject apart into its kind and the tokens behind it.
+// Tokens splits a subject into its kind and the tokens that follow.
 func (b *Conn) Tokens(subject string) (kind string, rest []string) {
 	all := strings.Split(strings.TrimPrefix(subject, b.Prefix+"."), ".")
 	return all[0], all[1:]
 }
 
+// CheckToken refuses what is not a single token of a subject.
 func CheckToken(token string) error {
 	if !id.Valid(token) {
-		return fmt.Errorf("%.40q is no identifier: it must match ^[A-Za-z0-9_-]{1,%d}$", token, id.MaxLength)
+		return fmt.Errorf("%.40q is not an identifier: it must match ^[A-Za-z0-9_-]{1,%d}$", token, id.MaxLength)
 	}
 	return nil
 }

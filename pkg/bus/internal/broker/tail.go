@@ -10,22 +10,24 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Tail reads what a stream holds on a subject, which may be a wildcard, and what comes, in order. What comes live only
-// says that there is something: storage is read, and no consumer stands on the broker. It is for one goroutine.
+// Tail reads the stored messages of a stream on a subject, which may be a wildcard, and those that are stored later, in
+// order. A live message only signals that storage must be read, and the broker has no consumer for it. It is for one
+// goroutine.
 type Tail struct {
 	bus      *Conn
 	stream   string
 	subject  string
 	stop     func()
-	messages chan *nats.Msg // has a place for one: that something came
+	messages chan *nats.Msg // holds one: the signal that a message came
 	after    uint64         // sequence of the newest message that was read
 	known    uint64         // sequence of the newest message that there is
 	ahead    []Message
 	Stale    bool
-	Looks    Looks
+	Checks   Checks
 }
 
-// Tail starts to read behind the message with sequence after. What is stored on subject is republished on live. Close it.
+// Tail starts to read at the message that follows the one with sequence after. JetStream republishes the messages on subject
+// under live. Close it.
 func (b *Conn) Tail(ctx context.Context, stream, subject, live string, after uint64) (*Tail, error) {
 	messages := make(chan *nats.Msg, 1)
 	stop, err := b.Subscribe(live, messages)
@@ -43,19 +45,19 @@ func (b *Conn) Tail(ctx context.Context, stream, subject, live string, after uin
 	}
 	return &Tail{
 		bus: b, stream: stream, subject: subject, stop: stop, messages: messages, after: after, Stale: true,
-		known: newest.Sequence, // a replica may not have it yet
-		Looks: NewLooks(b.Link),
+		known:  newest.Sequence, // a replica may not have it yet
+		Checks: NewChecks(b.Link),
 	}, nil
 }
 
-// Next returns the next message; ErrIdle when there is none and none came for wait; ctx's error when that is done. While
-// storage cannot be read it tries again for wait, and then returns why.
+// Next returns the next message. The error is ErrIdle if no message came within wait, and the error of ctx when ctx is done.
+// While storage cannot be read, Next retries for wait, and then returns why.
 func (t *Tail) Next(ctx context.Context, wait time.Duration) (Message, error) {
 	deadline := time.Now().Add(wait)
 	for {
 		if len(t.ahead) > 0 {
 			next := t.ahead[0]
-			t.ahead[0] = Message{} // or the array would keep its data
+			t.ahead[0] = Message{} // so that the array does not keep its data
 			t.ahead = t.ahead[1:]
 			return next, nil
 		}
@@ -69,7 +71,7 @@ func (t *Tail) Next(ctx context.Context, wait time.Duration) (Message, error) {
 		if !time.Now().Before(deadline) {
 			return Message{}, ErrIdle
 		}
-		if t.Looks.Due() {
+		if t.Checks.Due() {
 			t.Stale = true // the one live message may have been lost
 			continue
 		}
@@ -79,17 +81,17 @@ func (t *Tail) Next(ctx context.Context, wait time.Duration) (Message, error) {
 	}
 }
 
-// wait returns when a message comes, when the connection is back after a loss, when it is time to look into storage, or at
-// the deadline.
+// wait returns when a message arrives, when the connection is back after a loss, when storage must be checked, or at the
+// deadline.
 func (t *Tail) wait(ctx context.Context, deadline time.Time) error {
-	timer := time.NewTimer(min(time.Until(deadline), time.Until(t.Looks.At)))
+	timer := time.NewTimer(min(time.Until(deadline), time.Until(t.Checks.At)))
 	defer timer.Stop()
 	select {
 	case msg := <-t.messages:
 		t.Stale = true
 		t.known, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64) // 0 would only mean to look less long
-		t.Looks.Soon()
-	case <-t.Looks.Back:
+		t.Checks.Soon()
+	case <-t.Checks.Back:
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()

@@ -21,6 +21,7 @@ func (c carrier) Keys() []string {
 	return keys
 }
 
+// Inject adds the trace of ctx to h.
 func Inject(ctx context.Context, h nats.Header) { otel.GetTextMapPropagator().Inject(ctx, carrier(h)) }
 
 // Extract returns ctx with the trace that h carries.

@@ -83,7 +83,7 @@ type marks struct {
 }
 
 // add writes a line with one call, so that a process which is killed leaves whole lines. A mark that cannot be written is
-// missed by whoever requires it.
+// missing in the check that requires it.
 func (m *marks) add(one mark) {
 	if m == nil || m.path == "" {
 		return
@@ -135,7 +135,7 @@ func (b weakBroker) LastDirect(ctx context.Context, stream, subject string) (Mes
 	return b.forget(b.Broker.LastDirect(ctx, stream, subject))
 }
 
-// forget hides whose a message is, so that nobody finds the own one again.
+// forget removes the id of a message, so that a writer does not recognise its message.
 func (b weakBroker) forget(s Message, err error) (Message, error) {
 	if b.weak.name == "no-read-back" && s.Header != nil {
 		s.Header.Del(jetstream.MsgIDHeader)

@@ -4,7 +4,7 @@ package broker
 
 import "github.com/nats-io/nats.go/jetstream"
 
-// Weakness is nothing: see weaken.go for what it is in builds for tests.
+// Weakness does nothing: weaken.go has the one of builds for tests.
 type Weakness struct{}
 
 func NewWeakness() Weakness { return Weakness{} }

@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Handle does the work that a message asks for. Its context carries the sender's trace and outlives the one given to
-// the queue: the handler itself decides how long it goes on when the process is about to end. While it runs, the
-// message is kept from others.
+// Handle does the work of a message. Its context carries the trace of the sender and outlives the context of the queue: the
+// handler decides how long it continues when the process is about to end. While it runs, the message is not delivered to
+// other processes.
 //
-// Returning nil acknowledges the message for good. ErrFenced, or [ErrLeave], leaves it alone: somebody else answers for
-// it. [ErrHandOver] has it delivered again at once. Any other error has it delivered again after a while. Handle is called concurrently.
+// nil acknowledges the message. After ErrFenced or [ErrLeave] the message stays unacknowledged: another process settles it.
+// After [ErrHandOver] it is delivered again at once, and after any other error after a pause. Handle is called concurrently.
 type Handle[T any] func(ctx context.Context, job T) error
 
 // AnyMessage makes a handler of deliveries of h, which needs the job alone.
@@ -27,9 +27,9 @@ func (h Handle[T]) AnyMessage(ctx context.Context, job T, _ jetstream.Msg) error
 type HandleMessage[T any] func(ctx context.Context, job T, msg jetstream.Msg) error
 
 var (
-	// ErrLeave tells a queue to leave a message as it is.
-	ErrLeave = errors.New("left to somebody else")
-	// ErrHandOver tells a queue to give a message to somebody else at once.
+	// ErrLeave makes a queue leave a message unacknowledged.
+	ErrLeave = errors.New("left to another process")
+	// ErrHandOver makes a queue deliver a message to another process at once.
 	ErrHandOver = errors.New("handed over")
 )
 
@@ -40,11 +40,11 @@ const (
 	Redelivery = 2 * time.Second
 )
 
-// Work fetches one message for each free slot: what is fetched ahead would grow old in a buffer.
+// Work fetches one message for each free slot, since a message fetched ahead would age in a buffer, and calls handle for it.
 func Work[T any](ctx context.Context, b *Conn, stream, consumer string, slots int, handle HandleMessage[T]) error {
 	queue, err := b.Consumer(ctx, stream, consumer)
 	if ctx.Err() != nil {
-		return nil // told to stop before there was anything to do
+		return nil // stopped before the first message
 	}
 	if err != nil {
 		return err
@@ -88,11 +88,12 @@ func Work[T any](ctx context.Context, b *Conn, stream, consumer string, slots in
 	}
 }
 
-// Serve decodes a message and calls handle, telling the broker at every beat that the message is being worked on.
+// Serve decodes a message and calls handle. Meanwhile it reports to the broker at every beat that the message is being
+// processed.
 func Serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, handle HandleMessage[T]) error {
 	var job T
 	if err := json.Unmarshal(msg.Data(), &job); err != nil {
-		// Nobody will ever be able to read it.
+		// No other process could decode it either.
 		slog.ErrorContext(ctx, "dropped an unreadable message", "subject", msg.Subject(), "error", err)
 		return nil
 	}
@@ -104,6 +105,7 @@ func Serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, ha
 	return handle(Extract(ctx, msg.Headers()), job, msg)
 }
 
+// Settle acknowledges a message, or has it delivered again, as the error of its handler requires.
 func Settle(msg jetstream.Msg, err error) {
 	switch {
 	case err == nil:

@@ -93,7 +93,7 @@ func (d *Acceptor) announcedActions(ctx context.Context, tenant string, thread b
 func (d *Acceptor) eachFrame(ctx context.Context, log bus.LogID, visit func(event.Frame) error) error {
 	n := uint64(0)
 	for f, err := range d.bus.Read(ctx, log, 0) {
-		if errors.Is(err, bus.ErrForgotten) {
+		if errors.Is(err, bus.ErrExpired) {
 			break
 		}
 		if err != nil {

@@ -163,7 +163,7 @@ func (p *pacedFrames) Next(ctx context.Context, wait time.Duration) (event.Frame
 	}
 	frame, err := p.Frames.Next(ctx, min(wait, caughtUp))
 	p.turn.Leave(0)
-	if errors.Is(err, bus.ErrNoRoom) { // another stream may read storage while this one waits for memory
+	if errors.Is(err, bus.ErrThrottled) { // another stream may read storage while this one waits for memory
 		return p.Frames.Next(ctx, wait)
 	}
 	p.live = errors.Is(err, bus.ErrIdle)

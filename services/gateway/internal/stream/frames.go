@@ -97,7 +97,7 @@ func (f *logFrames) Next(ctx context.Context, wait time.Duration) (event.Frame, 
 			}
 		default:
 			frame, err := f.follower.Next(ctx, wait)
-			if errors.Is(err, bus.ErrForgotten) {
+			if errors.Is(err, bus.ErrExpired) {
 				f.logs.meter.Replayed(ctx)
 				f.Close()
 				f.fromHistory, f.expired = true, true
@@ -123,7 +123,7 @@ const (
 	beyondPage = 1 << 20
 )
 
-// page reads the next page from history, when the memory budget allows it, or returns bus.ErrNoRoom after wait. If
+// page reads the next page from history, when the memory budget allows it, or returns bus.ErrThrottled after wait. If
 // history ends without a terminal event, the bus is read again.
 func (f *logFrames) page(ctx context.Context, wait time.Duration) error {
 	if err := f.reserve(ctx, wait); err != nil {
@@ -166,7 +166,7 @@ func (f *logFrames) reserve(ctx context.Context, wait time.Duration) error {
 	defer cancel()
 	err := f.lease.Wait(patient, firstPage+beyondPage)
 	if err != nil && ctx.Err() == nil {
-		return bus.ErrNoRoom
+		return bus.ErrThrottled
 	}
 	return err
 }

@@ -54,12 +54,12 @@ func (r *Projector) heal(ctx context.Context, entries []store.Entry, errs []erro
 // delivered again.
 func (r *Projector) missing(ctx context.Context, id bus.LogID, hole store.Hole) []store.Entry {
 	found, err := r.read(ctx, id, hole.Next, hole.Came)
-	if !errors.Is(err, bus.ErrForgotten) {
+	if !errors.Is(err, bus.ErrExpired) {
 		return found
 	}
 	from := hole.Next + uint64(sort.Search(int(hole.Came-hole.Next), func(i int) bool {
 		_, err := r.read(ctx, id, hole.Next+uint64(i), 0)
-		return !errors.Is(err, bus.ErrForgotten)
+		return !errors.Is(err, bus.ErrExpired)
 	}))
 	found, _ = r.read(ctx, id, from, hole.Came) // an error leaves a hole
 	if len(found) == 0 || ctx.Err() != nil {

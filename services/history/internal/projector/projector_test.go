@@ -32,7 +32,7 @@ func (s stream) Read(_ context.Context, id bus.LogID, from uint64) iter.Seq2[eve
 				continue
 			}
 			if e.Frame.First > from {
-				yield(event.Frame{}, fmt.Errorf("event %d: %w", from, bus.ErrForgotten))
+				yield(event.Frame{}, fmt.Errorf("event %d: %w", from, bus.ErrExpired))
 				return
 			}
 			f := e.Frame.From(from)

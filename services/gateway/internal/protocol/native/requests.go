@@ -70,7 +70,7 @@ func (s *Server) unreadSteers(ctx context.Context, r authz.Request) ([]string, e
 		return nil, nil
 	}
 	for f, err := range s.Bus.Read(ctx, r.Log(), 0) {
-		if errors.Is(err, bus.ErrForgotten) {
+		if errors.Is(err, bus.ErrExpired) {
 			return nil, nil
 		}
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Room notes what cannot be learnt by looking at a stream. It is safe for concurrent use.
-type Room struct {
+// Space records refusals for lack of space, and when the account could not be read. It is safe for concurrent use.
+type Space struct {
 	mu      sync.Mutex
 	fullAt  time.Time // when the broker last refused a record for lack of room
 	askedAt time.Time // when the account could not be looked at
@@ -19,25 +19,28 @@ const (
 	askAfter = time.Minute
 )
 
-func (r *Room) refuse() {
+func (r *Space) refuse() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fullAt = time.Now()
 }
 
-func (r *Room) Refused() bool {
+// Refused reports whether the broker has refused a record recently.
+func (r *Space) Refused() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.fullAt.IsZero() && time.Since(r.fullAt) < refusedFor
 }
 
-func (r *Room) AskLater() {
+// AskLater records that the account could not be read.
+func (r *Space) AskLater() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.askedAt = time.Now()
 }
 
-func (r *Room) MayAsk() bool {
+// MayAsk reports whether the account may be read again.
+func (r *Space) MayAsk() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.askedAt.IsZero() || time.Since(r.askedAt) >= askAfter
