@@ -43,7 +43,7 @@ func layers() []layer {
 		{"pkg/event", []string{"pkg/apierr"}, nil, "the vocabulary stands on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/apierr"}, nil, "images and files are parts of events, and no more"},
 		{"pkg/record", []string{"pkg/event", "pkg/apierr", "pkg/id"}, nil, "records speak of events and nothing else"},
-		{"pkg/hubapi", []string{"pkg/egress", "pkg/apierr", "pkg/remoteagent", "pkg/tool"}, nil, "what is asked of the hub is told as tools too"},
+		{"pkg/hubapi", []string{"pkg/egress", "pkg/apierr", "pkg/remoteagent", "pkg/tool"}, nil, "the API of the hub is also offered as tools"},
 		{"pkg/historyapi", []string{"pkg/record", "pkg/event", "pkg/apierr"}, nil, "questions speak of events and records"},
 
 		// Doors know none of their implementations, implementations know none of each other.

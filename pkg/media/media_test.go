@@ -92,7 +92,7 @@ func TestCheckRefusesAndSaysWhy(t *testing.T) {
 	}{
 		{"nothing", event.InputPart{Type: media.Image}, "here needs either a url or data"},
 		{"both", event.InputPart{Type: media.Image, URL: "https://x.org", Data: []byte(png)}, "here needs either a url or data"},
-		{"a reference from outside", event.InputPart{Type: media.Image, Ref: &event.ObjectRef{Object: "x"}}, "here.ref is the server's"},
+		{"a reference from outside", event.InputPart{Type: media.Image, Ref: &event.ObjectRef{Object: "x"}}, "here.ref is reserved"},
 		{"data of no type", image("", png), "here.mediaType is missing"},
 		{"a type that is none", image("png", png), `here.mediaType is "png"`},
 		{"a type with a line break", image("image/png\r\nX: y", png), "here.mediaType"},

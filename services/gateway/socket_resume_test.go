@@ -267,9 +267,9 @@ func TestSocketThatIsIdleIsClosed(t *testing.T) {
 	member.join(id, "")
 	left.join(id, "")
 	left.say(`{"type":"leave_session","sessionId":"` + id + `"}`)
-	for who, p := range map[string]*peer{"who says nothing": silent, "who has left": left} {
-		if bye := p.closed(); bye.Code != websocket.StatusGoingAway || !strings.Contains(bye.Reason, "no session was joined") {
-			t.Errorf("%s is told %+v, want 1001", who, bye)
+	for who, p := range map[string]*peer{"no message": silent, "session left": left} {
+		if bye := p.closed(); bye.Code != websocket.StatusGoingAway || !strings.Contains(bye.Reason, "no message was received") {
+			t.Errorf("%s: got %+v, want 1001", who, bye)
 		}
 	}
 	member.say(`{"type":"ping"}`)

@@ -303,7 +303,7 @@ func TestHowATaskEnds(t *testing.T) {
 	}{
 		{"a task at its turn limit", remoteagent.Result{Status: remoteagent.MaxTurns}, event.FinishMaxTurns, "", false},
 		{"a task at its budget", remoteagent.Result{Status: remoteagent.MaxBudget}, event.FinishBudget, "", false},
-		{"a task that somebody cancelled", remoteagent.Result{Status: remoteagent.Cancelled}, "", apierr.AgentError, false},
+		{"a task that was cancelled", remoteagent.Result{Status: remoteagent.Cancelled}, "", apierr.AgentError, false},
 		{"a task that failed for good", remoteagent.Failure{Message: "out of memory"}, "", apierr.AgentError, false},
 		{"a task that may be tried again", remoteagent.Failure{Message: "overloaded", Recoverable: true}, "", apierr.AgentError, true},
 	}

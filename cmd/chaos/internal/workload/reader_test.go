@@ -66,7 +66,7 @@ func TestReading(t *testing.T) {
 		{"a cut between two events", sse, broken{strings.NewReader(frame(2, "text", textEvent(2, "hi")))}, 1, oplog.Cut, 0, false},
 		{"a cut within an event", sse, broken{strings.NewReader("id: inc-2\nevent: te")}, 0, oplog.Cut, 19, false},
 		{"a cut within a line", lines, broken{strings.NewReader(`{"event":`)}, 0, oplog.Cut, 9, false},
-		{"an orderly end that is none", sse, strings.NewReader(frame(2, "text", textEvent(2, "hi"))), 1, oplog.Whole, 0, false},
+		{"an orderly end without a terminal event", sse, strings.NewReader(frame(2, "text", textEvent(2, "hi"))), 1, oplog.Whole, 0, false},
 		{"a text of another tenant", lines, strings.NewReader(textEvent(2, "canary-of-birch") + "\n" + doneEvent(3) + "\n"), 2, oplog.Terminal, 0, true},
 		{"a text of its own", lines, strings.NewReader(textEvent(2, "canary-of-ash") + "\n" + doneEvent(3) + "\n"), 2, oplog.Terminal, 0, false},
 	}

@@ -37,19 +37,19 @@ func (w measuredBackend) Send(ctx context.Context, turn backend.Turn, emit backe
 			telemetry.GenAIConversationID.String(turn.ThreadID), telemetry.RequestID.String(turn.RequestID)))
 	defer span.End()
 	start := time.Now()
-	spoke, said := false, 0
+	started, length := false, 0
 	outcome, err := w.send(ctx, turn, func(c backend.Chunk) error {
-		if !spoke {
-			spoke = true
+		if !started {
+			started = true
 			w.meters.first.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(names...))
 		}
 		if text, ok := c.(backend.TextDelta); ok {
-			said += utf8.RuneCountInString(string(text))
+			length += utf8.RuneCountInString(string(text))
 		}
 		return emit(c)
 	})
-	if said > 0 {
-		w.meters.length.Record(ctx, int64(said), metric.WithAttributes(names...))
+	if length > 0 {
+		w.meters.length.Record(ctx, int64(length), metric.WithAttributes(names...))
 	}
 	if err != nil {
 		names = append(names, telemetry.ErrorType.String(string(apierr.CodeOf(err))))

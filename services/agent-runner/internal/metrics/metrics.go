@@ -58,7 +58,7 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Meters, er
 	m.reaped, errs[5] = meter.Int64Counter("agentbus.reaped",
 		metric.WithDescription("What the reaper did about requests without a runner: aborted, timed_out, pointed, failed."))
 	m.length, errs[6] = meter.Int64Histogram("agentbus.response.length", metric.WithUnit("{character}"),
-		metric.WithDescription("Length of the text of one turn of a model that spoke."),
+		metric.WithDescription("Length of the text of one turn of a model, if it has text."),
 		metric.WithExplicitBucketBoundaries(10, 100, 500, 1000, 5000, 10_000, 50_000, 100_000))
 	return m, errors.Join(errs[:]...)
 }

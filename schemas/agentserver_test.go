@@ -9,11 +9,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-const spokeFile = "spoke/openapi.yaml"
+const agentServerFile = "agent-server/openapi.yaml"
 
-func TestSpokeDocumentIsValid(t *testing.T) {
+func TestAgentServerDocumentIsValid(t *testing.T) {
 	t.Parallel()
-	doc, err := openapi3.NewLoader().LoadFromData(read(t, spokeFile))
+	doc, err := openapi3.NewLoader().LoadFromData(read(t, agentServerFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,13 +22,13 @@ func TestSpokeDocumentIsValid(t *testing.T) {
 	}
 }
 
-func TestSpokeTypesAgreeWithGo(t *testing.T) {
+func TestAgentServerTypesAgreeWithGo(t *testing.T) {
 	t.Parallel()
 	var doc any
-	if err := yaml.Unmarshal(read(t, spokeFile), &doc); err != nil {
+	if err := yaml.Unmarshal(read(t, agentServerFile), &doc); err != nil {
 		t.Fatal(err)
 	}
-	c := comparison{documents{spokeFile: doc}, goConstants(t, "spoke")}
+	c := comparison{documents{agentServerFile: doc}, goConstants(t, "remoteagent")}
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[remoteagent.Assignment](), reflect.TypeFor[remoteagent.Task](), reflect.TypeFor[remoteagent.TaskList](),
 		reflect.TypeFor[remoteagent.Cancellation](), reflect.TypeFor[remoteagent.Info](), reflect.TypeFor[remoteagent.Machine](),
@@ -38,6 +38,6 @@ func TestSpokeTypesAgreeWithGo(t *testing.T) {
 		reflect.TypeFor[remoteagent.Progress](), reflect.TypeFor[remoteagent.Result](), reflect.TypeFor[remoteagent.Failure](),
 		reflect.TypeFor[remoteagent.Registration](), reflect.TypeFor[remoteagent.Heartbeat](), reflect.TypeFor[remoteagent.Completion](),
 	} {
-		c.compare(t, typ.Name(), typ, c.docs.follow(t, spokeFile, "#/components/schemas/"+typ.Name()))
+		c.compare(t, typ.Name(), typ, c.docs.follow(t, agentServerFile, "#/components/schemas/"+typ.Name()))
 	}
 }
