@@ -116,6 +116,9 @@ func Unreachable(err error) bool {
 			return false
 		}
 	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return false // a file of SQLite; its error number has the methods of a net.Error
+	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
 	for _, cut := range []error{io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, sql.ErrConnDone} {

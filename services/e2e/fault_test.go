@@ -280,7 +280,13 @@ func (w *watch) cut(t *testing.T, limit time.Duration) (transcript, error) {
 	return w.seen(), w.err
 }
 
-func last(lines []string) string { return lines[len(lines)-1] }
+// last returns the last line, "" without any.
+func last(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[len(lines)-1]
+}
 
 // stall is the longest time between two events.
 func (w *watch) stall() (longest time.Duration) {
