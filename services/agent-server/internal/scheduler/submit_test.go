@@ -54,7 +54,7 @@ func (w *works) begun() []string {
 	return slices.Clone(w.order)
 }
 
-func newDesk(t *testing.T, places, queue int) (*scheduler.Desk, *works) {
+func newScheduler(t *testing.T, places, queue int) (*scheduler.Scheduler, *works) {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "agent.db"))
 	if err != nil {
@@ -62,7 +62,7 @@ func newDesk(t *testing.T, places, queue int) (*scheduler.Desk, *works) {
 	}
 	w := &works{store: s, gates: map[string]chan struct{}{}}
 	d, err := scheduler.Open(t.Context(), scheduler.Deps{
-		Store: s, Run: w.run, Places: places, Queue: queue, Root: t.TempDir(), Log: slog.New(slog.DiscardHandler), Ended: func() {},
+		Store: s, Events: s, Run: w.run, Places: places, Queue: queue, Root: t.TempDir(), Log: slog.New(slog.DiscardHandler), Ended: func() {},
 		Retention: scheduler.Retention{Tasks: time.Hour, Sessions: time.Hour, Tombstones: time.Hour},
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func newDesk(t *testing.T, places, queue int) (*scheduler.Desk, *works) {
 	return d, w
 }
 
-func submit(t *testing.T, d *scheduler.Desk, prompt, session, key string) remoteagent.Task {
+func submit(t *testing.T, d *scheduler.Scheduler, prompt, session, key string) remoteagent.Task {
 	t.Helper()
 	task, _, err := d.Submit(t.Context(), remoteagent.Assignment{Prompt: prompt, SessionID: session}, key)
 	if err != nil {
@@ -99,7 +99,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func TestTasksWaitForASlotInTheirOrder(t *testing.T) {
 	t.Parallel()
-	d, w := newDesk(t, 1, 2)
+	d, w := newScheduler(t, 1, 2)
 	if got := submit(t, d, "one", "", ""); got.Status != remoteagent.Running {
 		t.Errorf("the first task: got %s, want running", got.Status)
 	}
@@ -123,8 +123,9 @@ func TestTasksWaitForASlotInTheirOrder(t *testing.T) {
 
 func TestASessionRunsOneTaskAtATime(t *testing.T) {
 	t.Parallel()
-	d, w := newDesk(t, 2, 2)
+	d, w := newScheduler(t, 2, 2)
 	first := submit(t, d, "one", "", "")
+	eventually(t, "the start of the first task", func() bool { return slices.Contains(w.begun(), "one") })
 	if got := submit(t, d, "two", first.SessionID, ""); got.Status != remoteagent.Queued || got.SessionID != first.SessionID {
 		t.Errorf("got %s in session %s, want queued in %s", got.Status, got.SessionID, first.SessionID)
 	}
@@ -147,7 +148,7 @@ func TestASessionRunsOneTaskAtATime(t *testing.T) {
 
 func TestAKeyIsOfOneAssignment(t *testing.T) {
 	t.Parallel()
-	d, w := newDesk(t, 2, 2)
+	d, w := newScheduler(t, 2, 2)
 	a := remoteagent.Assignment{Prompt: "one"}
 	first, fresh, err := d.Submit(t.Context(), a, "key")
 	if err != nil || !fresh {
@@ -173,7 +174,7 @@ func TestAKeyIsOfOneAssignment(t *testing.T) {
 
 func TestAWaitingTaskIsCancelledBeforeItRuns(t *testing.T) {
 	t.Parallel()
-	d, w := newDesk(t, 1, 2)
+	d, w := newScheduler(t, 1, 2)
 	submit(t, d, "one", "", "")
 	waiting := submit(t, d, "two", "", "")
 	if _, err := d.Cancel(t.Context(), waiting.TaskID); err != nil {

@@ -66,7 +66,7 @@ func TestBudgets(t *testing.T) {
 	}
 	for _, test := range tests {
 		r := registry.New(registry.Options{Now: func() time.Time { return now }})
-		d := NewDesk(s, r, test.budget, slog.New(slog.DiscardHandler))
+		d := NewService(s, r, test.budget, slog.New(slog.DiscardHandler))
 		left, err := d.room(t.Context(), store.Agent{ID: "vm-1", Tenant: "acme", BudgetUSD: test.agent})
 		if left != test.want {
 			t.Errorf("%s: got $%v left, want $%v", test.name, left, test.want)
