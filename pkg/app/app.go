@@ -116,6 +116,7 @@ func open(ctx context.Context, name string, vars env.Environ, common env.Process
 		defer cancel()
 		b, err = bus.Connect(ctx, bus.Options{
 			URL: common.NATSURL.Reveal(), Name: name, Prefix: common.Prefix, CredsFile: common.NATSCreds,
+			Instruments: instruments(),
 		})
 		return err
 	}, bus.Final)

@@ -33,6 +33,8 @@ type Options struct {
 	Prefix    string                                         // "" = agentbus
 	CredsFile string                                         // NATS credentials; "" = none
 	Replay    *budget.Budget                                 // for what readers of logs buffer; nil = one of the default size
+
+	Instruments Instruments // for tests of faults
 }
 
 // Bus is a connection with all that is built on it. It is safe for concurrent use.
@@ -62,6 +64,7 @@ type Bus struct {
 func Connect(ctx context.Context, o Options) (*Bus, error) {
 	conn, err := broker.Dial(ctx, broker.Options{
 		URL: o.URL, InProcess: o.InProcess, Name: o.Name, Prefix: o.Prefix, CredsFile: o.CredsFile,
+		Instruments: o.Instruments,
 	})
 	if err != nil {
 		return nil, err

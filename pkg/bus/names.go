@@ -31,6 +31,7 @@ var (
 // The types of the packages below this one.
 type (
 	LogID          = record.LogID
+	Instruments    = broker.Instruments
 	ThreadRecord   = record.ThreadRecord
 	AcceptedRecord = records.AcceptedRecord
 	SessionRecord  = records.SessionRecord

@@ -80,13 +80,13 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 			MaxMsgsPerSubject: 1, DiscardNewPerSubject: true, Duplicates: duplicates, AllowDirect: true,
 		}
 	}
-	return b.conn.Weak.Streams([]jetstream.StreamConfig{
+	return b.conn.Streams([]jetstream.StreamConfig{
 		journal(b.conn.EventsStream(), broker.KindEvent, broker.KindAccept, broker.KindThread, broker.KindSession, broker.KindCommand),
 		journal(b.conn.ResultsStream(), broker.KindStarted, broker.KindResult),
 		queue(b.conn.RequestsStream(), broker.KindRequest),
 		queue(b.conn.BacklogStream(), broker.KindBacklog),
 		queue(b.conn.ToolsStream(), broker.KindTool),
-	}, b.conn.EventsStream())
+	})
 }
 
 // consumers lists the durable consumers by stream.

@@ -129,10 +129,7 @@ func (f *Follower) take() (event.Frame, bool, <-chan struct{}) {
 		return event.Frame{}, false, nil
 	}
 	frame, ok, changed, behind := f.feed.at(f.log.n)
-	if behind {
-		f.bus.conn.Weak.Reached("gap")
-	}
-	if behind && f.bus.conn.Weak.NoGapFilling() {
+	if behind && f.bus.conn.Observer.Gap() {
 		frame, ok = f.feed.oldest()
 		behind = false
 	}
@@ -166,7 +163,7 @@ func (f *Follower) check(ctx context.Context) {
 	if err == nil && newest.Next() > f.log.n {
 		f.stale, f.log.known.Newest = true, newest
 		if f.checks.Pause > broker.FirstCheck {
-			f.bus.conn.Weak.Reached("tail")
+			f.bus.conn.Observer.Reached("tail")
 		}
 	}
 }

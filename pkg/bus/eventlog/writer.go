@@ -154,7 +154,7 @@ func (w *Writer) Emit(bodies ...event.Body) error {
 	}
 	for _, body := range bodies {
 		if body.Name().IsTerminal() {
-			w.bus.conn.Weak.Ending(w.subject, w.epoch)
+			w.bus.conn.Observer.Ending(w.subject, w.epoch)
 		}
 	}
 	w.poke()
@@ -279,7 +279,7 @@ func (w *Writer) drain(ctx context.Context) {
 		err := w.store(ctx, f, msgID)
 		if errors.Is(err, broker.ErrConflict) {
 			err = broker.ErrFenced
-			w.bus.conn.Weak.Fenced(w.subject, w.sequence, w.epoch)
+			w.bus.conn.Observer.Fenced(w.subject, w.sequence, w.epoch)
 		}
 		if err != nil {
 			w.fail(err)

@@ -85,7 +85,7 @@ func (b *Conn) readBack(ctx context.Context, stream, subject, msgID string) (uin
 	if newest.Header.Get(jetstream.MsgIDHeader) != msgID {
 		return newest.Sequence, ErrConflict
 	}
-	b.Weak.Reached("read-back")
+	b.Observer.Reached("read-back")
 	return newest.Sequence, nil
 }
 

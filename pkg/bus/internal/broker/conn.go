@@ -25,6 +25,8 @@ type Options struct {
 	Name      string                                         // of the service, as NATS shows it and in its inboxes
 	Prefix    string                                         // "" = DefaultPrefix
 	CredsFile string                                         // NATS credentials; "" = none
+
+	Instruments Instruments
 }
 
 // Conn is a connection to NATS. It is safe for concurrent use.
@@ -35,8 +37,10 @@ type Conn struct {
 	Prefix    string // of all subjects
 	Link      *Link
 	Space     Space
-	Weak      Weakness // nothing, but in builds for tests
+	Observer  Observer
 	Clock     Clock
+
+	streams func([]jetstream.StreamConfig) []jetstream.StreamConfig // nil = does not change them
 
 	mu   sync.Mutex
 	info EventsInfo
@@ -51,7 +55,7 @@ type EventsInfo struct {
 
 // New returns a connection on another implementation of Broker, as the simulation has one. What needs a NATS server fails.
 func New(b Broker, events EventsInfo) *Conn {
-	return &Conn{Broker: b, Prefix: DefaultPrefix, Link: &Link{}, info: events}
+	return &Conn{Broker: b, Prefix: DefaultPrefix, Link: &Link{}, Observer: Unobserved{}, info: events}
 }
 
 // Dial connects to NATS, and retries until ctx is done. Afterwards the connection reconnects by itself without a limit.
@@ -73,10 +77,18 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 		nc.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	weak, server := NewWeakness(), Server{nc, connection}
-	return &Conn{
-		Broker: weak.Broker(Broker{server, server, server}), NATS: nc, JetStream: js, Prefix: o.Prefix, Link: connection, Weak: weak,
-	}, nil
+	server := Server{nc, connection}
+	b := &Conn{
+		Broker: Broker{server, server, server}, NATS: nc, JetStream: js, Prefix: o.Prefix, Link: connection,
+		Observer: Unobserved{}, streams: o.Instruments.Streams,
+	}
+	if decorate := o.Instruments.Broker; decorate != nil {
+		b.Broker = decorate(b.Broker)
+	}
+	if observer := o.Instruments.Observer; observer != nil {
+		b.Observer = observer
+	}
+	return b, nil
 }
 
 func dial(ctx context.Context, o Options, connection *Link) (*nats.Conn, error) {
@@ -131,4 +143,12 @@ func (b *Conn) Events() EventsInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.info
+}
+
+// Streams returns the configuration of streams as the instruments change it.
+func (b *Conn) Streams(all []jetstream.StreamConfig) []jetstream.StreamConfig {
+	if b.streams == nil {
+		return all
+	}
+	return b.streams(all)
 }

@@ -80,9 +80,7 @@ func Work[T any](ctx context.Context, b *Conn, stream, consumer string, slots in
 		}
 		handlers.Go(func() {
 			defer func() { <-free }()
-			if b.Weak.EarlyAck() {
-				_ = msg.Ack()
-			}
+			b.Observer.Delivered(msg)
 			Settle(msg, Serve(context.WithoutCancel(ctx), msg, beat, handle))
 		})
 	}

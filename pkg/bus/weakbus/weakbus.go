@@ -1,6 +1,6 @@
 //go:build chaos
 
-package broker
+package weakbus
 
 import (
 	"context"
@@ -10,43 +10,47 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Weakness is what builds for tests have (see cmd/chaos): the name of a safeguard to go without, from AGENTBUS_WEAKEN,
-// which shows that the checker sees what the safeguard is for; and a file of marks, from AGENTBUS_MARKS, which shows that
-// rare paths were taken. Other builds have neither.
-type Weakness struct {
+// weakness is the safeguard that a program goes without, and the file of its marks.
+type weakness struct {
+	broker.Unobserved
 	name  string
 	marks *marks
 }
 
-func NewWeakness() Weakness {
-	return Weakness{name: os.Getenv("AGENTBUS_WEAKEN"), marks: &marks{path: os.Getenv("AGENTBUS_MARKS")}}
+// Instruments removes the safeguard that AGENTBUS_WEAKEN names, which shows that the checker detects its absence, and writes
+// marks to the file that AGENTBUS_MARKS names, which shows that rare paths were taken.
+func Instruments() bus.Instruments {
+	return instruments(os.Getenv("AGENTBUS_WEAKEN"), os.Getenv("AGENTBUS_MARKS"))
 }
 
-func (w Weakness) Broker(b Broker) Broker {
+func instruments(name, path string) bus.Instruments {
+	w := weakness{name: name, marks: &marks{path: path}}
+	return bus.Instruments{Broker: w.decorate, Streams: w.streams, Observer: w}
+}
+
+func (w weakness) decorate(b broker.Broker) broker.Broker {
 	weak := weakBroker{b, w}
-	return Broker{weak, weak, weak}
+	return broker.Broker{Publisher: weak, Reader: weak, Subscriber: weak}
 }
 
-func (w Weakness) EarlyAck() bool     { return w.name == "early-ack" }
-func (w Weakness) NoGapFilling() bool { return w.name == "no-gap-filling" }
-
-// fewMessages of one log are soon there. It is a limit that no gateway looks at before it takes a request.
+// fewMessages is a limit for the messages of one log that a test reaches soon, and that no gateway checks.
 const fewMessages = 20
 
-// Streams changes what is provisioned, and what is verified with it.
-func (w Weakness) Streams(all []jetstream.StreamConfig, events string) []jetstream.StreamConfig {
+func (w weakness) streams(all []jetstream.StreamConfig) []jetstream.StreamConfig {
 	if w.name != "discard-old" {
 		return all
 	}
 	for i := range all {
 		all[i].Discard, all[i].DiscardNewPerSubject = jetstream.DiscardOld, false
-		if all[i].Name == events {
+		if strings.HasSuffix(all[i].Name, "_EVENTS") {
 			all[i].MaxMsgsPerSubject = fewMessages
 		}
 	}
@@ -54,16 +58,29 @@ func (w Weakness) Streams(all []jetstream.StreamConfig, events string) []jetstre
 }
 
 // Reached marks that a rare path was taken.
-func (w Weakness) Reached(what string) { w.marks.add(mark{What: what}) }
+func (w weakness) Reached(path string) { w.marks.add(mark{What: path}) }
 
-// Fenced marks that the writer of an epoch took itself for fenced by the message at sequence.
-func (w Weakness) Fenced(subject string, sequence, epoch uint64) {
+// Fenced marks that the writer of an epoch took itself for fenced.
+func (w weakness) Fenced(subject string, sequence, epoch uint64) {
 	w.marks.add(mark{What: "fenced", Subject: subject, Sequence: sequence, Epoch: epoch})
 }
 
-// Ending marks when the writer of an epoch was given the terminal event, by the clock of the machine.
-func (w Weakness) Ending(subject string, epoch uint64) {
+// Ending marks when the writer of an epoch received the terminal event, by the clock of the machine.
+func (w weakness) Ending(subject string, epoch uint64) {
 	w.marks.add(mark{What: "ending", Subject: subject, Epoch: epoch, At: weaken.MachineTime()})
+}
+
+// Delivered acknowledges a message before its handler, if that is the weakness.
+func (w weakness) Delivered(msg jetstream.Msg) {
+	if w.name == "early-ack" {
+		_ = msg.Ack()
+	}
+}
+
+// Gap marks a gap. Followers skip it if that is the weakness.
+func (w weakness) Gap() (skip bool) {
+	w.Reached("gap")
+	return w.name == "no-gap-filling"
 }
 
 // mark is a line of the file.
@@ -104,18 +121,18 @@ func (m *marks) add(one mark) {
 
 // weakBroker goes without safeguards that lie between the bus and the broker, and marks what the broker answers.
 type weakBroker struct {
-	Broker
-	weak Weakness
+	broker.Broker
+	weak weakness
 }
 
-func (b weakBroker) Publish(ctx context.Context, msg *nats.Msg) (PubAck, error) {
+func (b weakBroker) Publish(ctx context.Context, msg *nats.Msg) (broker.PubAck, error) {
 	if b.weak.name == "no-compare-and-set" {
 		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
 	}
 	ack, err := b.Broker.Publish(ctx, msg)
 	switch {
 	case err != nil:
-	case ack.Error != nil && ack.Error.ErrorCode == CodeWrongLastR3:
+	case ack.Error != nil && ack.Error.ErrorCode == broker.CodeWrongLastR3:
 		b.weak.Reached("in-process")
 	case ack.Error != nil:
 	case strings.HasSuffix(ack.Stream, "_EVENTS"):
@@ -127,16 +144,16 @@ func (b weakBroker) Publish(ctx context.Context, msg *nats.Msg) (PubAck, error) 
 	return ack, err
 }
 
-func (b weakBroker) LastOfLeader(ctx context.Context, stream, subject string) (Message, error) {
+func (b weakBroker) LastOfLeader(ctx context.Context, stream, subject string) (broker.Message, error) {
 	return b.forget(b.Broker.LastOfLeader(ctx, stream, subject))
 }
 
-func (b weakBroker) LastDirect(ctx context.Context, stream, subject string) (Message, error) {
+func (b weakBroker) LastDirect(ctx context.Context, stream, subject string) (broker.Message, error) {
 	return b.forget(b.Broker.LastDirect(ctx, stream, subject))
 }
 
 // forget removes the id of a message, so that a writer does not recognise its message.
-func (b weakBroker) forget(s Message, err error) (Message, error) {
+func (b weakBroker) forget(s broker.Message, err error) (broker.Message, error) {
 	if b.weak.name == "no-read-back" && s.Header != nil {
 		s.Header.Del(jetstream.MsgIDHeader)
 	}
@@ -146,7 +163,7 @@ func (b weakBroker) forget(s Message, err error) (Message, error) {
 // Subscribe listens to what is written to a log instead of what is stored of it. The broker puts no sequence on that.
 func (b weakBroker) Subscribe(subject string, messages chan *nats.Msg) (stop func(), err error) {
 	tokens := strings.Split(subject, ".")
-	if b.weak.name != "raw-subject" || len(tokens) < 3 || tokens[1] != KindLive || tokens[2] != KindEvent {
+	if b.weak.name != "raw-subject" || len(tokens) < 3 || tokens[1] != broker.KindLive || tokens[2] != broker.KindEvent {
 		return b.Broker.Subscribe(subject, messages)
 	}
 	raw := make(chan *nats.Msg, cap(messages))
