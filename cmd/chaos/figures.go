@@ -15,12 +15,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// outcome is what a session knows of itself.
+// outcome is the result of a session, apart from its evidence.
 type outcome struct {
-	shape   cluster.Shape
-	stories int
-	phases  phases
-	lost    int
+	shape     cluster.Shape
+	scenarios int
+	phases    phases
+	lost      int
 }
 
 // figures are the sums over all seeds.
@@ -28,7 +28,7 @@ type figures struct {
 	options    options
 	runs       map[cluster.Shape]int
 	phases     phases
-	stories    int
+	scenarios  int
 	requests   int
 	ends       map[event.Name]int
 	events     int
@@ -58,7 +58,7 @@ func newFigures(o options) *figures {
 func (f *figures) add(r *check.Run, found []check.Violation, o outcome) {
 	f.runs[o.shape]++
 	f.phases = f.phases.plus(o.phases)
-	f.stories += o.stories
+	f.scenarios += o.scenarios
 	f.lost += o.lost
 	for _, l := range r.Logs {
 		if len(l.Frames) > 0 { // one that was refused after its record was written has none

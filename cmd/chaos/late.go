@@ -19,7 +19,7 @@ func (o options) expireOf(seed uint64) bool {
 }
 
 // late lets everything expire that a run has written, and repeats some of its posts.
-func late(ctx context.Context, w *observer.Witness, crew workload.Crew, run *check.Run) error {
+func late(ctx context.Context, w *observer.Observer, crew workload.Users, run *check.Run) error {
 	if err := w.Expire(ctx); err != nil {
 		return fmt.Errorf("expiry: %w", err)
 	}

@@ -110,7 +110,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// weakening is a safeguard that a run may go without, to show that the checker sees what it is for.
+// weakening is a safeguard that a run switches off, to show that the checker detects the violation.
 type weakening struct {
 	name   string
 	power  string   // as in options
@@ -264,7 +264,7 @@ func conclude(o options, f *figures, dir string) error {
 	return discard(o, dir)
 }
 
-// discard removes what nobody asked to keep.
+// discard removes files, unless they are to be kept.
 func discard(o options, dir string) error {
 	if o.keep != "" {
 		return nil

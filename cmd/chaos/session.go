@@ -20,7 +20,7 @@ import (
 const (
 	// ackWait is short, so that a worker which dies is missed soon.
 	ackWait = 4 * time.Second
-	// patience is how long stories and what they started may take to end once nothing is harmed any more.
+	// patience limits the time for scenarios and their requests to end after the last fault.
 	patience = 90 * time.Second
 )
 
@@ -70,14 +70,14 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	log := oplog.New(file)
-	w := &observer.Witness{Cluster: c, Log: log, Limits: limits()}
+	w := &observer.Observer{Cluster: c, Log: log, Limits: limits()}
 	if err := w.Baseline(ctx); err != nil {
 		return err
 	}
 	watch.end("start")
 	plan := nemesis.Plan(s.seed, c.Shape(), s.options.duration, s.options.gap, s.options.faults)
 	fmt.Fprintf(os.Stderr, "seed %d: %d NATS nodes, %v of load, %d faults\n", s.seed, c.Shape().Nodes, s.options.duration, len(plan))
-	stories, err := s.harm(ctx, c, log, plan, watch)
+	stories, err := s.startFaults(ctx, c, log, plan, watch)
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err != nil {
 		return err
 	}
-	s.judge(evidence, f, outcome{shape: c.Shape(), stories: stories, phases: watch.phases, lost: lost(c)})
+	s.check(evidence, f, outcome{shape: c.Shape(), scenarios: stories, phases: watch.phases, lost: lost(c)})
 	return log.Err()
 }
 
 // collect waits until the cluster is at rest and takes the evidence.
-func (s session) collect(ctx context.Context, w *observer.Witness, watch *stopwatch) (*check.Run, error) {
+func (s session) collect(ctx context.Context, w *observer.Observer, watch *stopwatch) (*check.Run, error) {
 	evidence, err := w.Settle(ctx, s.patience())
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (s session) collect(ctx context.Context, w *observer.Witness, watch *stopwa
 		watch.end("resources")
 	}
 	if s.options.expireOf(s.seed) {
-		if err := late(ctx, w, s.crew(w.Cluster, w.Log), evidence); err != nil {
+		if err := late(ctx, w, s.users(w.Cluster, w.Log), evidence); err != nil {
 			return nil, err
 		}
 		watch.end("expiry")
@@ -145,9 +145,9 @@ func (s session) start(ctx context.Context, dir string) (*cluster.Cluster, error
 	return c, nil
 }
 
-// harm lets the clients work while the nemesis does, heals everything, and waits until the clients have ended. The clients
+// startFaults lets the clients work while the nemesis does, heals everything, and waits until the clients have ended. The clients
 // begin stories until the last fault is undone, which may be later than the time of the load.
-func (s session) harm(
+func (s session) startFaults(
 	ctx context.Context, c *cluster.Cluster, log *oplog.Log, plan []nemesis.Fault, watch *stopwatch,
 ) (stories int, err error) {
 	load, done := context.WithTimeout(ctx, s.options.duration)
@@ -156,7 +156,7 @@ func (s session) harm(
 	defer enough()
 	tell, cancel := context.WithCancel(ctx)
 	defer cancel()
-	crew := s.crew(c, log)
+	crew := s.users(c, log)
 	ended := make(chan int, 1)
 	go func() { ended <- crew.Run(tell, begin) }() // is waited for below
 	n := &nemesis.Nemesis{Cluster: c, Log: log}
@@ -173,13 +173,13 @@ func (s session) harm(
 	timer := time.AfterFunc(s.patience(), cancel)
 	defer timer.Stop()
 	stories = <-ended
-	watch.end("last stories")
+	watch.end("last scenarios")
 	return stories, ctx.Err()
 }
 
-// crew is the clients of the seed.
-func (s session) crew(c *cluster.Cluster, log *oplog.Log) workload.Crew {
-	return workload.Crew{
+// users is the clients of the seed.
+func (s session) users(c *cluster.Cluster, log *oplog.Log) workload.Users {
+	return workload.Users{
 		Gateways: c.Gateways, Hub: c.Hub, Remote: cluster.RemoteAgent, Keys: c.Keys, Tenants: cluster.Tenants(),
 		Users: s.options.users, Seed: s.seed, Log: log,
 	}
@@ -196,8 +196,8 @@ func lost(c *cluster.Cluster) int {
 // shownHistories is how many histories are printed of one seed.
 const shownHistories = 3
 
-// judge checks the evidence and tells of every violation.
-func (s session) judge(evidence *check.Run, f *figures, o outcome) {
+// check checks the evidence and reports every violation.
+func (s session) check(evidence *check.Run, f *figures, o outcome) {
 	found := evidence.Check()
 	f.add(evidence, found, o)
 	fmt.Fprintf(os.Stderr, "seed %d: %d requests, %d violations (%v)\n", s.seed, len(evidence.Logs), len(found), o.phases)
@@ -207,7 +207,7 @@ func (s session) judge(evidence *check.Run, f *figures, o outcome) {
 			_, _ = fmt.Fprintf(os.Stdout, "seed %d: and %d more\n", s.seed, len(found)-i)
 			break
 		}
-		_, _ = fmt.Fprintf(os.Stdout, "seed %d: %s\n", s.seed, v) // it is counted even if nobody can be told
+		_, _ = fmt.Fprintf(os.Stdout, "seed %d: %s\n", s.seed, v) // it is counted even if the output fails
 		if v.ID != (check.ID{}) && !shown[v.ID] && len(shown) < shownHistories && s.options.weaken == "" {
 			shown[v.ID] = true
 			evidence.History(os.Stdout, v.ID)

@@ -22,7 +22,6 @@ var showLanguage = flag.String("language", "", "list the hits of this folder")
 func unwritten() []string {
 	return []string{
 		"pkg/eventstream",
-		"cmd/chaos",
 	}
 }
 

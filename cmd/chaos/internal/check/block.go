@@ -95,7 +95,7 @@ type fold struct {
 	id     ID
 	blocks map[string]*block
 	order  []*block        // as they started
-	inside map[string]bool // calls that the agent runs by itself: their results go on over a takeover
+	inside map[string]bool // calls that the agent runs by itself: their results continue after a takeover
 	found  []Violation
 }
 
@@ -203,7 +203,7 @@ func (f *fold) kept() []*block {
 	return all
 }
 
-// canonical is JSON in a form that can be compared; what is no JSON stays as it is.
+// canonical returns JSON in a comparable form. Text that is not JSON is returned unchanged.
 func canonical(value jsontext.Value) string {
 	value = value.Clone()
 	if value.Canonicalize() != nil {

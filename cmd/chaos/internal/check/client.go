@@ -43,14 +43,14 @@ func (r *Run) session(name string, connections []oplog.Entry, shown map[shownKey
 		}
 		whole := shown[key]
 		if c.Reset {
-			found = append(found, violation(id, "%s resumed after %s, which the gateway did not know", name, c.After))
+			found = append(found, violation(id, "%s resumed after %s, which the gateway could not resume", name, c.After))
 			at = 0
 		}
 		if c.End == oplog.Whole {
 			found = append(found, violation(id, "%s over %s came to an orderly end without a terminal event", name, c.Gateway))
 		}
 		if c.Status == 200 && c.Error != "" {
-			found = append(found, violation(id, "%s was sent what is no event: %s", name, c.Error))
+			found = append(found, violation(id, "%s received data that is not an event: %s", name, c.Error))
 		}
 		for _, seen := range c.Seen {
 			if at >= len(whole) {
@@ -58,7 +58,7 @@ func (r *Run) session(name string, connections []oplog.Entry, shown map[shownKey
 				return found
 			}
 			if seen != whole[at] {
-				found = append(found, violation(id, "%s saw event %d %s (%s) over %s, and the log goes on with %d %s (%s)",
+				found = append(found, violation(id, "%s received event %d %s (%s) over %s, but the log continues with %d %s (%s)",
 					name, seen.N, seen.Name, seen.Sum, c.Gateway, whole[at].N, whole[at].Name, whole[at].Sum))
 				return found
 			}
@@ -103,9 +103,9 @@ func (r *Run) posts() []Violation {
 		}
 		id := ID{e.Tenant, e.Request}
 		if l := r.Logs[id]; l == nil || l.Accepted == nil {
-			found = append(found, violation(id, "it was answered with %d, and there is no record of it", e.Status))
+			found = append(found, violation(id, "the response had status %d, but there is no accept record", e.Status))
 		} else if body := l.Accepted.BodyHash; e.Key != "" && body == "" {
-			found = append(found, violation(id, "its record does not know what its key stands for"))
+			found = append(found, violation(id, "its record lacks the owner of its key"))
 		}
 		if !r.onThread(id, e.Thread) {
 			found = append(found, violation(id, "it was answered with %d, and is not on its thread %s", e.Status, e.Thread))
@@ -165,7 +165,7 @@ func (r *Run) life() []Violation {
 		id := ID{e.Tenant, e.Request}
 		frozen, killed, stopped := during(faults, e)
 		if e.Silence > r.Limits.Heartbeat+frozen {
-			found = append(found, violation(id, "%s heard nothing over %s for %v", e.Session, e.Gateway, e.Silence.Round(time.Millisecond)))
+			found = append(found, violation(id, "%s received nothing over %s for %v", e.Session, e.Gateway, e.Silence.Round(time.Millisecond)))
 		}
 		if e.Partial > 0 && stopped && !killed && e.End == oplog.Cut {
 			found = append(found, violation(id,

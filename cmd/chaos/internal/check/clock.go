@@ -2,7 +2,7 @@ package check
 
 import "time"
 
-// skewStep is the amount by which clocks are set wrong, ahead or behind.
+// skewStep is the amount by which clocks are set wrong, in either direction.
 const skewStep = 10 * time.Minute
 
 // steady returns what a correct clock would have shown at a time that a process noted, whose clock may have been wrong.

@@ -9,11 +9,11 @@ import (
 const (
 	PathLateKey    = "key used again after retention"
 	PathLateOther  = "other body under a key after retention"
-	PathLateThread = "thread went on after retention"
+	PathLateThread = "thread continued after retention"
 )
 
-// late is I21: what the streams have forgotten is known all the same. A key makes no second request and nothing runs
-// again; another body is refused; threads go on.
+// late is I21: requests that have expired from the streams are still found. A key creates no second request and nothing
+// runs again; another body is refused; threads continue.
 func (r *Run) late() []Violation {
 	if r.Later == nil {
 		return nil
@@ -30,7 +30,7 @@ func (r *Run) late() []Violation {
 		case e.Original != "" && e.Request != e.Original:
 			found = append(found, violation(id, "its key made %s when the streams had forgotten it", e.Request))
 		case e.Original == "" && string(e.End) != string(event.NameDone):
-			found = append(found, violation(ID{e.Tenant, e.Request}, "it went on thread %s, which the streams had forgotten, and ended with %q",
+			found = append(found, violation(ID{e.Tenant, e.Request}, "it continued thread %s, which had expired from the streams, and ended with %q",
 				e.Thread, e.End))
 		}
 	}

@@ -33,7 +33,7 @@ func (r *Run) terminals() []Violation {
 		for i, f := range l.Frames {
 			for k, name := range f.Names {
 				if name.IsTerminal() && (i < len(l.Frames)-1 || k < len(f.Names)-1) {
-					found = append(found, violation(id, "event %d is %s, and the log goes on", f.First+uint64(k), name))
+					found = append(found, violation(id, "event %d is %s, but the log continues", f.First+uint64(k), name))
 				}
 			}
 		}
@@ -92,15 +92,15 @@ func frameOrder(id ID, f event.Frame, before uint64) []Violation {
 	return found
 }
 
-// released checks event n, the claim that gives a log out of hand: nothing of its epoch comes behind it.
+// released checks event n, a released claim: no event of its epoch follows.
 func released(id ID, f event.Frame, claim event.Claim, n uint64) []Violation {
 	if claim.Epoch == f.Epoch && n+1 == f.Next() {
 		return nil
 	}
-	return []Violation{violation(id, "epoch %d goes on behind event %d, which gives the log out of hand", f.Epoch, n)}
+	return []Violation{violation(id, "epoch %d continues after event %d, which released the log", f.Epoch, n)}
 }
 
-// fences checks that whoever took itself for fenced was: by the message of another epoch.
+// fences checks that each writer that stopped as fenced was fenced: by a message of another epoch.
 func (r *Run) fences() []Violation {
 	var found []Violation
 	for _, m := range r.Marks {
@@ -130,7 +130,7 @@ func logOf(subject string) (ID, bool) {
 	return ID{tokens[2], tokens[3]}, true
 }
 
-// acknowledged is I4: what a writer heard of, and what a client saw.
+// acknowledged is I4: appends that were acknowledged to a writer, and events that a client received, are stored.
 func (r *Run) acknowledged() []Violation {
 	var found []Violation
 	for _, m := range r.Marks {
@@ -138,13 +138,13 @@ func (r *Run) acknowledged() []Violation {
 			continue
 		}
 		if stored := r.Stored[m.Sequence]; stored != m.Subject {
-			found = append(found, violation(ID{}, "message %d on %s was acknowledged, and there stands %q", m.Sequence, m.Subject, stored))
+			found = append(found, violation(ID{}, "message %d on %s was acknowledged, but the stream has %q there", m.Sequence, m.Subject, stored))
 		}
 	}
 	for _, e := range r.of(oplog.Abort) {
 		id := ID{e.Tenant, e.Request}
 		if l := r.Logs[id]; e.Status == 202 && (l == nil || l.Abort == nil) {
-			found = append(found, violation(id, "its abort was taken, and there is no record of it"))
+			found = append(found, violation(id, "its abort was accepted, but there is no record of it"))
 		}
 	}
 	return found
@@ -158,14 +158,14 @@ func (r *Run) tables() []Violation {
 		}
 		row, ok := r.Rows[id]
 		if !ok {
-			return []Violation{violation(id, "SQL does not know it")}
+			return []Violation{violation(id, "SQL does not have it")}
 		}
 		var found []Violation
 		if row.Broken != "" {
 			found = append(found, violation(id, "its rows do not fit together: %s", row.Broken))
 		}
 		if row.Next != l.Last().Next() {
-			found = append(found, violation(id, "SQL stands at event %d, and the log at %d", row.Next, l.Last().Next()))
+			found = append(found, violation(id, "SQL has events up to %d, the log up to %d", row.Next, l.Last().Next()))
 		}
 		var lines []byte
 		for _, f := range l.Frames {

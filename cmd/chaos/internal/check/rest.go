@@ -124,7 +124,7 @@ func (r *Run) History(w io.Writer, id ID) {
 			e.Body = ""
 			line, err := json.Marshal(e, oplog.Seconds())
 			if err == nil {
-				_, _ = fmt.Fprintf(w, "  %s\n", line) // a report that cannot be written has nobody to tell
+				_, _ = fmt.Fprintf(w, "  %s\n", line) // an error of the output cannot be reported
 			}
 		}
 	}
@@ -158,5 +158,5 @@ func (r *Run) History(w io.Writer, id ID) {
 
 func (r *Run) since(at time.Time) string { return at.Sub(r.Begin).Round(time.Millisecond).String() }
 
-// Unsettled tells what has not come to rest yet: requests without an end, and rows behind their logs.
+// Unsettled returns what is not finished yet: requests without an end, and rows that lag their logs.
 func (r *Run) Unsettled() []Violation { return append(r.terminals(), r.tables()...) }

@@ -26,7 +26,7 @@ type output struct {
 	event.ToolOutput
 }
 
-// callsMade collects every call that counts with its results, and reports results of what is no such call.
+// callsMade collects all valid calls with their results, and returns violations for results of other calls.
 func (r *Run) callsMade() (map[string]*made, []Violation) {
 	calls := map[string]*made{}
 	var found []Violation
@@ -133,7 +133,7 @@ func (r *Run) journalled(c *made, out output) []Violation {
 	return nil
 }
 
-// laterRequests lists for each request those behind it on its thread.
+// laterRequests lists for each request the later ones on its thread.
 func (r *Run) laterRequests() map[ID][]ID {
 	later := map[ID][]ID{}
 	for id, records := range r.Threads {
@@ -260,7 +260,7 @@ func (r *Run) steers() []Violation {
 		stored, ok := l.Steers[e.Steer]
 		switch {
 		case !ok:
-			found = append(found, violation(id, "steer %s was taken, and there is no record of it", e.Steer))
+			found = append(found, violation(id, "steer %s was accepted, but there is no record of it", e.Steer))
 		case !read[id][e.Steer] && r.mustRead(id, l, stored):
 			found = append(found, violation(id, "steer %s was stored %v before the end was written, and was never read",
 				e.Steer, r.ending(id, l).Sub(stored.At).Round(time.Millisecond)))
@@ -272,8 +272,8 @@ func (r *Run) steers() []Violation {
 	return found
 }
 
-// mustRead reports whether a request had to read a steer: it is done and could go on, and the steer was stored before the
-// last look of its runner.
+// mustRead reports whether a request had to read a steer: it is done, could have continued, and the steer was stored
+// before its runner last read commands.
 func (r *Run) mustRead(id ID, l *Log, stored Steer) bool {
 	all := l.lines()
 	if len(all) == 0 || l.Last().Sequence < stored.Sequence {

@@ -1,5 +1,5 @@
-// Package check says whether a run kept the invariants. It knows what the clients did and saw, what is stored, and what
-// the tools noted; it trusts none of them alone.
+// Package check verifies the invariants of a run. It compares the operations of the clients, the stored data, and the
+// journals of the tools, and trusts none of them alone.
 package check
 
 import (
@@ -26,7 +26,7 @@ type Run struct {
 	Marks      []Mark
 	Resources  []Resource
 	Panics     []string // what processes said before they broke down
-	Told       []string // where a secret stands in a log
+	Told       []string // log lines that contain a secret
 	Later      *Run     // the streams and executions after late posts, when the streams had forgotten this run; nil = none
 	Views      []View   // what each route showed when everything had come to rest, and again later
 	Limits     Limits
@@ -46,7 +46,7 @@ type ID struct{ Tenant, Name string }
 
 // Log is what the streams hold of one request.
 type Log struct {
-	Accepted   *record.Accepted // nil = there is no record
+	Accepted   *record.Accepted // nil = without a record
 	AcceptedAt time.Time
 	Frames     []event.Frame // in the order of the stream
 	Abort      *record.Abort
@@ -63,7 +63,7 @@ type Steer struct {
 	At       time.Time // when it was stored
 }
 
-// Last is the newest frame; a zero one when there is none.
+// Last returns the newest frame, or a zero frame.
 func (l *Log) Last() event.Frame {
 	if l == nil || len(l.Frames) == 0 {
 		return event.Frame{}
@@ -71,7 +71,7 @@ func (l *Log) Last() event.Frame {
 	return l.Frames[len(l.Frames)-1]
 }
 
-// Terminal is the name of the terminal event at the end of the log, "" when there is none.
+// Terminal returns the name of the terminal event at the end of the log, or "".
 func (l *Log) Terminal() event.Name {
 	last := l.Last()
 	if !last.Terminal() {
@@ -106,9 +106,9 @@ type Mark struct {
 
 // Resource is something that a run must give back.
 type Resource struct {
-	Of, Name      string // process and what it holds
+	Of, Name      string // process, and the kind of resource
 	Before, After float64
-	Slack         float64  // how much more is no leak
+	Slack         float64  // growth that does not count as a leak
 	New           []string // which of them were not there before, where that is known
 }
 

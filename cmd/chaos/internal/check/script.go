@@ -21,8 +21,8 @@ func (p prescribed) waits() bool {
 	return p.gated || slices.ContainsFunc(p.blocks, func(c event.Content) bool { return strings.HasPrefix(c.Name, "agent__") })
 }
 
-// turnsOf returns the turns of a script; false when the checker does not know a line. It reads the language of
-// pkg/backend/scripted by itself, for that package is under test.
+// turnsOf returns the turns of a script, or false for a line that the checker does not support. It parses the language
+// of pkg/backend/scripted independently, because that package is under test.
 func turnsOf(script string) ([]prescribed, bool) {
 	turns := []prescribed{{}}
 	last := func() *prescribed { return &turns[len(turns)-1] }

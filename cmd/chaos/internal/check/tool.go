@@ -28,13 +28,13 @@ func (r *Run) asked() map[string]call {
 				}
 				e, err := event.Decode(line.JSON)
 				if err != nil {
-					continue // I2 tells of it
+					continue // I2 reports it
 				}
 				c, ok := e.Body.(event.ToolCall)
 				if !ok || c.Stage != event.StageStop || c.Discarded {
 					continue
 				}
-				hash, _ := record.HashArgs(c.Args) // what is no JSON has the hash of nothing
+				hash, _ := record.HashArgs(c.Args) // invalid JSON has the hash of empty input
 				calls[c.ToolCallID] = call{id, c.Tool, hash, f.Time}
 			}
 		}
@@ -123,7 +123,7 @@ type action struct {
 	tool     string
 	indirect bool // it asks for a call that has run, or for one of another agent
 	hash     string
-	resolved map[string]event.ActionStatus // by the request that brought the result and stands on the thread
+	resolved map[string]event.ActionStatus // by the request on the thread that contains the result
 }
 
 // actions is I8.
@@ -211,11 +211,11 @@ func (r *Run) unallowed(allowed map[string]action) []Violation {
 		}
 		a, ok := allowed[x.Call]
 		if !ok {
-			found = append(found, violation(ID{}, "call %s ran, and nobody allowed it", x.Call))
+			found = append(found, violation(ID{}, "call %s ran without approval", x.Call))
 			continue
 		}
 		if hash, err := record.HashArgs(x.Args); err != nil || hash != a.hash {
-			found = append(found, violation(a.id, "call %s ran with %s, which nobody allowed", x.Call, x.Args))
+			found = append(found, violation(a.id, "call %s ran with %s, which was not approved", x.Call, x.Args))
 		}
 	}
 	return found

@@ -32,7 +32,7 @@ func (r *Run) trees() []Violation {
 		above := ID{id.Tenant, c.RequestID}
 		caller := r.Logs[above]
 		if caller == nil || caller.Accepted == nil {
-			return []Violation{violation(id, "it was called by %s, of which there is no record", c.RequestID)}
+			return []Violation{violation(id, "it was called by %s, which has no record", c.RequestID)}
 		}
 		if call, ok := calls[c.ToolCallID]; !ok || call.tool != "agent__"+l.Accepted.AgentID {
 			found = append(found, violation(id, "no log has the call %s of agent %s", c.ToolCallID, l.Accepted.AgentID))

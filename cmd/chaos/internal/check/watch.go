@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// PathRejoined is the rare path of those who come back to a thread, or session, behind a cursor.
+// PathRejoined is the rare path of clients that resume a thread or session after a cursor.
 const PathRejoined = "thread or session rejoined"
 
 // watched is what one watcher has seen over all its connections.
@@ -50,8 +50,8 @@ func (r *Run) watches() []Violation {
 	return found
 }
 
-// assemble puts together what a watcher saw over its connections. Events behind the newest cursor of a connection that was
-// cut come again.
+// assemble concatenates the events that a watcher received over its connections. Events after the newest cursor of a
+// lost connection are received again.
 func (r *Run) assemble(name string, connections []oplog.Entry) (watched, []Violation) {
 	w := watched{name: name, native: strings.HasPrefix(connections[0].Format, "thread")}
 	var found []Violation
@@ -59,7 +59,7 @@ func (r *Run) assemble(name string, connections []oplog.Entry) (watched, []Viola
 	for _, c := range connections {
 		id := ID{c.Tenant, c.Thread}
 		if c.Reset {
-			found = append(found, violation(id, "%s resumed after %s, which the gateway did not know", name, c.After))
+			found = append(found, violation(id, "%s resumed after %s, which the gateway could not resume", name, c.After))
 			w.seen, pending = nil, nil
 		}
 		if (c.Status == 200 || c.Status == 101) && c.Error != "" {

@@ -50,7 +50,7 @@ func (c *Cluster) agent(tenant string) func(context.Context, testcluster.Kind, [
 			return nil, err
 		}
 		command.Env = append(command.Env, "AGENT_URL=http://"+front.Addr())
-		return c.add(command, map[testcluster.Kind][]Spoilt{testcluster.Agent: {front}}), nil
+		return c.add(command, map[testcluster.Kind][]Link{testcluster.Agent: {front}}), nil
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package cluster runs agentbus as it runs in production, each part a process of its own on loopback, so that each can
-// be killed, frozen and cut off: NATS (one node or three), Redis, PostgreSQL, and two of each service. Every connection
-// of a service to a server goes through a proxy.
+// Package cluster runs agentbus as in production, each part as a separate process on loopback, so that each can be
+// killed, frozen and disconnected: NATS (one node or three), Redis, PostgreSQL, and two of each service. Every
+// connection of a service to a server passes through a proxy.
 package cluster
 
 import (
@@ -39,17 +39,17 @@ type Cluster struct {
 	NATSURL  string   // direct, past the proxies
 	Database string
 	Keys     map[string]string // API keys by tenant
-	Secrets  []string          // what must stand in no log
+	Secrets  []string          // strings that logs must not contain
 
 	options Options
 	layout  testcluster.Layout
 	disks   []*disk // one for each NATS node; none if their power cannot be cut
-	noDisks error   // why there are none, though they were asked for
+	noDisks error   // why the requested disks do not exist
 	nodes   []*Node
 }
 
-// Spoilt is a proxy.
-type Spoilt = *proxy.Proxy
+// Link is a proxy.
+type Link = *proxy.Proxy
 
 // Tenants are those that have a key.
 func Tenants() []string { return []string{"ash", "birch"} }
@@ -63,7 +63,8 @@ func Heartbeat() time.Duration { return heartbeat }
 // startWait bounds the start of everything. It is long, for the machine may be slow and busy.
 const startWait = 2 * time.Minute
 
-// Start starts everything and waits until it is ready. On an error nothing stays behind. Stop it.
+// Start starts all processes and waits until they are ready. After an error no process remains. The caller must stop
+// the cluster.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{options: o, layout: testcluster.Layout{Dir: o.Dir, Programs: o.Programs}, Keys: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
@@ -232,7 +233,7 @@ func count(kind testcluster.Kind) int {
 }
 
 func (c *Cluster) service(ctx context.Context, kind testcluster.Kind, env []string) (*Node, error) {
-	proxies := map[testcluster.Kind][]Spoilt{}
+	proxies := map[testcluster.Kind][]Link{}
 	for _, server := range []testcluster.Kind{testcluster.NATS, testcluster.Redis, testcluster.Postgres} {
 		for _, target := range c.Find(server) {
 			p, err := proxy.New(ctx, target.Addr)
@@ -264,8 +265,8 @@ func (c *Cluster) service(ctx context.Context, kind testcluster.Kind, env []stri
 	return n, nil
 }
 
-// add makes the node of a service, which writes what it observes of itself into files of its name.
-func (c *Cluster) add(command testcluster.Command, proxies map[testcluster.Kind][]Spoilt) *Node {
+// add creates the node of a service. The service writes its observations into files with its name.
+func (c *Cluster) add(command testcluster.Command, proxies map[testcluster.Kind][]Link) *Node {
 	file := filepath.Join(c.options.Dir, command.Name)
 	command.Env = append(command.Env, "AGENTBUS_JOURNAL="+file+".journal", "AGENTBUS_MARKS="+file+".marks")
 	n := newNode(command)
@@ -286,7 +287,7 @@ type Shape struct {
 // Shape is the cluster's.
 func (c *Cluster) Shape() Shape { return Shape{Nodes: c.options.Nodes, Disks: len(c.disks) > 0} }
 
-// NoDisks is why no disk can lose power, though that was asked for; nil when one can, or nobody asked.
+// NoDisks returns why the requested disks that can lose power do not exist, or nil.
 func (c *Cluster) NoDisks() error { return c.noDisks }
 
 // Find returns the nodes of a kind.

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk is a file system in a file, whose power can be cut: what was written to it and not synced is lost then, as it is
-// with a machine. The kernel's part is what it shows: a device that loses what it has called written, or that tears a
-// block, it is not.
+// disk is a file system in a file whose power can be cut: data that was written and not synced is then lost, as on a
+// machine. It tests the kernel's part only: it does not simulate a device that loses data it has reported as written,
+// or that tears blocks.
 type disk struct {
 	image string
 	dir   string // where it is mounted
@@ -52,7 +52,7 @@ const (
 	withoutFlush = 2
 )
 
-// cut cuts the power. Whoever writes to the disk must be dead, or it would learn of its end.
+// cut cuts the power. Processes that write to the disk must have ended, because they would see errors.
 func (d *disk) cut() {
 	if d.dead {
 		return
@@ -107,7 +107,7 @@ func (d *disk) on() error {
 	return nil
 }
 
-// remove unmounts the disk. Its image stays, for whoever wants to look at it.
+// remove unmounts the disk. Its image is kept for inspection.
 func (d *disk) remove() error {
 	if !d.mounted {
 		return nil
@@ -126,7 +126,7 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// newDisks makes a disk for each NATS node, or tells why there can be none.
+// newDisks creates a disk for each NATS node, or returns why that is impossible.
 func newDisks(dir string, nodes int) ([]*disk, error) {
 	var disks []*disk
 	for i := range nodes {

@@ -18,8 +18,8 @@ import (
 type Node struct {
 	testcluster.Command
 	process *testcluster.Process
-	disk    *disk                         // that it writes to; nil = one whose power cannot be cut
-	proxies map[testcluster.Kind][]Spoilt // between it and the servers of each kind
+	disk    *disk                       // that it writes to; nil = one whose power cannot be cut
+	proxies map[testcluster.Kind][]Link // between it and the servers of each kind
 
 	mu      sync.Mutex
 	running bool // since the newest start; the supervisor has not seen the end yet
@@ -45,10 +45,10 @@ func newNode(c testcluster.Command) *Node {
 }
 
 // Proxies are those between the node and the servers of a kind.
-func (n *Node) Proxies(to testcluster.Kind) []Spoilt { return n.proxies[to] }
+func (n *Node) Proxies(to testcluster.Kind) []Link { return n.proxies[to] }
 
 // Links are the proxies that join the node to the others: those to NATS, or those in front of it where it has none.
-func (n *Node) Links() []Spoilt {
+func (n *Node) Links() []Link {
 	if n.Kind == testcluster.Agent {
 		return n.proxies[testcluster.Agent]
 	}
@@ -56,7 +56,7 @@ func (n *Node) Links() []Spoilt {
 }
 
 // all are the proxies of the node.
-func (n *Node) all() []Spoilt { return slices.Concat(slices.Collect(maps.Values(n.proxies))...) }
+func (n *Node) all() []Link { return slices.Concat(slices.Collect(maps.Values(n.proxies))...) }
 
 func (n *Node) supervise() {
 	defer close(n.gone)
@@ -114,8 +114,8 @@ func (n *Node) start() (ended <-chan struct{}, err error) {
 	return n.process.Spawn(skew.Env + "=" + n.ahead.String())
 }
 
-// Skew has the process' wall clock run ahead by so much, or behind where it is negative, from its next start on. Only
-// programs of [Build] obey.
+// Skew sets the process' wall clock ahead, or back if ahead is negative, from its next start on. It needs programs of
+// [Build].
 func (n *Node) Skew(ahead time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,7 +125,7 @@ func (n *Node) Skew(ahead time.Duration) {
 // LogFile is the path of the node's output.
 func (n *Node) LogFile() string { return n.process.LogFile() }
 
-// Lost is how often the process has ended though nobody asked it to.
+// Lost returns how often the process has ended unexpectedly.
 func (n *Node) Lost() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,8 +154,8 @@ func (n *Node) poke() {
 // Kill ends the process at once, as a crash does.
 func (n *Node) Kill() { n.down(syscall.SIGKILL, 10*time.Second) }
 
-// LosePower ends the process at once, and with it goes what it has written to its disk and not synced. The disk is back
-// when the process is.
+// LosePower kills the process and drops what it has written to its disk without a sync. The disk is available again
+// when the process restarts.
 func (n *Node) LosePower() {
 	n.Kill()
 	n.mu.Lock()
@@ -200,7 +200,7 @@ func (n *Node) down(signal syscall.Signal, patience time.Duration) {
 // Pause freezes the process until [Node.Resume].
 func (n *Node) Pause() { n.process.Signal(syscall.SIGSTOP) }
 
-// Resume lets a frozen process go on.
+// Resume continues a frozen process.
 func (n *Node) Resume() { n.process.Signal(syscall.SIGCONT) }
 
 // Ready waits until the node can be used. It fails immediately if its program cannot be started.

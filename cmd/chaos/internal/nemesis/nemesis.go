@@ -1,5 +1,5 @@
-// Package nemesis does harm to a cluster, as a seed says: it kills, freezes and stops processes, empties and restarts
-// servers, and spoils the network. It undoes what it does after a while.
+// Package nemesis injects faults into a cluster, determined by a seed: it kills, freezes and stops processes, empties
+// and restarts servers, and disturbs the network. It ends each fault after a while.
 package nemesis
 
 import (
@@ -79,7 +79,7 @@ func kinds(shape cluster.Shape) []kind {
 			kind{"kill " + string(service), one, single, time.Second, killed},
 			kind{"freeze " + string(service), one, single, 8 * time.Second, freeze},
 			kind{"stop " + string(service), one, single, 500 * time.Millisecond, stopped},
-			kind{"lose answers to " + string(service), one, single, 2 * time.Second, spoil(proxy.Mode{Deaf: true}, true)},
+			kind{"lose answers to " + string(service), one, single, 2 * time.Second, disturb(proxy.Mode{Deaf: true}, true)},
 			kind{partitionName(service), one, single, longPartition, partition(joined(service))},
 			kind{"skew the clock of " + string(service), one, single, 20 * time.Second, skew},
 		)
@@ -93,9 +93,9 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"empty redis", redis, single, 0, empty},
 		kind{"restart postgres", postgres, single, 2 * time.Second, stopped},
 		kind{"crash postgres", postgres, single, 2 * time.Second, down(crash)},
-		kind{"slow network", services, single, 4 * time.Second, spoil(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
-		kind{"reset network", services, single, 0, spoil(proxy.Mode{}, true)},
-		kind{"hang network", services, single, 6 * time.Second, spoil(proxy.Mode{Hang: true}, false)},
+		kind{"slow network", services, single, 4 * time.Second, disturb(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
+		kind{"reset network", services, single, 0, disturb(proxy.Mode{}, true)},
+		kind{"hang network", services, single, 6 * time.Second, disturb(proxy.Mode{Hang: true}, false)},
 		kind{"partition from redis", []testcluster.Kind{testcluster.Gateway, testcluster.Runner, testcluster.Executor}, single, longPartition, partition(testcluster.Redis)},
 		kind{"partition from postgres", []testcluster.Kind{testcluster.History, testcluster.Hub}, single, longPartition, partition(testcluster.Postgres)},
 		kind{"empty history", []testcluster.Kind{testcluster.History, testcluster.Postgres}, together, time.Second, emptyHistory},
@@ -186,7 +186,7 @@ func (n *Nemesis) begin(ctx context.Context, k kind, f Fault) {
 // retryGap is the time between two looks whether nodes are free.
 const retryGap = 50 * time.Millisecond
 
-// claim takes nodes as soon as there are some. There are none when ctx is done before.
+// claim returns the nodes of take as soon as there are any, or nil when ctx is done.
 func (n *Nemesis) claim(ctx context.Context, take func() []*cluster.Node) []*cluster.Node {
 	for ctx.Err() == nil {
 		if nodes := take(); len(nodes) > 0 {
@@ -319,11 +319,11 @@ func empty(ctx context.Context, nodes []*cluster.Node, _ time.Duration) {
 	}
 }
 
-// spoil changes what the proxies of nodes do, and cuts their connections afterwards if the streams in them make no sense
+// disturb changes what the proxies of nodes do, and cuts their connections afterwards if the streams in them make no sense
 // any more.
-func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.Duration) {
+func disturb(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.Duration) {
 	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
-		var proxies []cluster.Spoilt
+		var proxies []cluster.Link
 		for _, n := range nodes {
 			proxies = append(proxies, n.Links()...)
 		}
@@ -340,8 +340,8 @@ func spoil(m proxy.Mode, cut bool) func(context.Context, []*cluster.Node, time.D
 	}
 }
 
-// partition lets nothing pass between nodes and the servers of a kind, in neither direction. Afterwards the connections go
-// on where they were, as TCP sends again what was lost, except those that one side has closed meanwhile.
+// partition blocks traffic between nodes and the servers of a kind in both directions. Afterwards the connections
+// continue, because TCP retransmits, except those that one side has closed meanwhile.
 func partition(from testcluster.Kind) func(context.Context, []*cluster.Node, time.Duration) {
 	return func(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 		for _, n := range nodes {
@@ -380,8 +380,8 @@ func emptyHistory(ctx context.Context, nodes []*cluster.Node, while time.Duratio
 // wrong is by how much a clock that is skewed is wrong.
 const wrong = 10 * time.Minute
 
-// skew starts processes again with a wrong clock, ahead or behind, and later with the right one. Every other time they are
-// killed instead of stopped, so that others take over what they wrote.
+// skew restarts processes with a wrong clock, ahead or back, and later with the right one. Every other time it kills
+// them, so that other processes take over their work.
 func skew(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 	ahead, end := wrong, (*cluster.Node).Terminate
 	if while%2 == 0 {
@@ -405,7 +405,7 @@ func skew(ctx context.Context, nodes []*cluster.Node, while time.Duration) {
 // readyWait bounds how long a deploy waits for one node.
 const readyWait = 20 * time.Second
 
-// deploy stops nodes and goes on when they are back, as a rolling deploy does.
+// deploy stops nodes one after the other and waits for each restart, as a rolling deployment does.
 func deploy(ctx context.Context, nodes []*cluster.Node, _ time.Duration) {
 	for _, n := range nodes {
 		n.Terminate()

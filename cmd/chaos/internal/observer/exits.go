@@ -7,9 +7,9 @@ import (
 	"github.com/agentbus/agentbus/internal/testcluster"
 )
 
-// readExits looks for services that have ended though nothing asked them to. A service waits for what it needs at its
-// start and for what it loses later, so it has no reason to end by itself.
-func (w *Witness) readExits(run *check.Run) {
+// readExits reports services that have ended unexpectedly. A service waits for its dependencies at the start and after
+// an outage, so it never ends by itself.
+func (w *Observer) readExits(run *check.Run) {
 	for _, kind := range testcluster.Services() {
 		for _, n := range w.Cluster.Find(kind) {
 			if lost := n.Lost(); lost > 0 {

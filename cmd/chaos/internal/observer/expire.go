@@ -16,7 +16,7 @@ const expiry = time.Minute
 
 // Expire has the streams keep messages for a second until they have none, and then as long as before: everything that the
 // run has written is too old.
-func (w *Witness) Expire(ctx context.Context) error {
+func (w *Observer) Expire(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, expiry)
 	defer cancel()
 	nc, err := nats.Connect(w.Cluster.NATSURL, nats.Timeout(5*time.Second))
@@ -63,7 +63,7 @@ func expire(ctx context.Context, js jetstream.JetStream, name string) error {
 }
 
 // After adds what the streams and the journals hold once late posts were made.
-func (w *Witness) After(ctx context.Context, run *check.Run) error {
+func (w *Observer) After(ctx context.Context, run *check.Run) error {
 	later := &check.Run{}
 	if err := readStreams(ctx, w.Cluster.NATSURL, later); err != nil {
 		return fmt.Errorf("read the streams: %w", err)

@@ -29,7 +29,7 @@ type held struct {
 // openFilesMetric is the metric of how many descriptors a process holds.
 const openFilesMetric = "process_open_fds"
 
-// measured is what is asked of each service's metrics, and how much more of it is no leak.
+// measured are the metrics that are read of each service, and the growth of each that does not count as a leak.
 var measured = map[string]struct {
 	name  string
 	slack float64
@@ -40,7 +40,7 @@ var measured = map[string]struct {
 }
 
 // Baseline notes what the processes hold before the run.
-func (w *Witness) Baseline(ctx context.Context) error {
+func (w *Observer) Baseline(ctx context.Context) error {
 	var err error
 	w.before, err = w.measure(ctx)
 	return err
@@ -52,7 +52,7 @@ const RestWait = 90 * time.Second
 
 // Held adds what the processes still hold, and waits at most for patience until they have given back what they held.
 // It reports whether they have.
-func (w *Witness) Held(ctx context.Context, run *check.Run, patience time.Duration) (back bool, err error) {
+func (w *Observer) Held(ctx context.Context, run *check.Run, patience time.Duration) (back bool, err error) {
 	deadline := time.Now().Add(patience)
 	for {
 		after, err := w.measure(ctx)
@@ -108,7 +108,7 @@ func added(before, after []string) []string {
 	return all
 }
 
-func (w *Witness) measure(ctx context.Context) ([]held, error) {
+func (w *Observer) measure(ctx context.Context) ([]held, error) {
 	var all []held
 	for _, kind := range testcluster.Services() {
 		for _, n := range w.Cluster.Find(kind) {
@@ -149,8 +149,8 @@ func measureService(ctx context.Context, n *cluster.Node) ([]held, error) {
 	return all, nil
 }
 
-// measureNATS counts what stands on the servers for clients.
-func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
+// measureNATS counts the resources of clients on the servers.
+func (w *Observer) measureNATS(ctx context.Context) ([]held, error) {
 	var consumers []string
 	connections, subscriptions := map[string]float64{}, map[string]float64{}
 	for _, n := range w.Cluster.Find(testcluster.NATS) {
@@ -175,7 +175,7 @@ func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 	}
 	all := []held{{of: "nats", name: "consumers", amount: float64(len(consumers)), which: consumers}}
 	for _, kind := range testcluster.Services() {
-		of := "nats, for " + string(kind) + "," // as it tells the server
+		of := "nats, for " + string(kind) + "," // the name of the connection
 		all = append(all,
 			held{of: of, name: "connections", amount: connections[string(kind)]},
 			held{of: of, name: "subscriptions", amount: subscriptions[string(kind)], slack: 16})
@@ -183,7 +183,7 @@ func (w *Witness) measureNATS(ctx context.Context) ([]held, error) {
 	return all, nil
 }
 
-// listConsumers tells of each consumer that a server holds, but for our own, what is known of it.
+// listConsumers describes the consumers of a server, except our own.
 func listConsumers(ctx context.Context, server, monitor string) ([]string, error) {
 	var js struct {
 		Accounts []struct {

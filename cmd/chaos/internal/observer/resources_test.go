@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestConsumersAreToldApart asks a real server, with a durable consumer, one that goes with its reader, and one of the witness.
+// TestConsumersAreToldApart queries a real server with a durable consumer, an ephemeral one, and one of the observer.
 func TestConsumersAreToldApart(t *testing.T) {
 	t.Parallel()
 	ns, err := server.NewServer(&server.Options{

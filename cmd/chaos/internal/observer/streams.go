@@ -23,8 +23,8 @@ const (
 	resultsStream = "AGENTBUS_RESULTS"
 )
 
-// ownConsumers is how the names of the consumers begin with which the witness reads: NATS drops them some time later.
-const ownConsumers = "witness"
+// ownConsumers is the prefix of the names of the observer's consumers. NATS removes them some time later.
+const ownConsumers = "observer"
 
 // readStreams reads every message of both.
 func readStreams(ctx context.Context, url string, run *check.Run) error {

@@ -33,7 +33,7 @@ const (
 
 // View reads everything that has ended by every route of every gateway, and then once more when the stream has forgotten
 // it: what is left is in SQL.
-func (w *Witness) View(ctx context.Context, run *check.Run) error {
+func (w *Observer) View(ctx context.Context, run *check.Run) error {
 	views := w.plan(run, false)
 	w.readAll(ctx, views)
 	if err := forget(ctx, w.Cluster.NATSURL); err != nil {
@@ -65,8 +65,8 @@ func forget(ctx context.Context, url string) error {
 	return stream.Purge(ctx)
 }
 
-// look is a view to take.
-type look struct {
+// readerState is a view to take.
+type readerState struct {
 	check.View
 	query  string // of a stream
 	until  int    // how many terminal events end it
@@ -74,20 +74,20 @@ type look struct {
 }
 
 // plan lists the views. Each stream is read in both formats and with both choices of events, one of each gateway.
-func (w *Witness) plan(run *check.Run, forgotten bool) []*look {
-	var all []*look
-	add := func(id check.ID, route check.Route, gateway int, change func(*look)) {
-		l := &look{View: check.View{ID: id, Route: route, Gateway: w.Cluster.Gateways[gateway], Forgotten: forgotten}, until: 1}
+func (w *Observer) plan(run *check.Run, forgotten bool) []*readerState {
+	var all []*readerState
+	add := func(id check.ID, route check.Route, gateway int, change func(*readerState)) {
+		l := &readerState{View: check.View{ID: id, Route: route, Gateway: w.Cluster.Gateways[gateway], Forgotten: forgotten}, until: 1}
 		change(l)
 		all = append(all, l)
 	}
 	for i, id := range ended(run) {
 		for gateway := range w.Cluster.Gateways {
 			for kind := range 2 {
-				add(id, check.RouteRequest, gateway, func(l *look) { l.shape(kind, (i+gateway+kind)%2 == 0) })
+				add(id, check.RouteRequest, gateway, func(l *readerState) { l.shape(kind, (i+gateway+kind)%2 == 0) })
 			}
 		}
-		add(id, check.RouteRequest, i%len(w.Cluster.Gateways), func(l *look) {
+		add(id, check.RouteRequest, i%len(w.Cluster.Gateways), func(l *readerState) {
 			l.shape(i%2, true)
 			f := run.Logs[id].Last()
 			l.After, l.Resumed = (f.Next()-1)/2, true
@@ -97,17 +97,17 @@ func (w *Witness) plan(run *check.Run, forgotten bool) []*look {
 	for _, id := range ended(run) {
 		for gateway := range w.Cluster.Gateways {
 			if len(run.Logs[id].Steers) > 0 && !forgotten {
-				add(id, check.RouteState, gateway, func(*look) {})
+				add(id, check.RouteState, gateway, func(*readerState) {})
 			}
 		}
 	}
 	for i, id := range threads(run) {
 		for gateway := range w.Cluster.Gateways {
 			for _, route := range []check.Route{check.RouteEvents, check.RouteMessages, check.RouteSession} {
-				add(id, route, gateway, func(l *look) { l.Extended = route == check.RouteEvents })
+				add(id, route, gateway, func(l *readerState) { l.Extended = route == check.RouteEvents })
 			}
 			if !forgotten { // a stream of a thread goes back as far as the bus remembers it
-				add(id, check.RouteThread, gateway, func(l *look) {
+				add(id, check.RouteThread, gateway, func(l *readerState) {
 					l.shape(gateway, i%2 == 0)
 					l.until = len(run.Threads[id])
 				})
@@ -118,7 +118,7 @@ func (w *Witness) plan(run *check.Run, forgotten bool) []*look {
 }
 
 // shape sets format and choice of events.
-func (l *look) shape(kind int, extended bool) {
+func (l *readerState) shape(kind int, extended bool) {
 	l.Format, l.Extended = []string{"sse", "ndjson"}[kind], extended
 	if extended {
 		l.query = "include=extended"
@@ -172,8 +172,8 @@ func first(all []check.ID) []check.ID {
 }
 
 // readAll takes views, several at once.
-func (w *Witness) readAll(ctx context.Context, views []*look) {
-	todo := make(chan *look)
+func (w *Observer) readAll(ctx context.Context, views []*readerState) {
+	todo := make(chan *readerState)
 	var reading sync.WaitGroup
 	for range viewers {
 		reading.Go(func() {
@@ -190,7 +190,7 @@ func (w *Witness) readAll(ctx context.Context, views []*look) {
 }
 
 // readOne takes a view, again where a service is busy or not ready yet.
-func (w *Witness) readOne(ctx context.Context, l *look) {
+func (w *Observer) readOne(ctx context.Context, l *readerState) {
 	for try := range viewTries {
 		if try > 0 {
 			select {
@@ -213,7 +213,7 @@ func (w *Witness) readOne(ctx context.Context, l *look) {
 	}
 }
 
-func (w *Witness) read(ctx context.Context, l *look) error {
+func (w *Observer) read(ctx context.Context, l *readerState) error {
 	switch l.Route {
 	case check.RouteRequest:
 		return w.readStream(ctx, l, "/v1/requests/"+l.ID.Name+"/stream?"+l.query)
@@ -238,7 +238,7 @@ func (w *Witness) read(ctx context.Context, l *look) error {
 }
 
 // readState reads what the state of a request says of its steers.
-func (w *Witness) readState(ctx context.Context, l *look) error {
+func (w *Observer) readState(ctx context.Context, l *readerState) error {
 	body, err := w.get(ctx, l, "/v1/requests/"+l.ID.Name)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (w *Witness) readState(ctx context.Context, l *look) error {
 }
 
 // readPages reads a list from its first page to its last.
-func (w *Witness) readPages(ctx context.Context, l *look, path, member string) error {
+func (w *Observer) readPages(ctx context.Context, l *readerState, path, member string) error {
 	all := []jsontext.Value{}
 	for cursor := ""; ; {
 		var page map[string]jsontext.Value
@@ -294,7 +294,7 @@ func (w *Witness) readPages(ctx context.Context, l *look, path, member string) e
 }
 
 // readStream reads a stream until so many requests have ended.
-func (w *Witness) readStream(ctx context.Context, l *look, path string) error {
+func (w *Observer) readStream(ctx context.Context, l *readerState, path string) error {
 	body, err := w.get(ctx, l, path)
 	if err != nil || l.Status == http.StatusNoContent {
 		return err
@@ -325,7 +325,7 @@ func (w *Witness) readStream(ctx context.Context, l *look, path string) error {
 }
 
 // note keeps an event.
-func (l *look) note(data []byte) error {
+func (l *readerState) note(data []byte) error {
 	e, err := event.Decode(data)
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (l *look) note(data []byte) error {
 }
 
 // get asks a gateway, as the tenant.
-func (w *Witness) get(ctx context.Context, l *look, path string) (io.ReadCloser, error) {
+func (w *Observer) get(ctx context.Context, l *readerState, path string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.Gateway+path, nil)
 	if err != nil {
 		return nil, err

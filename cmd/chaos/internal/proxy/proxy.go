@@ -1,5 +1,5 @@
-// Package proxy is a TCP proxy that spoils what it carries: it adds latency, cuts connections, lets them hang, and
-// swallows what the server says, so that writes happen whose answers never come.
+// Package proxy is a TCP proxy that disturbs connections: it adds latency, closes them, stalls them, and drops data of
+// the server, so that writes succeed without a response.
 package proxy
 
 import (
@@ -31,7 +31,7 @@ type Proxy struct {
 	closed  bool
 }
 
-// New listens on a loopback address of its own and carries what comes to target. Close it.
+// New listens on a loopback address and forwards connections to target. The caller must close the proxy.
 func New(ctx context.Context, target string) (*Proxy, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -38,7 +38,7 @@ func (o order) path() string {
 	}
 }
 
-// outcome is what a user knows afterwards.
+// outcome is the result of a request as far as the user received it.
 type outcome struct {
 	status  int // of the last attempt; 0 = unknown
 	request string
@@ -55,7 +55,7 @@ func (u *user) post(ctx context.Context, o order) (outcome, *transcript) {
 		again := got.status == 0 || got.status >= http.StatusInternalServerError || o.patient && got.status == http.StatusConflict
 		if !again || o.key == "" || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
 			if got.taken() && got.request != "" {
-				u.crew.remember(u.tenant, got.request)
+				u.group.remember(u.tenant, got.request)
 			}
 			return got, seen
 		}
@@ -64,7 +64,7 @@ func (u *user) post(ctx context.Context, o order) (outcome, *transcript) {
 
 // attempt sends the request once.
 func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
-	log, gateway := u.crew.Log, cmp.Or(o.gateway, u.gateway())
+	log, gateway := u.group.Log, cmp.Or(o.gateway, u.gateway())
 	body, err := json.Marshal(o.body)
 	entry := oplog.Entry{
 		At: log.Now(), Actor: u.name, Op: oplog.Post, Tenant: u.tenant, Gateway: gateway, Key: o.key,
@@ -93,7 +93,7 @@ func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
 		request.Header.Set("Idempotency-Key", o.key)
 	}
 	o.reader.accept(request)
-	response, err := u.crew.http.Do(request)
+	response, err := u.group.http.Do(request)
 	if err != nil {
 		entry.Error = err.Error()
 		log.Add(entry)
@@ -107,7 +107,7 @@ func (u *user) attempt(ctx context.Context, o order, seen *transcript) outcome {
 	if got.status != http.StatusOK || !o.stream {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // a part of an answer is still an answer
 		entry.Code = codeOf(got.status, text)
-		entry.Foreign = foreignIn(text, u.crew.Tenants, u.tenant)
+		entry.Foreign = foreignIn(text, u.group.Tenants, u.tenant)
 	}
 	log.Add(entry)
 	if got.status == http.StatusOK && o.stream {
@@ -121,7 +121,7 @@ func (u *user) request(ctx context.Context, method, url, body string) (*http.Req
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+u.crew.Keys[u.tenant])
+	request.Header.Set("Authorization", "Bearer "+u.group.Keys[u.tenant])
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -151,7 +151,7 @@ type question struct {
 
 // ask sends a question and records it. It returns the status, 0 = unknown.
 func (u *user) ask(ctx context.Context, q question) int {
-	log, gateway := u.crew.Log, u.gateway()
+	log, gateway := u.group.Log, u.gateway()
 	entry := oplog.Entry{
 		At: log.Now(), Actor: u.name, Op: q.op, Tenant: u.tenant, Gateway: gateway, Request: q.request, Key: q.key,
 	}
@@ -166,7 +166,7 @@ func (u *user) ask(ctx context.Context, q question) int {
 	if q.key != "" {
 		call.Header.Set("Idempotency-Key", q.key)
 	}
-	response, err := u.crew.http.Do(call)
+	response, err := u.group.http.Do(call)
 	if err != nil {
 		entry.Error = err.Error()
 		return 0
@@ -174,7 +174,7 @@ func (u *user) ask(ctx context.Context, q question) int {
 	defer func() { _ = response.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // as above
 	entry.Status, entry.Code = response.StatusCode, codeOf(response.StatusCode, text)
-	entry.Foreign = foreignIn(text, u.crew.Tenants, u.tenant)
+	entry.Foreign = foreignIn(text, u.group.Tenants, u.tenant)
 	entry.Steer = steerIn(text)
 	return response.StatusCode
 }
@@ -190,8 +190,8 @@ func steerIn(body []byte) string {
 	return answer.SteerID
 }
 
-// insist asks until there is an answer.
-func (u *user) insist(ctx context.Context, q question) {
+// retryPost asks until there is an answer.
+func (u *user) retryPost(ctx context.Context, q question) {
 	for {
 		status := u.ask(ctx, q)
 		if status != 0 && status < http.StatusInternalServerError || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
@@ -201,20 +201,20 @@ func (u *user) insist(ctx context.Context, q question) {
 }
 
 func (u *user) abort(ctx context.Context, request string) {
-	u.insist(ctx, question{op: oplog.Abort, method: http.MethodPost, request: request, suffix: "/abort"})
+	u.retryPost(ctx, question{op: oplog.Abort, method: http.MethodPost, request: request, suffix: "/abort"})
 }
 
 // steer says something to a request that runs.
 func (u *user) steer(ctx context.Context, request string) {
-	u.insist(ctx, question{
+	u.retryPost(ctx, question{
 		op: oplog.Steer, method: http.MethodPost, request: request, suffix: "/steer", key: u.label("key"),
 		body: `{"messages":[{"role":"user","content":"/say as you wish"}]}`,
 	})
 }
 
-// spy asks for what belongs to another tenant.
-func (u *user) spy(ctx context.Context) {
-	request := u.crew.foreign(u)
+// readForeign asks for what belongs to another tenant.
+func (u *user) readForeign(ctx context.Context) {
+	request := u.group.foreign(u)
 	if request == "" {
 		return
 	}
@@ -230,14 +230,14 @@ func (u *user) spy(ctx context.Context) {
 	}
 }
 
-// Canary is a text that only its tenant may ever read.
-func Canary(tenant string) string { return "canary-of-" + tenant }
+// Secret is a text that only its tenant may ever read.
+func Secret(tenant string) string { return "canary-of-" + tenant }
 
 // foreignIn returns the canary of another tenant in text, or "".
 func foreignIn(text []byte, tenants []string, own string) string {
 	for _, tenant := range tenants {
-		if tenant != own && strings.Contains(string(text), Canary(tenant)) {
-			return Canary(tenant)
+		if tenant != own && strings.Contains(string(text), Secret(tenant)) {
+			return Secret(tenant)
 		}
 	}
 	return ""

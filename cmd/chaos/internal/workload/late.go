@@ -17,7 +17,7 @@ import (
 // The bounds of what is repeated late.
 const (
 	lateKeys    = 60 // that are used again
-	lateThreads = 20 // that go on
+	lateThreads = 20 // that continue
 	lateAtOnce  = 6
 	lateWait    = 30 * time.Second // for each
 	lateInAll   = 2 * time.Minute
@@ -25,12 +25,12 @@ const (
 
 // Late repeats posts of a run when the streams have forgotten it: the same key with the same body by both routes, with
 // another body, and a next request on the same thread. It needs posts whose requests have ended.
-func (c Crew) Late(ctx context.Context, posts []oplog.Entry) {
+func (c Users) Late(ctx context.Context, posts []oplog.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, lateInAll)
 	defer cancel()
 	transport := &http.Transport{MaxIdleConnsPerHost: lateAtOnce, ResponseHeaderTimeout: time.Minute, DisableCompression: true}
 	defer transport.CloseIdleConnections()
-	all := &crew{Crew: c, http: &http.Client{Transport: transport}, known: map[string][]string{}}
+	all := &group{Users: c, http: &http.Client{Transport: transport}, known: map[string][]string{}}
 	todo := make(chan func())
 	var working sync.WaitGroup
 	for range lateAtOnce {
@@ -43,7 +43,7 @@ func (c Crew) Late(ctx context.Context, posts []oplog.Entry) {
 	rng := rand.New(rand.NewPCG(c.Seed, 1<<33)) //nolint:gosec // it must be repeatable
 	rng.Shuffle(len(posts), func(i, j int) { posts[i], posts[j] = posts[j], posts[i] })
 	for i, post := range posts[:min(len(posts), lateKeys)] {
-		u := &user{crew: all, name: "late", tenant: post.Tenant, story: i, rng: rand.New(rand.NewPCG(c.Seed, 1<<33+uint64(i)+1))} //nolint:gosec // as above
+		u := &user{group: all, name: "late", tenant: post.Tenant, scenario: i, rng: rand.New(rand.NewPCG(c.Seed, 1<<33+uint64(i)+1))} //nolint:gosec // as above
 		todo <- func() { u.repeat(ctx, post, post.Body, i%2 == 0, false) }
 		if i%3 == 0 {
 			todo <- func() {
@@ -51,7 +51,7 @@ func (c Crew) Late(ctx context.Context, posts []oplog.Entry) {
 			}
 		}
 		if i < lateThreads {
-			todo <- func() { u.goOn(ctx, post) }
+			todo <- func() { u.continueThread(ctx, post) }
 		}
 	}
 	close(todo)
@@ -68,8 +68,8 @@ func (u *user) repeat(ctx context.Context, post oplog.Entry, body string, stream
 	u.late(ctx, entry, "/v1/agents/"+post.Agent+suffix)
 }
 
-// goOn sends the next request on a thread.
-func (u *user) goOn(ctx context.Context, post oplog.Entry) {
+// continueThread sends the next request on a thread.
+func (u *user) continueThread(ctx context.Context, post oplog.Entry) {
 	body, err := json.Marshal(says(post.Thread, "/say later\n/say the end"))
 	if err != nil {
 		panic(err) // a request always has a form
@@ -81,8 +81,8 @@ func (u *user) goOn(ctx context.Context, post oplog.Entry) {
 func (u *user) late(ctx context.Context, entry oplog.Entry, path string) {
 	ctx, cancel := context.WithTimeout(ctx, lateWait)
 	defer cancel()
-	entry.At, entry.Actor, entry.Op, entry.Tenant = u.crew.Log.Now(), u.name, oplog.Late, u.tenant
-	defer func() { u.crew.Log.Add(entry) }()
+	entry.At, entry.Actor, entry.Op, entry.Tenant = u.group.Log.Now(), u.name, oplog.Late, u.tenant
+	defer func() { u.group.Log.Add(entry) }()
 	for {
 		entry.Gateway = u.gateway()
 		call, err := u.request(ctx, http.MethodPost, entry.Gateway+path, entry.Body)
@@ -91,7 +91,7 @@ func (u *user) late(ctx context.Context, entry oplog.Entry, path string) {
 			return
 		}
 		call.Header.Set("Idempotency-Key", entry.Key)
-		response, err := u.crew.http.Do(call)
+		response, err := u.group.http.Do(call)
 		if err == nil {
 			entry.Status, entry.Request = response.StatusCode, response.Header.Get("X-Request-Id")
 			var text []byte

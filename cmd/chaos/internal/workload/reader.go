@@ -52,7 +52,7 @@ func (r reader) accept(request *http.Request) {
 	}
 }
 
-// transcript is what a session knows when it goes on.
+// transcript is the state with which a reader resumes.
 type transcript struct {
 	cursor   string
 	ended    bool
@@ -76,7 +76,7 @@ func (u *user) follow(ctx context.Context, r reader, request string, seen *trans
 func (u *user) connect(ctx context.Context, r reader, request string, seen *transcript) (gone bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	log, gateway := u.crew.Log, u.gateway()
+	log, gateway := u.group.Log, u.gateway()
 	c := connection{request: request, gateway: gateway, at: log.Now(), after: seen.cursor}
 	call, err := u.request(ctx, http.MethodGet, gateway+"/v1/requests/"+request+"/stream"+r.query(), "")
 	if err != nil {
@@ -86,7 +86,7 @@ func (u *user) connect(ctx context.Context, r reader, request string, seen *tran
 	if seen.cursor != "" {
 		call.Header.Set("Last-Event-ID", seen.cursor)
 	}
-	response, err := u.crew.http.Do(call)
+	response, err := u.group.http.Do(call)
 	if err != nil {
 		entry := r.entry(u, c)
 		entry.Error, entry.End = err.Error(), oplog.Cut
@@ -131,9 +131,9 @@ func (r reader) read(ctx context.Context, cancel func(), u *user, c connection, 
 	if u.chance(r.leave) {
 		stay = u.rng.IntN(40)
 	}
-	quiet := &silence{last: time.Now(), watchdog: time.AfterFunc(deadAfter, cancel)}
+	quiet := &idleTimer{last: time.Now(), watchdog: time.AfterFunc(deadAfter, cancel)}
 	defer quiet.watchdog.Stop()
-	lines := bufio.NewReaderSize(&heard{body, quiet}, 64<<10)
+	lines := bufio.NewReaderSize(&activityReader{body, quiet}, 64<<10)
 	var open bytes.Buffer // of an event that is not complete
 	for entry.End == "" {
 		line, err := lines.ReadBytes('\n')
@@ -142,7 +142,7 @@ func (r reader) read(ctx context.Context, cancel func(), u *user, c connection, 
 			entry.End = endOf(ctx, err)
 			break
 		}
-		if foreign := foreignIn(line, u.crew.Tenants, u.tenant); foreign != "" {
+		if foreign := foreignIn(line, u.group.Tenants, u.tenant); foreign != "" {
 			entry.Foreign = foreign
 		}
 		data, complete := r.take(&open, line)
@@ -156,7 +156,7 @@ func (r reader) read(ctx context.Context, cancel func(), u *user, c connection, 
 		}
 	}
 	entry.Silence = quiet.longest()
-	u.crew.Log.Add(entry)
+	u.group.Log.Add(entry)
 }
 
 // endOf says how a stream ended that did not come to its terminal event.
@@ -212,28 +212,28 @@ func (r reader) note(entry *oplog.Entry, data []byte, seen *transcript) bool {
 	return seen.ended
 }
 
-// silence measures how long nothing came. It is for one goroutine.
-type silence struct {
+// idleTimer measures how long nothing came. It is for one goroutine.
+type idleTimer struct {
 	last     time.Time
 	most     time.Duration
 	watchdog *time.Timer
 }
 
-func (s *silence) longest() time.Duration { return max(s.most, time.Since(s.last)) }
+func (s *idleTimer) longest() time.Duration { return max(s.most, time.Since(s.last)) }
 
-func (s *silence) sound() {
+func (s *idleTimer) sound() {
 	s.most = s.longest()
 	s.last = time.Now()
 	s.watchdog.Reset(deadAfter)
 }
 
-// heard tells of every read that brought something.
-type heard struct {
+// activityReader reports every read that returned data.
+type activityReader struct {
 	io.Reader
-	quiet *silence
+	quiet *idleTimer
 }
 
-func (h *heard) Read(p []byte) (int, error) {
+func (h *activityReader) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	if n > 0 {
 		h.quiet.sound()

@@ -39,7 +39,7 @@ func read(t *testing.T, r reader, body io.Reader) (oplog.Entry, *transcript) {
 	t.Helper()
 	log := oplog.New(io.Discard)
 	u := &user{
-		crew: &crew{Crew: Crew{Log: log, Tenants: []string{"ash", "birch"}}}, tenant: "ash", rng: rand.New(rand.NewPCG(1, 1)),
+		group: &group{Users: Users{Log: log, Tenants: []string{"ash", "birch"}}}, tenant: "ash", rng: rand.New(rand.NewPCG(1, 1)),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -112,7 +112,7 @@ func TestOneSeedTellsOneStory(t *testing.T) {
 	if one, other := script(), script(); one != other {
 		t.Error("one seed has two scripts")
 	}
-	if !strings.Contains(script(), Canary("ash")) {
+	if !strings.Contains(script(), Secret("ash")) {
 		t.Errorf("got %q, want the tenant's canary in it", script())
 	}
 }

@@ -21,7 +21,7 @@ func (u *user) remote(ctx context.Context) {
 		u.assigning(ctx)
 		return
 	}
-	agent := u.crew.Remote(u.tenant)
+	agent := u.group.Remote(u.tenant)
 	thread := ""
 	for range 1 + u.rng.IntN(2) {
 		o := order{agent: agent, body: says(thread, u.distant()), key: u.label("key"), patient: true}
@@ -45,7 +45,7 @@ func (u *user) remote(ctx context.Context) {
 
 // distant is a script for an agent that runs its tools itself, away from the journal.
 func (u *user) distant() string {
-	lines := []string{fmt.Sprintf("/say %s %s", Canary(u.tenant), u.label("says"))}
+	lines := []string{fmt.Sprintf("/say %s %s", Secret(u.tenant), u.label("says"))}
 	for i := range 1 + u.rng.IntN(4) {
 		lines = append(lines, fmt.Sprintf(`/tool echo {"text":"%s","delay":"%dms"}`, u.label("echo"), u.rng.IntN(1500)),
 			fmt.Sprintf("/say %s step %d", u.label("says"), i))
@@ -63,13 +63,13 @@ func (u *user) assigning(ctx context.Context) {
 	if err != nil {
 		panic(err) // a string always has a form
 	}
-	path := "/api/agents/" + u.crew.Remote(u.tenant) + "/tasks"
+	path := "/api/agents/" + u.group.Remote(u.tenant) + "/tasks"
 	tasks := make([]string, 2)
 	var twins sync.WaitGroup
 	for i := range tasks {
 		twin := u.fork()
 		twins.Go(func() {
-			tasks[i] = twin.hub(ctx, oplog.Entry{Key: key, Body: script}, http.MethodPost, path, string(body)).TaskID
+			tasks[i] = twin.callHub(ctx, oplog.Entry{Key: key, Body: script}, http.MethodPost, path, string(body)).TaskID
 		})
 	}
 	twins.Wait()
@@ -78,10 +78,10 @@ func (u *user) assigning(ctx context.Context) {
 		return
 	}
 	if u.chance(25) && pause(ctx, u.between(0, 2*time.Second)) {
-		u.hub(ctx, oplog.Entry{Request: task, Cancel: true}, http.MethodPost, path+"/"+task+"/cancel", "")
+		u.callHub(ctx, oplog.Entry{Request: task, Cancel: true}, http.MethodPost, path+"/"+task+"/cancel", "")
 	}
 	for pause(ctx, 500*time.Millisecond) {
-		if got := u.hub(ctx, oplog.Entry{Request: task}, http.MethodGet, path+"/"+task, ""); got.Status != "" && got.Status.Finished() {
+		if got := u.callHub(ctx, oplog.Entry{Request: task}, http.MethodGet, path+"/"+task, ""); got.Status != "" && got.Status.Finished() {
 			return
 		}
 	}
@@ -94,10 +94,10 @@ type answer struct {
 	Result string             `json:"result"`
 }
 
-// hub calls the hub until it answers, and records each attempt.
-func (u *user) hub(ctx context.Context, entry oplog.Entry, method, path, body string) answer {
+// callHub calls the hub until it answers, and records each attempt.
+func (u *user) callHub(ctx context.Context, entry oplog.Entry, method, path, body string) answer {
 	for {
-		got, status := u.hubOnce(ctx, entry, method, path, body)
+		got, status := u.callHubOnce(ctx, entry, method, path, body)
 		again := status == 0 || status >= http.StatusInternalServerError || status == http.StatusConflict && method == http.MethodPost && !entry.Cancel
 		if !again || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
 			return got
@@ -105,12 +105,12 @@ func (u *user) hub(ctx context.Context, entry oplog.Entry, method, path, body st
 	}
 }
 
-func (u *user) hubOnce(ctx context.Context, entry oplog.Entry, method, path, body string) (got answer, status int) {
-	entry.At, entry.Actor, entry.Op, entry.Tenant = u.crew.Log.Now(), u.name, oplog.Task, u.tenant
-	defer func() { u.crew.Log.Add(entry) }()
+func (u *user) callHubOnce(ctx context.Context, entry oplog.Entry, method, path, body string) (got answer, status int) {
+	entry.At, entry.Actor, entry.Op, entry.Tenant = u.group.Log.Now(), u.name, oplog.Task, u.tenant
+	defer func() { u.group.Log.Add(entry) }()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	call, err := u.request(ctx, method, u.crew.Hub+path, body)
+	call, err := u.request(ctx, method, u.group.Hub+path, body)
 	if err != nil {
 		entry.Error = err.Error()
 		return answer{}, 0
@@ -118,14 +118,14 @@ func (u *user) hubOnce(ctx context.Context, entry oplog.Entry, method, path, bod
 	if entry.Key != "" {
 		call.Header.Set("Idempotency-Key", entry.Key)
 	}
-	response, err := u.crew.http.Do(call)
+	response, err := u.group.http.Do(call)
 	if err != nil {
 		entry.Error = err.Error()
 		return answer{}, 0
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20)) // a part of an answer is still an answer
-	entry.Status, entry.Foreign = response.StatusCode, foreignIn(text, u.crew.Tenants, u.tenant)
+	entry.Status, entry.Foreign = response.StatusCode, foreignIn(text, u.group.Tenants, u.tenant)
 	if entry.Status >= http.StatusMultipleChoices {
 		entry.Code = codeOf(entry.Status, text)
 		return answer{}, entry.Status

@@ -12,10 +12,10 @@ func (u *user) retrying(ctx context.Context) {
 	o := order{body: says("", u.script()), key: u.label("key")}
 	another := o
 	another.body = says("", "/say another body")
-	first := u.crew.Gateways[u.rng.IntN(len(u.crew.Gateways))]
+	first := u.group.Gateways[u.rng.IntN(len(u.group.Gateways))]
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, gateway := range u.crew.Gateways {
+	for _, gateway := range u.group.Gateways {
 		twin, at := u.fork(), o
 		at.gateway = gateway
 		all.Go(func() { twin.again(ctx, at, gateway != first) })

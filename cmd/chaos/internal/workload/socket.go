@@ -15,14 +15,14 @@ type socket struct{ conn *websocket.Conn }
 
 func (s *socket) close() { _ = s.conn.CloseNow() }
 
-// dial opens a WebSocket and joins the session behind the watcher's cursor.
+// dial opens a WebSocket and joins the session after the watcher's cursor.
 func (w *watcher) dial(ctx context.Context, entry *oplog.Entry) (source, error) {
 	url := "ws" + strings.TrimPrefix(entry.Gateway, "http") + "/ws"
 	if strings.Contains(w.route.format, "protocol") {
 		url += "?format=protocol"
 	}
 	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + w.crew.Keys[w.tenant]}},
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + w.group.Keys[w.tenant]}},
 	})
 	if response != nil {
 		entry.Status = response.StatusCode
@@ -47,11 +47,11 @@ func (w *watcher) dial(ctx context.Context, entry *oplog.Entry) (source, error) 
 }
 
 // next reads a message. The answer to the join is a cursor without an event.
-func (s *socket) next(ctx context.Context) (sight, error) {
+func (s *socket) next(ctx context.Context) (watchedEvent, error) {
 	for {
 		_, text, err := s.conn.Read(ctx)
 		if err != nil {
-			return sight{}, err
+			return watchedEvent{}, err
 		}
 		var m struct {
 			Type   string `json:"type"`
@@ -63,15 +63,15 @@ func (s *socket) next(ctx context.Context) (sight, error) {
 			} `json:"data"`
 		}
 		if err := json.Unmarshal(text, &m); err != nil {
-			return sight{}, err
+			return watchedEvent{}, err
 		}
 		switch {
 		case m.Type == "joined":
-			return sight{cursor: m.Data.Cursor}, nil
+			return watchedEvent{cursor: m.Data.Cursor}, nil
 		case m.Type == "left" || m.Type == "error" && m.ID == "":
-			return sight{}, refused(text)
+			return watchedEvent{}, refused(text)
 		default:
-			return sight{text, m.Cursor}, nil
+			return watchedEvent{text, m.Cursor}, nil
 		}
 	}
 }

@@ -40,24 +40,24 @@ func (u *user) delegating(ctx context.Context) {
 
 // tree is a script whose calls are calls of agents.
 func (u *user) tree(asks bool) string {
-	lines := []string{fmt.Sprintf("/say %s %s", Canary(u.tenant), u.label("says"))}
-	switch leaf := u.errand(asks); u.rng.IntN(4) {
+	lines := []string{fmt.Sprintf("/say %s %s", Secret(u.tenant), u.label("says"))}
+	switch leaf := u.prompt(asks); u.rng.IntN(4) {
 	case 0:
 		lines = append(lines, "/tool "+delegate("helper", leaf))
 	case 1:
 		lines = append(lines, "/tool "+delegate("deputy", "/say deputy\n/tool "+delegate("helper", leaf)+"\n/say deputy ends"))
 	case 2:
-		lines = append(lines, "/tools "+delegate("helper", u.errand(false))+"; "+delegate("deputy", leaf))
+		lines = append(lines, "/tools "+delegate("helper", u.prompt(false))+"; "+delegate("deputy", leaf))
 	case 3:
-		nested := "/tools " + delegate("helper", u.errand(false)) + "; " + delegate("clerk", u.errand(false))
+		nested := "/tools " + delegate("helper", u.prompt(false)) + "; " + delegate("clerk", u.prompt(false))
 		lines = append(lines, "/tools "+delegate("deputy", nested+"\n/say deputy ends")+"; "+u.call(), "/tool "+delegate("helper", leaf))
 	}
 	return strings.Join(append(lines, "/say the end"), "\n")
 }
 
-// errand is what an agent does that is called.
-func (u *user) errand(asks bool) string {
-	lines := []string{fmt.Sprintf("/say %s %s", Canary(u.tenant), u.label("errand"))}
+// prompt is what an agent does that is called.
+func (u *user) prompt(asks bool) string {
+	lines := []string{fmt.Sprintf("/say %s %s", Secret(u.tenant), u.label("errand"))}
 	if u.chance(50) {
 		lines = append(lines, fmt.Sprintf("/stream %d %d", 10+u.rng.IntN(30), 20+u.rng.IntN(60)))
 	}

@@ -33,8 +33,8 @@ func routes() []route {
 	}
 }
 
-// watching sends requests on one thread while others watch it from its beginning, by several routes: they leave, come
-// back behind the newest cursor that they have, to any gateway, and stay until the last request has ended.
+// watching sends requests on one thread while others watch it from its beginning, by several routes: they disconnect,
+// resume after their newest cursor at any gateway, and stay until the last request has ended.
 func (u *user) watching(ctx context.Context) {
 	first, _ := u.post(ctx, order{body: says("", u.script()), key: u.label("key")})
 	if !first.taken() {
@@ -126,10 +126,10 @@ func (w *watcher) connect(ctx context.Context, over <-chan struct{}, last *strin
 	w.cancel = cancel
 	w.mu.Unlock()
 	entry := oplog.Entry{
-		At: w.crew.Log.Now(), Actor: w.name, Op: oplog.Watch, Tenant: w.tenant, Gateway: w.gateway(), Thread: w.thread,
+		At: w.group.Log.Now(), Actor: w.name, Op: oplog.Watch, Tenant: w.tenant, Gateway: w.gateway(), Thread: w.thread,
 		Session: w.session, Format: w.route.format, Extended: strings.Contains(w.route.format, "extended"), After: w.cursor, End: oplog.Cut,
 	}
-	defer func() { w.crew.Log.Add(entry) }()
+	defer func() { w.group.Log.Add(entry) }()
 	source, err := w.open(ctx, &entry)
 	if err != nil {
 		entry.Error = err.Error()
@@ -160,23 +160,23 @@ func (w *watcher) connect(ctx context.Context, over <-chan struct{}, last *strin
 	}
 }
 
-// sight is an event that a watcher has seen, and the cursor behind it, either of which may be missing.
-type sight struct {
+// watchedEvent is an event that a watcher received, and the cursor after it; either may be missing.
+type watchedEvent struct {
 	data   []byte
 	cursor string
 }
 
 // source gives what one connection brings.
 type source interface {
-	next(ctx context.Context) (sight, error)
+	next(ctx context.Context) (watchedEvent, error)
 	close()
 }
 
 // note keeps an event.
-func (w *watcher) note(entry *oplog.Entry, s sight) {
+func (w *watcher) note(entry *oplog.Entry, s watchedEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if foreign := foreignIn(s.data, w.crew.Tenants, w.tenant); foreign != "" {
+	if foreign := foreignIn(s.data, w.group.Tenants, w.tenant); foreign != "" {
 		entry.Foreign = foreign
 	}
 	if len(s.data) > 0 {
@@ -217,7 +217,7 @@ func (w *watcher) open(ctx context.Context, entry *oplog.Entry) (source, error) 
 	if w.cursor != "" {
 		call.Header.Set("Last-Event-ID", w.cursor)
 	}
-	response, err := w.crew.http.Do(call)
+	response, err := w.group.http.Do(call)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (w *watcher) open(ctx context.Context, entry *oplog.Entry) (source, error) 
 	return &stream{body: response.Body, lines: bufio.NewReader(response.Body), sse: !w.route.lines}, nil
 }
 
-// refused is an answer that is no stream.
+// refused is the body of a response that is not a stream.
 type refused []byte
 
 func (r refused) Error() string { return string(r) }
@@ -246,17 +246,17 @@ type stream struct {
 func (s *stream) close() { _ = s.body.Close() }
 
 // next reads a line, or a block of server-sent events.
-func (s *stream) next(context.Context) (sight, error) {
-	var got sight
+func (s *stream) next(context.Context) (watchedEvent, error) {
+	var got watchedEvent
 	for {
 		line, err := s.lines.ReadBytes('\n')
 		if err != nil {
-			return sight{}, err
+			return watchedEvent{}, err
 		}
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		if !s.sse {
 			if len(line) > 0 {
-				return sight{line, cursorOf(line)}, nil
+				return watchedEvent{line, cursorOf(line)}, nil
 			}
 			continue
 		}
@@ -272,7 +272,7 @@ func (s *stream) next(context.Context) (sight, error) {
 	}
 }
 
-// cursorOf is the cursor behind an event that came as a line.
+// cursorOf returns the cursor after an event that was received as a line.
 func cursorOf(line []byte) string {
 	var e struct {
 		Cursor string `json:"cursor"`

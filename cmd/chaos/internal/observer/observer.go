@@ -21,8 +21,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Witness looks at one cluster.
-type Witness struct {
+// Observer looks at one cluster.
+type Observer struct {
 	Cluster *cluster.Cluster
 	Log     *oplog.Log
 	Limits  check.Limits
@@ -33,9 +33,9 @@ type Witness struct {
 // lookGap is the time between two looks at a cluster that comes to rest.
 const lookGap = time.Second
 
-// Settle waits until nothing is left to do, at most for patience, and returns what is stored. [Witness.Noted],
-// [Witness.Held] and [Witness.View] add to it.
-func (w *Witness) Settle(ctx context.Context, patience time.Duration) (*check.Run, error) {
+// Settle waits until all work is done, at most for patience, and returns the stored data. [Observer.Noted],
+// [Observer.Held] and [Observer.View] add to it.
+func (w *Observer) Settle(ctx context.Context, patience time.Duration) (*check.Run, error) {
 	deadline := time.Now().Add(patience)
 	for {
 		run, err := w.look(ctx)
@@ -55,7 +55,7 @@ func (w *Witness) Settle(ctx context.Context, patience time.Duration) (*check.Ru
 }
 
 // look collects what may still change.
-func (w *Witness) look(ctx context.Context) (*check.Run, error) {
+func (w *Observer) look(ctx context.Context) (*check.Run, error) {
 	run := &check.Run{Begin: w.Log.Begin(), Entries: w.Log.Entries(), Limits: w.Limits}
 	if err := readStreams(ctx, w.Cluster.NATSURL, run); err != nil {
 		return nil, fmt.Errorf("read the streams: %w", err)
@@ -69,7 +69,7 @@ func (w *Witness) look(ctx context.Context) (*check.Run, error) {
 }
 
 // Noted adds what the processes have written to files.
-func (w *Witness) Noted(run *check.Run) error {
+func (w *Observer) Noted(run *check.Run) error {
 	if err := readLines(w.Cluster, ".journal", &run.Executions); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func readLines[T any](c *cluster.Cluster, suffix string, into *[]T) error {
 var breakdowns = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE)|"msg":"[^"]*panic`)
 
 // readLogs looks for breakdowns and secrets in what our services have printed.
-func (w *Witness) readLogs(run *check.Run) error {
+func (w *Observer) readLogs(run *check.Run) error {
 	for _, kind := range testcluster.Services() {
 		for _, n := range w.Cluster.Find(kind) {
 			if err := w.readLog(n, run); err != nil {
@@ -120,7 +120,7 @@ func (w *Witness) readLogs(run *check.Run) error {
 	return nil
 }
 
-func (w *Witness) readLog(n *cluster.Node, run *check.Run) error {
+func (w *Observer) readLog(n *cluster.Node, run *check.Run) error {
 	file, err := os.Open(n.LogFile())
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package workload is the clients of a run. Each is a user with a seed of its own who tells stories one after the other:
-// starts requests, reads their streams, leaves and comes back, repeats what went unanswered, aborts, and resolves actions
-// twice. What the users did and saw goes into the record; they judge nothing.
+// Package workload runs the clients of a run. Each is a user with a separate seed who runs scenarios one after the
+// other: starts requests, reads their streams, disconnects and resumes, retries unanswered calls, aborts, and resolves
+// actions twice. The operation log records what the users did and received; users check nothing.
 package workload
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 )
 
-// Crew is the users of a run.
-type Crew struct {
+// Users is the users of a run.
+type Users struct {
 	Gateways []string                   // URLs
 	Hub      string                     // URL
 	Remote   func(tenant string) string // the remote agent of a tenant
@@ -26,9 +26,9 @@ type Crew struct {
 	Log      *oplog.Log
 }
 
-// crew is a Crew at work.
-type crew struct {
-	Crew
+// group is a Crew at work.
+type group struct {
+	Users
 	http *http.Client
 
 	mu    sync.Mutex
@@ -37,35 +37,35 @@ type crew struct {
 
 // user is one of them. It is for one goroutine, but for the calls that say otherwise.
 type user struct {
-	crew   *crew
-	name   string
-	tenant string
-	rng    *rand.Rand
-	story  int // number of the one that is told
-	parts  int // of the story
+	group    *group
+	name     string
+	tenant   string
+	rng      *rand.Rand
+	scenario int // number of the current scenario
+	parts    int // of the scenario
 }
 
-// Run lets the users tell stories until load is done; those begun are told to their end, or until ctx is done. It
-// returns how many were begun.
-func (c Crew) Run(ctx, load context.Context) int {
+// Run runs scenarios of all users until load is done. Scenarios in progress continue to their end, or until ctx is
+// done. It returns the number of started scenarios.
+func (c Users) Run(ctx, load context.Context) int {
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: c.Users, ResponseHeaderTimeout: time.Minute, DisableCompression: true, IdleConnTimeout: time.Minute,
 	}
 	defer transport.CloseIdleConnections()
-	all := &crew{Crew: c, http: &http.Client{Transport: transport}, known: map[string][]string{}}
+	all := &group{Users: c, http: &http.Client{Transport: transport}, known: map[string][]string{}}
 	users := make([]*user, c.Users)
 	var telling sync.WaitGroup
 	for i := range users {
 		u := &user{
-			crew: all, name: fmt.Sprintf("u%d", i), tenant: c.Tenants[i%len(c.Tenants)],
+			group: all, name: fmt.Sprintf("u%d", i), tenant: c.Tenants[i%len(c.Tenants)],
 			rng: rand.New(rand.NewPCG(c.Seed, uint64(i)+1)), //nolint:gosec // it must be repeatable
 		}
 		users[i] = u
 		telling.Go(func() {
 			for load.Err() == nil {
-				u.story++
+				u.scenario++
 				u.parts = 0
-				u.tell(ctx)
+				u.runScenario(ctx)
 			}
 		})
 	}
@@ -73,24 +73,24 @@ func (c Crew) Run(ctx, load context.Context) int {
 	telling.Wait()
 	told := 0
 	for _, u := range users {
-		told += u.story
+		told += u.scenario
 	}
 	return told
 }
 
-// fork returns a user who goes on beside u in the same story, for another goroutine.
+// fork returns a user of the same scenario for another goroutine.
 func (u *user) fork() *user {
 	u.parts++
 	return &user{
-		crew: u.crew, name: fmt.Sprintf("%s.%d.%d", u.name, u.story, u.parts), tenant: u.tenant, story: u.story,
+		group: u.group, name: fmt.Sprintf("%s.%d.%d", u.name, u.scenario, u.parts), tenant: u.tenant, scenario: u.scenario,
 		rng: rand.New(rand.NewPCG(u.rng.Uint64(), u.rng.Uint64())), //nolint:gosec // it must be repeatable
 	}
 }
 
-// label is a name that no other part of a story of anybody has.
+// label returns a name that is unique among all parts of all scenarios.
 func (u *user) label(what string) string {
 	u.parts++
-	return fmt.Sprintf("%s-%s-%d-%d", what, u.name, u.story, u.parts)
+	return fmt.Sprintf("%s-%s-%d-%d", what, u.name, u.scenario, u.parts)
 }
 
 func (u *user) chance(percent int) bool { return u.rng.IntN(100) < percent }
@@ -99,17 +99,17 @@ func (u *user) chance(percent int) bool { return u.rng.IntN(100) < percent }
 func (u *user) between(a, b time.Duration) time.Duration { return a + rand.N(b-a+1) } //nolint:gosec // waits need not repeat
 
 // gateway returns any of them.
-func (u *user) gateway() string { return u.crew.Gateways[u.rng.IntN(len(u.crew.Gateways))] }
+func (u *user) gateway() string { return u.group.Gateways[u.rng.IntN(len(u.group.Gateways))] }
 
 // remember makes a request known to spies.
-func (c *crew) remember(tenant, request string) {
+func (c *group) remember(tenant, request string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known[tenant] = append(c.known[tenant], request)
 }
 
 // foreign returns a request of another tenant, or "".
-func (c *crew) foreign(u *user) string {
+func (c *group) foreign(u *user) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for tenant, requests := range c.known {

@@ -14,8 +14,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
-// tell tells one story.
-func (u *user) tell(ctx context.Context) {
+// runScenario runs one scenario.
+func (u *user) runScenario(ctx context.Context) {
 	switch n := u.rng.IntN(170); {
 	case n >= 140:
 		u.brief(ctx)
@@ -40,14 +40,14 @@ func (u *user) tell(ctx context.Context) {
 	case n < 135:
 		u.remote(ctx)
 	default:
-		u.spy(ctx)
+		u.readForeign(ctx)
 	}
 	pause(ctx, u.between(0, 300*time.Millisecond))
 }
 
 // script is something to do, with the tenant's canary in it.
 func (u *user) script() string {
-	lines := []string{fmt.Sprintf("/say %s %s", Canary(u.tenant), u.label("says"))}
+	lines := []string{fmt.Sprintf("/say %s %s", Secret(u.tenant), u.label("says"))}
 	for range 1 + u.rng.IntN(4) {
 		switch u.rng.IntN(6) {
 		case 0:
@@ -95,7 +95,7 @@ func (u *user) streamed(ctx context.Context) {
 		if !got.taken() {
 			return
 		}
-		u.beside(ctx, &others, got.request)
+		u.disturb(ctx, &others, got.request)
 		u.follow(ctx, r, got.request, &transcript{})
 		return
 	}
@@ -105,8 +105,8 @@ func (u *user) streamed(ctx context.Context) {
 	}
 }
 
-// beside lets others abort and read the same request.
-func (u *user) beside(ctx context.Context, others *sync.WaitGroup, request string) {
+// disturb runs other users that abort and read the same request.
+func (u *user) disturb(ctx context.Context, others *sync.WaitGroup, request string) {
 	if u.chance(40) {
 		aborter, after := u.fork(), u.between(0, 1500*time.Millisecond)
 		others.Go(func() {
@@ -227,7 +227,7 @@ func (u *user) acting(ctx context.Context) {
 	case 1:
 		line = "/client-tool pick {}"
 	}
-	got, _ := u.post(ctx, order{body: says("", "/say wait\n"+line+"\n/say "+Canary(u.tenant)), key: u.label("key")})
+	got, _ := u.post(ctx, order{body: says("", "/say wait\n"+line+"\n/say "+Secret(u.tenant)), key: u.label("key")})
 	if !got.taken() {
 		return
 	}
@@ -273,13 +273,13 @@ const probeGap = 250 * time.Millisecond
 
 // probe makes small requests at a steady pace until load is done, and records how long each takes from its start to its
 // terminal event, whatever has to be repeated.
-func (c *crew) probe(ctx, load context.Context) {
+func (c *group) probe(ctx, load context.Context) {
 	var probes sync.WaitGroup
 	defer probes.Wait()
 	places := make(chan struct{}, 64)
 	for n := 0; pause(load, probeGap); n++ {
 		u := &user{
-			crew: c, name: fmt.Sprintf("p%d", n), tenant: c.Tenants[0],
+			group: c, name: fmt.Sprintf("p%d", n), tenant: c.Tenants[0],
 			rng: rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(n))), //nolint:gosec // it must be repeatable
 		}
 		select {
@@ -295,7 +295,7 @@ func (c *crew) probe(ctx, load context.Context) {
 }
 
 func (u *user) probe(ctx context.Context) {
-	entry := oplog.Entry{At: u.crew.Log.Now(), Actor: u.name, Op: oplog.Probe, Tenant: u.tenant}
+	entry := oplog.Entry{At: u.group.Log.Now(), Actor: u.name, Op: oplog.Probe, Tenant: u.tenant}
 	r := reader{session: u.label("probe"), format: formatSSE}
 	got, seen := u.post(ctx, order{body: says("", "/say probe"), key: u.label("key"), stream: true, reader: r})
 	if got.request != "" {
@@ -304,5 +304,5 @@ func (u *user) probe(ctx context.Context) {
 	if entry.Request = got.request; seen.ended {
 		entry.Status = http.StatusOK
 	}
-	u.crew.Log.Add(entry)
+	u.group.Log.Add(entry)
 }
