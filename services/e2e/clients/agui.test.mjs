@@ -383,6 +383,27 @@ test("a message that was sent before is not sent twice", async () => {
   assert.equal(stored.messages.filter((m) => m.role === "user").length, 2, JSON.stringify(stored));
 });
 
+test("a client of another protocol approves", async () => {
+  const agent = start("demo");
+  agent.addMessage(user('/approve echo {"text":"careful"}', "/say after"));
+  const { interrupts } = (await run(agent)).finished;
+  const approved = await fetch(`${other}/v1/agents/demo/requests`, {
+    method: "POST",
+    body: JSON.stringify({
+      threadId: agent.threadId,
+      messages: [],
+      context: { actionResults: [{ actionId: interrupts[0].id.replace("approval:", ""), status: "success" }] },
+    }),
+  });
+  assert.equal(approved.status, 202);
+  const reader = start("demo", { threadId: agent.threadId });
+  const seen = await run(reader, {}, "connectAgent");
+  assert.equal(seen.finished?.outcome, "success");
+  assert.equal(reader.messages.at(-1).content, "after");
+  const late = await run(agent, { resume: [{ interruptId: interrupts[0].id, status: "resolved", payload: { approved: true } }] });
+  assert.equal(late.failed?.payload.code, "invalid_action_id");
+});
+
 test("cancel names the run", async () => {
   const agent = start("demo");
   agent.addMessage(user("/say done"));

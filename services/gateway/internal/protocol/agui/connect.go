@@ -33,12 +33,12 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 		return response, err
 	}
 	defer x.WithTimeout()()
-	r, named, err := s.find(x, agentID, in)
+	r, err := s.find(x, agentID, in)
 	x.Audit(in.ThreadID, r.RequestID, err)
 	if err != nil {
 		return response, err
 	}
-	from, err := s.position(x, &r, named)
+	from, err := s.position(x, &r)
 	if err != nil {
 		return response, err
 	}
@@ -52,7 +52,7 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 	if err != nil {
 		return response, err
 	}
-	frames, err := s.Logs.Open(x.Context(), r, enc.Start())
+	frames, err := s.Logs.Open(x.Context(), r.Request, enc.Start())
 	if err != nil {
 		return response, err
 	}
@@ -61,62 +61,69 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 	return response, nil
 }
 
-// find returns the run that the client names, and whether it has; otherwise the one that runs on the thread, or its last one.
-func (s *Server) find(x *protocol.Exchange, agentID string, in wire.Input) (r authz.Request, named bool, err error) {
+// found is a run that the caller may see.
+type found struct {
+	authz.Request
+	named bool // by the client
+	first bool // on its thread
+}
+
+// find returns the run that the client names; otherwise the one that runs on the thread, or its last one.
+func (s *Server) find(x *protocol.Exchange, agentID string, in wire.Input) (r found, err error) {
 	ctx, p := x.Context(), x.Principal()
 	t, err := s.Guard.Thread(ctx, p, in.ThreadID)
 	if err != nil {
-		return r, false, err
+		return r, err
 	}
 	if t.RequestID == "" {
-		return r, false, apierr.New(apierr.RequestNotFound, "the thread has no run")
+		return r, apierr.New(apierr.RequestNotFound, "the thread has no run")
 	}
 	if t, err = s.Acceptor.Running(ctx, p.Tenant, t); err != nil {
-		return r, false, authz.Unavailable(err)
+		return r, authz.Unavailable(err)
 	}
-	r, err = s.Guard.Request(ctx, p, t.RequestID)
-	if err != nil {
-		return r, false, err
+	if r.Request, err = s.Guard.Request(ctx, p, t.RequestID); err != nil {
+		return r, err
 	}
-	if named = isRun(r, in.RunID); !named && in.RunID != "" {
-		earlier, found, err := s.search(x, in)
-		if err != nil {
-			return r, false, err
-		}
-		if found {
-			r, named = earlier, true
+	r.first, r.named = t.Index == 0, isRun(r.Request, in.RunID)
+	if !r.named && in.RunID != "" {
+		if err := s.search(x, in, &r); err != nil {
+			return r, err
 		}
 	}
 	if r.AgentID != agentID {
 		err = apierr.New(apierr.RequestNotFound, "the run on this thread is one of agent %.64q", r.AgentID)
 	}
-	return r, named, err
+	return r, err
 }
 
 // searched is how many of a thread's newest runs are searched for one that the client names. Clients that load a page make a
 // new id each time, which no run has.
 const searched = 8
 
-// search finds the run that the client names among the newest ones of the thread.
-func (s *Server) search(x *protocol.Exchange, in wire.Input) (r authz.Request, found bool, err error) {
+// search sets r to the run that the client names, if that is one of the newest of the thread.
+func (s *Server) search(x *protocol.Exchange, in wire.Input, r *found) error {
 	ctx, p := x.Context(), x.Principal()
-	var newest []string
+	var newest []bus.ThreadRecord
 	for t, err := range s.Bus.ThreadRecords(ctx, p.Tenant, in.ThreadID, 0) {
 		if err != nil {
-			return r, false, authz.Unavailable(err)
+			return authz.Unavailable(err)
 		}
-		newest = append(newest[max(0, len(newest)+1-searched):], t.RequestID)
+		newest = append(newest[max(0, len(newest)+1-searched):], t)
 	}
-	for _, requestID := range newest {
-		r, err := s.Guard.Request(ctx, p, requestID)
+	for _, t := range newest {
+		one, err := s.Guard.Request(ctx, p, t.RequestID)
 		if apierr.CodeOf(err) == apierr.RequestNotFound {
 			continue
 		}
-		if err != nil || isRun(r, in.RunID) {
-			return r, err == nil, err
+		if err != nil {
+			return err
+		}
+		if isRun(one, in.RunID) {
+			*r = found{one, true, t.Index == 0}
+			return nil
 		}
 	}
-	return r, false, nil
+	return nil
 }
 
 // isRun reports whether a request is the run of an id: that of its client, or the id of the request.
@@ -129,7 +136,7 @@ func runID(r authz.Request) string { return cmp.Or(wire.RunID(r.Note), r.Request
 
 // position returns n of the first event that the client gets after the snapshot: the one after its cursor, or after the newest
 // event if it has no cursor, or has not named the run of its cursor. A run that has ended is read from its terminal event.
-func (s *Server) position(x *protocol.Exchange, r *authz.Request, named bool) (from uint64, err error) {
+func (s *Server) position(x *protocol.Exchange, r *found) (from uint64, err error) {
 	ctx := x.Context()
 	cursor, err := x.Cursor()
 	if err != nil {
@@ -140,15 +147,15 @@ func (s *Server) position(x *protocol.Exchange, r *authz.Request, named bool) (f
 			return 0, apierr.Wrap(err, apierr.InvalidMessageFormat, "the id to resume after must be one that a stream gave, like k3f9-17")
 		}
 	}
-	if cursor != "" && named {
-		at, err := s.Logs.Resume(ctx, *r, cursor)
+	if cursor != "" && r.named {
+		at, err := s.Logs.Resume(ctx, r.Request, cursor)
 		if err != nil || !at.Reset && !at.Ended {
 			r.Known.Newest = at.Newest
 			return at.From, err
 		}
 	}
 	if r.Archived {
-		return s.pastEnd(ctx, *r)
+		return s.pastEnd(ctx, r.Request)
 	}
 	last, err := s.Bus.Last(ctx, r.Log())
 	switch {
@@ -185,7 +192,10 @@ const (
 )
 
 // earlier returns the messages of the thread before a run.
-func (s *Server) earlier(ctx context.Context, r authz.Request) ([]wire.Message, error) {
+func (s *Server) earlier(ctx context.Context, r found) ([]wire.Message, error) {
+	if r.first {
+		return nil, nil
+	}
 	q := historyapi.EventsQuery{
 		ThreadRef: historyapi.ThreadRef{Tenant: r.Tenant, ThreadID: r.ThreadID}, Limit: earlierPage,
 		Types: []event.Name{
@@ -233,8 +243,8 @@ func (s *Server) postCancel(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	r, named, err := s.find(x, agentID, in)
-	if err == nil && !named && in.RunID != "" {
+	r, err := s.find(x, agentID, in)
+	if err == nil && !r.named && in.RunID != "" {
 		err = apierr.New(apierr.RequestNotFound, "the thread has no run %.128q; leave out runId to cancel the one that runs", in.RunID)
 	}
 	if err != nil {
@@ -251,5 +261,5 @@ func (s *Server) postCancel(x *protocol.Exchange) error {
 	if err != nil {
 		return authz.Unavailable(err)
 	}
-	return x.Reply(http.StatusAccepted, cancelling{r.ThreadID, runID(r), r.RequestID, "aborting"})
+	return x.Reply(http.StatusAccepted, cancelling{r.ThreadID, runID(r.Request), r.RequestID, "aborting"})
 }

@@ -156,6 +156,45 @@ func TestAttachAnywhere(t *testing.T) {
 	}
 }
 
+// TestAttachToARunThatBegins attaches at the events that a runner writes first.
+func TestAttachToARunThatBegins(t *testing.T) {
+	t.Parallel()
+	var log []event.Frame
+	for n, body := range []event.Body{
+		event.Claim{Epoch: 1, Runner: "r"},
+		event.Input{
+			ThreadID: "thr_1", Messages: []event.InputMessage{{ID: "m1", Role: event.RoleUser, Content: event.UserText("hi").Content}},
+			Metadata: []byte(`{"agui":{"runId":"run-1"}}`),
+		},
+		event.Metadata{ThreadID: "thr_1"},
+		event.Done{ThreadID: "thr_1", FinishReason: event.FinishStop},
+	} {
+		line, err := event.Encode(event.Event{ID: event.NewCursor("k", uint64(n)), RequestID: "req_1", Body: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = append(log, event.Frame{Incarnation: "k", First: uint64(n), Names: []event.Name{body.Name()}, Lines: append(line, '\n')})
+	}
+	for from := range log {
+		got := read(t, wire.Codec{Attach: &wire.Attach{}}, uint64(from), log)
+		if got[0].ThreadID != "thr_1" || got[0].RunID != "run-1" || got[1].Type != wire.MessagesSnapshot {
+			t.Errorf("from %d: got %+v", from, got[:2])
+		}
+		users := len(got[1].Messages)
+		for _, e := range got {
+			if e.Type == wire.TextStart && e.MessageID == "m1" && e.Role == "user" {
+				users++
+			}
+		}
+		if users != 1 {
+			t.Errorf("from %d: the client gets the message of the user %d times", from, users)
+		}
+		if err := broken(got); err != nil {
+			t.Errorf("from %d: %v", from, err)
+		}
+	}
+}
+
 func text(t *testing.T, messages []wire.Message) string {
 	t.Helper()
 	out, err := json.Marshal(messages, json.Deterministic(true))

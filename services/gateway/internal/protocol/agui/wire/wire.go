@@ -5,6 +5,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -82,39 +83,32 @@ func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	return dst, nil
 }
 
-// add appends what one event becomes. A client that attaches gets the snapshot after the last event before From, or with the
-// first event of the log.
+// add appends what one event becomes. A client that attaches gets the snapshot after the last event before From, or after
+// RUN_STARTED if the run begins there.
 func (e *encoder) add(dst []byte, n uint64, decoded event.Event) ([]byte, error) {
-	if e.attached != nil && n >= e.from {
-		e.run.identify(decoded)
-		var err error
-		if dst, err = e.attach(dst, nil); err != nil {
-			return dst, err
-		}
-	}
 	events := e.run.project(decoded)
-	if n >= e.from {
-		return e.write(dst, events, e.id)
-	}
-	if e.attached == nil {
+	switch {
+	case n < e.from && e.attached != nil:
+		for _, one := range events {
+			e.attached.apply(one)
+		}
+		if n+1 == e.from && e.run.begun {
+			return e.write(dst, append([]Event{e.run.started(), e.snapshot()}, e.run.reopen()...), e.id)
+		}
 		return dst, nil
+	case n < e.from || len(events) == 0:
+		return dst, nil
+	case e.attached != nil:
+		events = slices.Insert(events, 1, e.snapshot())
 	}
-	for _, one := range events {
-		e.attached.apply(one)
-	}
-	if n+1 == e.from {
-		return e.attach(dst, e.id)
-	}
-	return dst, nil
+	return e.write(dst, events, e.id)
 }
 
-// attach writes the begin of the response of a client that attaches. Its cursor is that of the last event in the snapshot.
-func (e *encoder) attach(dst, id []byte) ([]byte, error) {
-	snapshot := Event{Type: MessagesSnapshot, Messages: e.attached.snapshot()}
+// snapshot returns the messages before From, once.
+func (e *encoder) snapshot() Event {
+	messages := e.attached.snapshot()
 	e.attached = nil
-	events := append([]Event{e.run.started(), snapshot}, e.run.reopen()...)
-	e.run.begun = true
-	return e.write(dst, events, id)
+	return Event{Type: MessagesSnapshot, Messages: messages}
 }
 
 // write appends events, of which the last one has the cursor.
