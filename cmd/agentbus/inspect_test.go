@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,8 +10,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // ran is a request of the shared stack that has ended.
@@ -141,7 +141,7 @@ func TestInspectCounts(t *testing.T) {
 		Events, Requests int
 		ByType           map[string]struct{ Events int }
 	}
-	if err := json.Unmarshal([]byte(out), &counted, json.MatchCaseInsensitiveNames(true)); err != nil {
+	if err := jsonv2.Unmarshal([]byte(out), &counted, jsonv2.MatchCaseInsensitiveNames(true)); err != nil {
 		t.Fatal(err)
 	}
 	if counted.Events < 1 || counted.ByType["input"].Events != counted.Events || counted.Requests != counted.Events {
@@ -158,8 +158,8 @@ func TestInspectExports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []jsontext.Value
-	if err := json.Unmarshal(text, &lines); err != nil {
+	var lines []json.RawMessage
+	if err := jsonv2.Unmarshal(text, &lines); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range lines {

@@ -1,10 +1,10 @@
 package backend
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Chunks of an agent that runs its own tools, such as a command-line agent or a remote agent. The runner does not
@@ -14,7 +14,7 @@ import (
 type ToolStarted struct {
 	ID   string // the agent's own, unique within a Send
 	Name string
-	Args jsontext.Value // an object; empty = {}
+	Args json.RawMessage // an object; empty = {}
 }
 
 // ToolProgress is what a running tool prints.

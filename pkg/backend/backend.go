@@ -8,9 +8,10 @@
 package backend
 
 import (
+	"encoding/json"
+
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Turn is everything that a model needs to speak once.
@@ -24,7 +25,7 @@ type Turn struct {
 	Tools     []tool.Spec // what the model may call
 	MaxTokens int         // of the answer; 0 = the backend's default
 	Thinking  int         // budget of thinking tokens; 0 = no thinking
-	Options   jsontext.Value
+	Options   json.RawMessage
 
 	// Request is the options of the request, which have priority over the backend's own. MaxTokens has them applied. A
 	// backend ignores an option that its provider does not have; docs/backends.md lists them.
@@ -73,7 +74,7 @@ type Thinking struct{ Text, Signature string }
 type Call struct {
 	ID   string // ours, not the provider's
 	Name string
-	Args jsontext.Value
+	Args json.RawMessage
 }
 
 // Result answers the Call with the same ID.
@@ -125,7 +126,7 @@ type CallDelta struct {
 // Custom is an event of an application, as [event.NewCustom] has it.
 type Custom struct {
 	Type string
-	Data jsontext.Value // an object; empty = {}
+	Data json.RawMessage // an object; empty = {}
 }
 
 // Warning is a message for operators or readers that is not part of the answer.

@@ -2,19 +2,19 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/bus/kv"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func toolset(source string, names ...string) kv.Toolset {
 	t := kv.Toolset{Source: source}
 	for _, name := range names {
 		t.Tools = append(t.Tools, tool.Spec{
-			Name: name, Description: "Does.", Schema: jsontext.Value(`{"type":"object"}`), Effect: tool.EffectNone, Approval: tool.ApprovalNever,
+			Name: name, Description: "Does.", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.EffectNone, Approval: tool.ApprovalNever,
 		})
 	}
 	return t

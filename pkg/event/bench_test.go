@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -33,6 +34,39 @@ func BenchmarkEncodeDelta(b *testing.B) {
 
 func BenchmarkDecodeDelta(b *testing.B) {
 	line, err := event.Encode(delta())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := event.Decode(line); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// call is the end of a call of a tool, which the encoder writes by reflection.
+func call() event.Event {
+	e := delta()
+	e.Body = event.ToolCall{
+		Block: event.Block{BlockID: "b2", Stage: event.StageStop}, ToolCallID: "call_1", Tool: "search",
+		Args: json.RawMessage(`{"query":"the answer","limit":10,"fields":["title","text"]}`),
+	}
+	return e
+}
+
+func BenchmarkEncodeCall(b *testing.B) {
+	e := call()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := event.Encode(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeCall(b *testing.B) {
+	line, err := event.Encode(call())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestUnknownEventsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown, ok := e.Body.(event.Unknown)
-	if !ok || unknown.Name() != "hologram" || string(unknown.Rest) != `{"depth":3}` {
+	if !ok || unknown.Name() != "hologram" || string(unknown.Rest.JSON()) != `{"depth":3}` {
 		t.Errorf("got %#v", e.Body)
 	}
 }

@@ -89,18 +89,18 @@ func appendDelta(dst []byte, body Body) ([]byte, bool) {
 	var call, delta string
 	switch body := body.(type) {
 	case Text:
-		if body.Text != "" || body.Extra != nil {
+		if body.Text != "" || !body.Extra.IsEmpty() {
 			return dst, false
 		}
 		b, delta = body.Block, body.Delta
 	case Thinking:
-		if body.Thinking != "" || body.Signature != "" || body.Extra != nil {
+		if body.Thinking != "" || body.Signature != "" || !body.Extra.IsEmpty() {
 			return dst, false
 		}
 		b, delta = body.Block, body.Delta
 	case ToolCall:
 		if body.ToolCallID == "" || body.Tool != "" || body.Args != nil || body.Gate != "" ||
-			body.Description != "" || body.Schema != nil || body.Extra != nil {
+			body.Description != "" || body.Schema != nil || !body.Extra.IsEmpty() {
 			return dst, false
 		}
 		b, call, delta = body.Block, body.ToolCallID, body.Delta

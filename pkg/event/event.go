@@ -5,10 +5,12 @@
 package event
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -45,26 +47,26 @@ type envelope struct {
 // event name.
 func Decode(line []byte) (Event, error) {
 	var env envelope
-	if err := json.Unmarshal(line, &env); err != nil {
+	if err := jsonv2.Unmarshal(line, &env); err != nil {
 		return Event{}, fmt.Errorf("decode event: %w", err)
 	}
 	if env.Event == "" {
 		return Event{}, fmt.Errorf("decode event: member \"event\" is missing")
 	}
-	body, err := decodeBody(env.Event, env.Rest)
+	body, err := decodeBody(env.Event, json.RawMessage(env.Rest))
 	if err != nil {
 		return Event{}, fmt.Errorf("decode %s event: %w", env.Event, err)
 	}
 	return Event{ID: env.ID, RequestID: env.RequestID, Time: env.Timestamp, Body: body}, nil
 }
 
-func decodeBody(name Name, rest jsontext.Value) (Body, error) {
+func decodeBody(name Name, rest json.RawMessage) (Body, error) {
 	if len(rest) == 0 {
-		rest = jsontext.Value("{}")
+		rest = json.RawMessage("{}")
 	}
 	decode, ok := decoders[name]
 	if !ok {
-		return Unknown{Event: name, Rest: rest.Clone()}, nil
+		return Unknown{Event: name, Rest: NewMembers(slices.Clone(rest))}, nil
 	}
 	return decode(rest)
 }

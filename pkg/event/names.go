@@ -1,10 +1,10 @@
 package event
 
 import (
+	"encoding/json"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Name says which event it is: the member "event" of its JSON, and the "event:" line of its SSE frame.
@@ -47,7 +47,7 @@ const (
 )
 
 // decoders is the list of events: a new one is a struct, a name and a line here.
-var decoders = map[Name]func(jsontext.Value) (Body, error){
+var decoders = map[Name]func(json.RawMessage) (Body, error){
 	NameMetadata:     as[Metadata],
 	NameText:         as[Text],
 	NameThinking:     as[Thinking],
@@ -72,9 +72,9 @@ var decoders = map[Name]func(jsontext.Value) (Body, error){
 	NameAgentSession:      as[AgentSession],
 }
 
-func as[B Body](rest jsontext.Value) (Body, error) {
+func as[B Body](rest json.RawMessage) (Body, error) {
 	var b B
-	err := json.Unmarshal(rest, &b)
+	err := jsonv2.Unmarshal(rest, &b)
 	return b, err
 }
 

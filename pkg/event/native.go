@@ -1,10 +1,10 @@
 package event
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Stage is the position of an event in its block: start, delta or stop (agent event protocol, Event Lifecycle).
@@ -30,29 +30,29 @@ type Block struct {
 
 // Metadata is the first event of a request (agent event protocol, Event Types).
 type Metadata struct {
-	ThreadID        string         `json:"threadId"`
-	AgentID         string         `json:"agentId"`
-	ProtocolVersion string         `json:"protocolVersion,omitempty"`
-	Provider        string         `json:"provider,omitempty"` // who is asked: openai, anthropic, scripted
-	Model           string         `json:"model,omitempty"`    // the model that is asked
-	Extra           jsontext.Value `json:",embed"`
+	ThreadID        string  `json:"threadId"`
+	AgentID         string  `json:"agentId"`
+	ProtocolVersion string  `json:"protocolVersion,omitempty"`
+	Provider        string  `json:"provider,omitempty"` // who is asked: openai, anthropic, scripted
+	Model           string  `json:"model,omitempty"`    // the model that is asked
+	Extra           Members `json:",embed"`
 }
 
 // Text is output for the reader. Stop carries the whole text of the block.
 type Text struct {
 	Block
-	Delta string         `json:"delta,omitempty"`
-	Text  string         `json:"text,omitempty"` // with stop
-	Extra jsontext.Value `json:",embed"`
+	Delta string  `json:"delta,omitempty"`
+	Text  string  `json:"text,omitempty"` // with stop
+	Extra Members `json:",embed"`
 }
 
 // Thinking is the model's reasoning, where the model shows it.
 type Thinking struct {
 	Block
-	Delta     string         `json:"delta,omitempty"`
-	Thinking  string         `json:"thinking,omitempty"`  // with stop
-	Signature string         `json:"signature,omitempty"` // with stop: the provider's signature, which the next turn must return
-	Extra     jsontext.Value `json:",embed"`
+	Delta     string  `json:"delta,omitempty"`
+	Thinking  string  `json:"thinking,omitempty"`  // with stop
+	Signature string  `json:"signature,omitempty"` // with stop: the provider's signature, which the next turn must return
+	Extra     Members `json:",embed"`
 }
 
 // ToolCall is the model asking for a tool. The deltas concatenate to the JSON text of the arguments. The first stop of
@@ -62,12 +62,12 @@ type ToolCall struct {
 	ToolCallID  string           `json:"toolCallId"`
 	Tool        string           `json:"name,omitempty"` // with start and stop
 	Delta       string           `json:"delta,omitempty"`
-	Args        jsontext.Value   `json:"args,omitzero"`    // with stop: an object
+	Args        json.RawMessage  `json:"args,omitzero"`    // with stop: an object
 	Gate        ContinuationKind `json:"gate,omitempty"`   // with stop: what a client must do before the tool can have a result
 	ByAgent     bool             `json:"byAgent,omitzero"` // with stop: the agent itself runs the tool
 	Description string           `json:"description,omitempty"`
-	Schema      jsontext.Value   `json:"schema,omitzero"` // of the arguments
-	Extra       jsontext.Value   `json:",embed"`
+	Schema      json.RawMessage  `json:"schema,omitzero"` // of the arguments
+	Extra       Members          `json:",embed"`
 }
 
 // ToolStatus says how a tool call ended.
@@ -86,14 +86,14 @@ const (
 // protocol, Event Types).
 type ToolResult struct {
 	Block
-	ToolCallID string         `json:"toolCallId"`
-	Tool       string         `json:"name,omitempty"`  // with start and stop
-	Delta      string         `json:"delta,omitempty"` // what the tool prints while it runs
-	Status     ToolStatus     `json:"status,omitempty"`
-	Summary    string         `json:"summary,omitempty"`
-	Media      []InputPart    `json:"media,omitempty"` // with stop: images and files that the tool gave, by URL or reference
-	ElapsedMS  int64          `json:"elapsedMs,omitzero"`
-	Extra      jsontext.Value `json:",embed"`
+	ToolCallID string      `json:"toolCallId"`
+	Tool       string      `json:"name,omitempty"`  // with start and stop
+	Delta      string      `json:"delta,omitempty"` // what the tool prints while it runs
+	Status     ToolStatus  `json:"status,omitempty"`
+	Summary    string      `json:"summary,omitempty"`
+	Media      []InputPart `json:"media,omitempty"` // with stop: images and files that the tool gave, by URL or reference
+	ElapsedMS  int64       `json:"elapsedMs,omitzero"`
+	Extra      Members     `json:",embed"`
 }
 
 // FinishReason says why the model stopped.
@@ -143,33 +143,33 @@ func (u Usage) Sub(v Usage) Usage {
 
 // Done ends a request that went well. Content is authoritative: it holds what counts, without discarded blocks.
 type Done struct {
-	MessageID    string         `json:"messageId"`
-	ThreadID     string         `json:"threadId"`
-	Content      []Content      `json:"content"`
-	Usage        Usage          `json:"usage"`
-	FinishReason FinishReason   `json:"finishReason"`
-	Extra        jsontext.Value `json:",embed"`
+	MessageID    string       `json:"messageId"`
+	ThreadID     string       `json:"threadId"`
+	Content      []Content    `json:"content"`
+	Usage        Usage        `json:"usage"`
+	FinishReason FinishReason `json:"finishReason"`
+	Extra        Members      `json:",embed"`
 }
 
 // Error ends a request that failed (agent event protocol, Error Handling).
 type Error struct {
-	ThreadID         string         `json:"threadId,omitempty"`
-	Code             apierr.Code    `json:"code"`
-	Message          string         `json:"message"`
-	Retryable        bool           `json:"retryable"`
-	RunningRequestID string         `json:"runningRequestId,omitempty"` // with thread_busy: who runs on the thread
-	Usage            *Usage         `json:"usage,omitempty"`            // of the request until the error
-	Extra            jsontext.Value `json:",embed"`
+	ThreadID         string      `json:"threadId,omitempty"`
+	Code             apierr.Code `json:"code"`
+	Message          string      `json:"message"`
+	Retryable        bool        `json:"retryable"`
+	RunningRequestID string      `json:"runningRequestId,omitempty"` // with thread_busy: who runs on the thread
+	Usage            *Usage      `json:"usage,omitempty"`            // of the request until the error
+	Extra            Members     `json:",embed"`
 }
 
 // Aborted ends a request that a client stopped.
 type Aborted struct {
-	MessageID string         `json:"messageId,omitempty"`
-	ThreadID  string         `json:"threadId,omitempty"`
-	Reason    string         `json:"reason,omitempty"`
-	Content   []Content      `json:"content,omitempty"` // what was finished until then
-	Usage     *Usage         `json:"usage,omitempty"`
-	Extra     jsontext.Value `json:",embed"`
+	MessageID string    `json:"messageId,omitempty"`
+	ThreadID  string    `json:"threadId,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Content   []Content `json:"content,omitempty"` // what was finished until then
+	Usage     *Usage    `json:"usage,omitempty"`
+	Extra     Members   `json:",embed"`
 }
 
 // ContinuationKind says what a client must do.
@@ -189,22 +189,22 @@ type Continuation struct {
 	Kind      ContinuationKind   `json:"kind"`
 	Payload   ContinuationAction `json:"payload"`
 	ExpiresAt time.Time          `json:"expiresAt,omitzero"`
-	Extra     jsontext.Value     `json:",embed"`
+	Extra     Members            `json:",embed"`
 }
 
 // ContinuationAction is the payload of a continuation: the call that waits.
 type ContinuationAction struct {
-	ToolCallID string         `json:"toolCallId,omitempty"`
-	Tool       string         `json:"name,omitempty"`
-	Args       jsontext.Value `json:"args,omitzero"`
-	ArgsHash   string         `json:"argsHash,omitempty"` // an approval is for these arguments and no others
-	Question   string         `json:"question,omitempty"` // what the user is asked
-	Again      bool           `json:"again,omitzero"`     // the call has run with an unknown outcome; an approval repeats it
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Tool       string          `json:"name,omitempty"`
+	Args       json.RawMessage `json:"args,omitzero"`
+	ArgsHash   string          `json:"argsHash,omitempty"` // an approval is for these arguments and no others
+	Question   string          `json:"question,omitempty"` // what the user is asked
+	Again      bool            `json:"again,omitzero"`     // the call has run with an unknown outcome; an approval repeats it
 
 	// Agent is set if a child request needs the action. ToolCallID is then the call of the child's agent, and the later
 	// members describe the call that the child made.
-	Agent *AskingAgent   `json:"agent,omitempty"`
-	Extra jsontext.Value `json:",embed"`
+	Agent *AskingAgent `json:"agent,omitempty"`
+	Extra Members      `json:",embed"`
 }
 
 // AskingAgent is an agent that was called and asks for an action. Its own log has the action under another id.

@@ -1,9 +1,10 @@
 package event
 
 import (
+	"encoding/json"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -21,12 +22,12 @@ type AgentRequest struct {
 type Context struct {
 	ActionResults []ActionResult `json:"actionResults,omitempty"`
 	Model         string         `json:"model,omitempty"` // asks for another model than the agent's own
-	Extra         jsontext.Value `json:",embed"`
+	Extra         Members        `json:",embed"`
 }
 
 // IsZero makes an empty context absent from the JSON.
 func (c Context) IsZero() bool {
-	return len(c.ActionResults) == 0 && c.Model == "" && len(c.Extra) == 0
+	return len(c.ActionResults) == 0 && c.Model == "" && c.Extra.IsEmpty()
 }
 
 // The roles of messages. In an [InputMessage] only RoleUser is allowed.
@@ -50,20 +51,20 @@ type InputContent []InputPart
 
 // InputPart is a piece of a message, or of what a tool gave: text, or an image or file by URL, inline data or reference.
 type InputPart struct {
-	Type      string         `json:"type"` // text, image, file
-	Text      string         `json:"text,omitempty"`
-	URL       string         `json:"url,omitempty"`
-	Data      []byte         `json:"data,omitempty"` // base64 in JSON
-	MediaType string         `json:"mediaType,omitempty"`
-	Name      string         `json:"name,omitempty"`
-	Ref       *ObjectRef     `json:"ref,omitempty"` // instead of data, when it is large
-	Extra     jsontext.Value `json:",embed"`
+	Type      string     `json:"type"` // text, image, file
+	Text      string     `json:"text,omitempty"`
+	URL       string     `json:"url,omitempty"`
+	Data      []byte     `json:"data,omitempty"` // base64 in JSON
+	MediaType string     `json:"mediaType,omitempty"`
+	Name      string     `json:"name,omitempty"`
+	Ref       *ObjectRef `json:"ref,omitempty"` // instead of data, when it is large
+	Extra     Members    `json:",embed"`
 }
 
 // isPlainText reports whether p is a text and nothing else.
 func (p InputPart) isPlainText() bool {
 	return p.Type == ContentText && p.URL == "" && len(p.Data) == 0 && p.MediaType == "" && p.Name == "" && p.Ref == nil &&
-		len(p.Extra) == 0
+		p.Extra.IsEmpty()
 }
 
 // UserText is a message of one text.
@@ -86,26 +87,26 @@ func (c InputContent) Text() string {
 	return text
 }
 
-// MarshalJSONTo writes a lone text as a string, and anything else as an array of parts.
-func (c InputContent) MarshalJSONTo(enc *jsontext.Encoder) error {
+// MarshalJSON writes a single text as a string, and anything else as an array of parts.
+func (c InputContent) MarshalJSON() ([]byte, error) {
 	if len(c) == 1 && c[0].isPlainText() {
-		return enc.WriteToken(jsontext.String(c[0].Text))
+		return jsonv2.Marshal(c[0].Text)
 	}
-	return json.MarshalEncode(enc, []InputPart(c))
+	return jsonv2.Marshal([]InputPart(c))
 }
 
-// UnmarshalJSONFrom reads a string or an array of parts.
-func (c *InputContent) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	switch dec.PeekKind() {
-	case '"':
+// UnmarshalJSON reads a string or an array of parts.
+func (c *InputContent) UnmarshalJSON(value []byte) error {
+	switch jsontext.Value(value).Kind() {
+	case jsontext.KindString:
 		var text string
-		if err := json.UnmarshalDecode(dec, &text); err != nil {
+		if err := jsonv2.Unmarshal(value, &text); err != nil {
 			return err
 		}
 		*c = InputContent{{Type: ContentText, Text: text}}
 		return nil
-	case '[':
-		return json.UnmarshalDecode(dec, (*[]InputPart)(c))
+	case jsontext.KindBeginArray:
+		return jsonv2.Unmarshal(value, (*[]InputPart)(c))
 	default:
 		return fmt.Errorf("content must be a string or an array of parts such as {\"type\":\"text\",\"text\":\"hi\"}")
 	}
@@ -123,8 +124,8 @@ const (
 
 // ActionResult answers a [Continuation].
 type ActionResult struct {
-	ActionID string         `json:"actionId"`
-	Status   ActionStatus   `json:"status"`
-	Result   jsontext.Value `json:"result,omitzero"` // any JSON: a tool's result, the answer to a question
-	Error    string         `json:"error,omitempty"`
+	ActionID string          `json:"actionId"`
+	Status   ActionStatus    `json:"status"`
+	Result   json.RawMessage `json:"result,omitzero"` // any JSON: a tool's result, the answer to a question
+	Error    string          `json:"error,omitempty"`
 }

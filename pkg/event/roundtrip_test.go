@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 )
 
@@ -33,7 +32,7 @@ func draw(t *rapid.T, v reflect.Value, label string, optional bool) {
 		nanos := rapid.Int64Range(1, 4e18).Draw(t, label)
 		v.Set(reflect.ValueOf(time.Unix(0, nanos).UTC()))
 		return
-	case jsontext.Value, json.RawMessage:
+	case json.RawMessage:
 		v.SetBytes([]byte(rapid.SampledFrom([]string{`{}`, `{"a":[1,2.5,"x"]}`, `"text"`, `0`, `[]`, `true`}).Draw(t, label)))
 		return
 	case event.InputContent:
@@ -74,7 +73,7 @@ func drawField(t *rapid.T, field reflect.StructField, v reflect.Value, label str
 	tag := field.Tag.Get("json")
 	if strings.HasSuffix(tag, ",embed") {
 		if rapid.Bool().Draw(t, label+" has more members") {
-			v.SetBytes([]byte(`{"future":{"n":1},"Later":"é"}`))
+			v.Set(reflect.ValueOf(event.NewMembers(json.RawMessage(`{"future":{"n":1},"Later":"é"}`))))
 		}
 		return
 	}
@@ -124,9 +123,9 @@ func TestLinesAreSafeInOneLineAnywhere(t *testing.T) {
 	hostile := "a\nb\r\n\r\nevent: done\ndata: {}\x00\u2028\u2029\u0085</script>\x1b[31m"
 	bodies := []event.Body{
 		event.Text{Block: event.Block{BlockID: hostile, Stage: event.StageDelta}, Delta: hostile},
-		event.ToolCall{Args: jsontext.Value("{\n\t\"a\": \"x\u2028y\"\r\n}")},
-		event.Custom{Type: hostile, Data: jsontext.Value("[1,\n2]"), Extra: jsontext.Value("{\"k\":\n\"\u2029\"}")},
-		event.Unknown{Event: event.Name("a\nb\u2028"), Rest: jsontext.Value("{\n\"x\":\"\u2028\"}")},
+		event.ToolCall{Args: json.RawMessage("{\n\t\"a\": \"x\u2028y\"\r\n}")},
+		event.Custom{Type: hostile, Data: json.RawMessage("[1,\n2]"), Extra: event.NewMembers(json.RawMessage("{\"k\":\n\"\u2029\"}"))},
+		event.Unknown{Event: event.Name("a\nb\u2028"), Rest: event.NewMembers(json.RawMessage("{\n\"x\":\"\u2028\"}"))},
 	}
 	for _, body := range bodies {
 		want := event.Event{ID: event.Cursor(hostile), RequestID: hostile, Time: at, Body: body}
@@ -208,11 +207,11 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 func TestEncodeRefusesABodyThatIsNoJSON(t *testing.T) {
 	t.Parallel()
 	tests := map[string]event.Body{
-		"arguments cut off":      event.ToolCall{Args: jsontext.Value(`{"a":`)},
-		"data with a name twice": event.Custom{Type: "x", Data: jsontext.Value(`{"a":1,"a":2}`)},
+		"arguments cut off":      event.ToolCall{Args: json.RawMessage(`{"a":`)},
+		"data with a name twice": event.Custom{Type: "x", Data: json.RawMessage(`{"a":1,"a":2}`)},
 		"text that is not UTF-8": event.Text{Delta: "\xff"},
 		"members that are a list": event.Text{
-			Block: event.Block{BlockID: "b"}, Extra: jsontext.Value(`[1]`),
+			Block: event.Block{BlockID: "b"}, Extra: event.NewMembers(json.RawMessage(`[1]`)),
 		},
 	}
 	for name, body := range tests {

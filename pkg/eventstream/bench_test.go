@@ -1,16 +1,16 @@
 package eventstream_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 var delta = eventstream.Event{
 	ID: "01j-17", Type: "assistant_streaming_message", Time: example.Time, SessionID: "s1",
-	Data: jsontext.Value(`{"content":" research","isComplete":false,"messageId":"msg_1748329963755_c90x1ktc"}`),
+	Data: json.RawMessage(`{"content":" research","isComplete":false,"messageId":"msg_1748329963755_c90x1ktc"}`),
 }
 
 func BenchmarkSend(b *testing.B) {

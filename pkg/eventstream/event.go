@@ -6,12 +6,14 @@
 package eventstream
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -22,8 +24,8 @@ type Event struct {
 	Type      string
 	Time      time.Time // kept in milliseconds; order is the stream's, never the clock's
 	SessionID string
-	Meta      Meta           // of the nested form alone
-	Data      jsontext.Value // the members of the type: an object (S4), or any value in the nested form (S0); nil = none
+	Meta      Meta            // of the nested form alone
+	Data      json.RawMessage // the members of the type: an object (S4), or any value in the nested form (S0); nil = none
 }
 
 // Meta tells where an event comes from (S0, metadata).
@@ -49,7 +51,7 @@ func (e Event) Decode(data any) error {
 	if len(e.Data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(e.Data, data); err != nil {
+	if err := jsonv2.Unmarshal(e.Data, data); err != nil {
 		return fmt.Errorf("decode the data of a %s event: %w", e.Type, err)
 	}
 	return nil
@@ -65,16 +67,16 @@ type flat struct {
 
 // nested is the form of S0: the members of the type stand in data.
 type nested struct {
-	ID        string         `json:"id,omitempty"`
-	Type      string         `json:"type"`
-	Timestamp *float64       `json:"timestamp,omitempty"`
-	SessionID string         `json:"sessionId,omitempty"`
-	Data      jsontext.Value `json:"data"`
-	Meta      Meta           `json:"metadata,omitzero"`
+	ID        string          `json:"id,omitempty"`
+	Type      string          `json:"type"`
+	Timestamp *float64        `json:"timestamp,omitempty"`
+	SessionID string          `json:"sessionId,omitempty"`
+	Data      json.RawMessage `json:"data"`
+	Meta      Meta            `json:"metadata,omitzero"`
 }
 
 // wire makes the text safe in one line anywhere: some readers split lines at U+2028 and U+2029.
-var wire = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
+var wire = jsonv2.JoinOptions(jsontext.EscapeForJS(true), jsonv2.Deterministic(true))
 
 // AppendFlat appends e as S4 writes it, in one line: {id, type, timestamp, …members of Data}. The session is there only
 // as a member of Data. It fails, and leaves dst as it was, when Data is no object or has a member named id, type or
@@ -83,7 +85,7 @@ func (e Event) AppendFlat(dst []byte) ([]byte, error) {
 	if e.Type == "" {
 		return dst, errNoType
 	}
-	return appendJSON(dst, e.Type, flat{ID: e.ID, Type: e.Type, Timestamp: millis(e.Time), Rest: e.Data})
+	return appendJSON(dst, e.Type, flat{ID: e.ID, Type: e.Type, Timestamp: millis(e.Time), Rest: jsontext.Value(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(e.Data))))))})
 }
 
 // AppendNested appends e as S0 writes it, in one line: {id, type, timestamp, sessionId, data, metadata}. It fails, and
@@ -94,7 +96,7 @@ func (e Event) AppendNested(dst []byte) ([]byte, error) {
 	}
 	data := e.Data
 	if len(data) == 0 {
-		data = jsontext.Value("{}")
+		data = json.RawMessage("{}")
 	}
 	return appendJSON(dst, e.Type, nested{
 		ID: e.ID, Type: e.Type, Timestamp: millis(e.Time), SessionID: e.SessionID, Data: data, Meta: e.Meta,
@@ -104,7 +106,7 @@ func (e Event) AppendNested(dst []byte) ([]byte, error) {
 var errNoType = errors.New(`an event needs a type: set the member "type"`)
 
 func appendJSON(dst []byte, kind string, value any) ([]byte, error) {
-	line, err := json.Marshal(value, wire)
+	line, err := jsonv2.Marshal(value, wire)
 	if err != nil {
 		return dst, fmt.Errorf("encode a %s event: %w", kind, err)
 	}
@@ -114,22 +116,22 @@ func appendJSON(dst []byte, kind string, value any) ([]byte, error) {
 // DecodeFlat reads what [Event.AppendFlat] writes. A member sessionId is in Data and in SessionID.
 func DecodeFlat(line []byte) (Event, error) {
 	var f flat
-	if err := json.Unmarshal(line, &f); err != nil {
+	if err := jsonv2.Unmarshal(line, &f); err != nil {
 		return Event{}, fmt.Errorf("decode a flat event: %w", err)
 	}
 	e, err := decoded(f.ID, f.Type, f.Timestamp)
 	if err != nil {
 		return Event{}, err
 	}
-	e.Data = f.Rest.Clone()
+	e.Data = json.RawMessage(f.Rest.Clone())
 	var of struct {
-		SessionID jsontext.Value `json:"sessionId"`
+		SessionID json.RawMessage `json:"sessionId"`
 	}
 	if err := e.Decode(&of); err != nil {
 		return Event{}, err
 	}
-	if of.SessionID.Kind() == '"' {
-		err = json.Unmarshal(of.SessionID, &e.SessionID)
+	if jsontext.Value(of.SessionID).Kind() == '"' {
+		err = jsonv2.Unmarshal(of.SessionID, &e.SessionID)
 	}
 	return e, err
 }
@@ -137,14 +139,14 @@ func DecodeFlat(line []byte) (Event, error) {
 // DecodeNested reads what [Event.AppendNested] writes. It leaves out members that S0 does not know.
 func DecodeNested(line []byte) (Event, error) {
 	var n nested
-	if err := json.Unmarshal(line, &n); err != nil {
+	if err := jsonv2.Unmarshal(line, &n); err != nil {
 		return Event{}, fmt.Errorf("decode a nested event: %w", err)
 	}
 	e, err := decoded(n.ID, n.Type, n.Timestamp)
 	if err != nil {
 		return Event{}, err
 	}
-	e.SessionID, e.Meta, e.Data = n.SessionID, n.Meta, n.Data.Clone()
+	e.SessionID, e.Meta, e.Data = n.SessionID, n.Meta, slices.Clone(n.Data)
 	return e, nil
 }
 

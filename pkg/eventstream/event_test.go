@@ -2,17 +2,17 @@ package eventstream_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 var example = eventstream.Event{
 	ID: "a-1", Type: "plan_start", Time: time.UnixMilli(1748329959480).UTC(), SessionID: "s1",
-	Data: jsontext.Value(`{"sessionId":"s1"}`),
+	Data: json.RawMessage(`{"sessionId":"s1"}`),
 }
 
 func with(change func(*eventstream.Event)) eventstream.Event {
@@ -47,19 +47,19 @@ func TestAppend(t *testing.T) {
 			`{"type":"x"}`, `{"type":"x","data":{},"metadata":{"source":"runner","version":"2.0","traceId":"t"}}`,
 		},
 		{
-			"it is one line, whatever is in it", eventstream.Event{Type: "x", Data: jsontext.Value("{\n \"a\": \"\u2028\"\n}")},
+			"it is one line, whatever is in it", eventstream.Event{Type: "x", Data: json.RawMessage("{\n \"a\": \"\u2028\"\n}")},
 			`{"type":"x","a":"\u2028"}`, `{"type":"x","data":{"a":"\u2028"}}`,
 		},
 		{
-			"data that is no object has no flat form", eventstream.Event{Type: "x", Data: jsontext.Value(`[1]`)},
+			"data that is no object has no flat form", eventstream.Event{Type: "x", Data: json.RawMessage(`[1]`)},
 			"", `{"type":"x","data":[1]}`,
 		},
 		{
-			"an id of the data's own has no flat form", with(func(e *eventstream.Event) { e.Data = jsontext.Value(`{"id":"call_1"}`) }),
+			"an id of the data's own has no flat form", with(func(e *eventstream.Event) { e.Data = json.RawMessage(`{"id":"call_1"}`) }),
 			"", `{"id":"a-1","type":"plan_start","timestamp":1748329959480,"sessionId":"s1","data":{"id":"call_1"}}`,
 		},
 		{"an event without a type is none", eventstream.Event{ID: "a-1"}, "", ""},
-		{"data that is no JSON is refused", eventstream.Event{Type: "x", Data: jsontext.Value(`{"a"`)}, "", ""},
+		{"data that is no JSON is refused", eventstream.Event{Type: "x", Data: json.RawMessage(`{"a"`)}, "", ""},
 	}
 	for _, tt := range tests {
 		expect(t, tt.name+", flat", tt.event.AppendFlat, tt.flat)
@@ -80,13 +80,13 @@ func TestDecode(t *testing.T) {
 	t.Parallel()
 	flat, err := eventstream.DecodeFlat([]byte(`{"data":{"a":1},"sessionId":"s1","timestamp":1748329959480.7,"type":"x","id":"1"}`))
 	want := eventstream.Event{
-		ID: "1", Type: "x", Time: example.Time, SessionID: "s1", Data: jsontext.Value(`{"data":{"a":1},"sessionId":"s1"}`),
+		ID: "1", Type: "x", Time: example.Time, SessionID: "s1", Data: json.RawMessage(`{"data":{"a":1},"sessionId":"s1"}`),
 	}
 	if err != nil || !reflect.DeepEqual(flat, want) {
 		t.Errorf("flat: got %+v, %v", flat, err)
 	}
 	nested, err := eventstream.DecodeNested([]byte(`{"type":"x","sessionId":"s1","new":true,"data":"text","metadata":{"source":"m"}}`))
-	want = eventstream.Event{Type: "x", SessionID: "s1", Data: jsontext.Value(`"text"`), Meta: eventstream.Meta{Source: "m"}}
+	want = eventstream.Event{Type: "x", SessionID: "s1", Data: json.RawMessage(`"text"`), Meta: eventstream.Meta{Source: "m"}}
 	if err != nil || !reflect.DeepEqual(nested, want) {
 		t.Errorf("nested: got %+v, %v", nested, err)
 	}

@@ -2,12 +2,12 @@ package eventstream_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Keep what happens, tell others of it, and look back.
@@ -75,9 +75,9 @@ func ExampleProcessor_Watch() {
 // What the tools answered since the assistant spoke last; look at the error first.
 func ExampleProcessor_LatestToolResults() {
 	p := eventstream.New(eventstream.Options{InitialEvents: []eventstream.Event{
-		{Type: "assistant_message", Data: jsontext.Value(`{"content":"I look it up."}`)},
-		{Type: "tool_result", Data: jsontext.Value(`{"toolCallId":"call_1","name":"search","content":["a","b"],"elapsedMs":12}`)},
-		{Type: "tool_result", Data: jsontext.Value(`{"toolCallId":"call_2","name":"read","content":"","elapsedMs":1,"error":"no such file"}`)},
+		{Type: "assistant_message", Data: json.RawMessage(`{"content":"I look it up."}`)},
+		{Type: "tool_result", Data: json.RawMessage(`{"toolCallId":"call_1","name":"search","content":["a","b"],"elapsedMs":12}`)},
+		{Type: "tool_result", Data: json.RawMessage(`{"toolCallId":"call_2","name":"read","content":"","elapsedMs":1,"error":"no such file"}`)},
 	}})
 	defer p.Dispose()
 
@@ -96,7 +96,7 @@ func ExampleProcessor_LatestToolResults() {
 // Types of an application's own, which must look as it says.
 func ExampleSchemas() {
 	schemas := eventstream.NewSchemas(eventstream.Flat)
-	err := schemas.Add("user_feedback", jsontext.Value(`{
+	err := schemas.Add("user_feedback", json.RawMessage(`{
 		"type": "object", "required": ["rating"], "properties": {"rating": {"type": "integer", "minimum": 1, "maximum": 5}}
 	}`))
 	if err != nil {

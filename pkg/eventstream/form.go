@@ -1,11 +1,12 @@
 package eventstream
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -38,7 +39,7 @@ func (f Form) Decode(line []byte) (Event, error) {
 // data that has no place in the flat form, because it is no object or has a member named id, type or timestamp, stands in
 // a member data.
 func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
-	array := []jsontext.Value{}
+	array := []json.RawMessage{}
 	for _, e := range p.Events(f) {
 		line, err := form.Append(nil, e)
 		if err != nil && form == Flat {
@@ -49,7 +50,7 @@ func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
 		}
 		array = append(array, line)
 	}
-	if err := json.MarshalWrite(w, array, jsontext.WithIndent("  ")); err != nil {
+	if err := jsonv2.MarshalWrite(w, array, jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("export %d events: %w", len(array), err)
 	}
 	return nil
@@ -57,14 +58,14 @@ func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
 
 // wrapped is e with its data one level deeper.
 func wrapped(e Event) Event {
-	e.Data = slices.Concat(jsontext.Value(`{"data":`), e.Data, jsontext.Value("}"))
+	e.Data = slices.Concat(json.RawMessage(`{"data":`), e.Data, json.RawMessage("}"))
 	return e
 }
 
 // Import reads what [Processor.Export] wrote, for [Options.InitialEvents].
 func Import(r io.Reader, form Form) ([]Event, error) {
-	var array []jsontext.Value
-	if err := json.UnmarshalRead(r, &array); err != nil {
+	var array []json.RawMessage
+	if err := jsonv2.UnmarshalRead(r, &array); err != nil {
 		return nil, fmt.Errorf("import events: %w", err)
 	}
 	events := make([]Event, 0, len(array))

@@ -2,6 +2,7 @@ package eventstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -102,7 +103,7 @@ func (p *Processor) Create(kind string, data any) (Event, error) {
 	if data == nil {
 		return e, check(e)
 	}
-	members, err := json.Marshal(data, json.Deterministic(true))
+	members, err := jsonv2.Marshal(data, jsonv2.Deterministic(true))
 	if err != nil {
 		return Event{}, fmt.Errorf("encode the data of a %s event: %w", kind, err)
 	}
@@ -187,7 +188,7 @@ func check(e Event) error {
 	if e.Type == "" {
 		return errNoType
 	}
-	if len(e.Data) > 0 && !e.Data.IsValid() {
+	if len(e.Data) > 0 && !jsontext.Value(e.Data).IsValid() {
 		return fmt.Errorf("the data of a %s event is not JSON: %.40q", e.Type, string(e.Data))
 	}
 	return nil
@@ -245,10 +246,10 @@ func (p *Processor) kept() []Event {
 
 // ToolResult is what a tool answered (S4, getLatestToolResults).
 type ToolResult struct {
-	ToolCallID string         `json:"toolCallId"`
-	Name       string         `json:"name"`
-	Content    jsontext.Value `json:"content"`
-	Error      string         `json:"error,omitempty"` // to be looked at first: the call failed
+	ToolCallID string          `json:"toolCallId"`
+	Name       string          `json:"name"`
+	Content    json.RawMessage `json:"content"`
+	Error      string          `json:"error,omitempty"` // to be looked at first: the call failed
 }
 
 // LatestToolResults returns the results of tools since the last assistant_message of a session ("" = of any); none when

@@ -3,6 +3,7 @@ package eventstream_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -52,7 +53,7 @@ func TestCreate(t *testing.T) {
 		}
 		want := eventstream.Event{
 			ID: first.ID, Type: "custom_metric", Time: time.Now().UTC(), SessionID: "s1",
-			Meta: eventstream.Meta{Version: "2.0"}, Data: jsontext.Value(`{"metric":"response_time","value":1250}`),
+			Meta: eventstream.Meta{Version: "2.0"}, Data: json.RawMessage(`{"metric":"response_time","value":1250}`),
 		}
 		if !reflect.DeepEqual(first, want) || first.ID == "" {
 			t.Errorf("got %+v, want %+v", first, want)
@@ -72,7 +73,7 @@ func TestSendRefuses(t *testing.T) {
 	p := eventstream.New(eventstream.Options{})
 	tests := map[string]error{
 		"an event without a type":     p.Send(eventstream.Event{ID: "1"}),
-		"data that is no JSON":        p.Send(eventstream.Event{Type: "x", Data: jsontext.Value(`{`)}),
+		"data that is no JSON":        p.Send(eventstream.Event{Type: "x", Data: json.RawMessage(`{`)}),
 		"data that cannot be written": func() error { _, err := p.Emit("x", func() {}); return err }(),
 		"a type that is missing":      func() error { _, err := p.Emit("", nil); return err }(),
 	}
@@ -184,12 +185,12 @@ func TestLatestToolResults(t *testing.T) {
 	result := func(session, id string) eventstream.Event {
 		return eventstream.Event{
 			Type: "tool_result", SessionID: session,
-			Data: jsontext.Value(`{"toolCallId":"` + id + `","name":"search","content":{"hits":1},"elapsedMs":3}`),
+			Data: json.RawMessage(`{"toolCallId":"` + id + `","name":"search","content":{"hits":1},"elapsedMs":3}`),
 		}
 	}
 	spoken := eventstream.Event{Type: "assistant_message", SessionID: "s1"}
-	failed := eventstream.Event{Type: "tool_result", Data: jsontext.Value(`{"toolCallId":"c9","name":"search","content":"","error":"no net"}`)}
-	broken := eventstream.Event{Type: "tool_result", Data: jsontext.Value(`"?"`)}
+	failed := eventstream.Event{Type: "tool_result", Data: json.RawMessage(`{"toolCallId":"c9","name":"search","content":"","error":"no net"}`)}
+	broken := eventstream.Event{Type: "tool_result", Data: json.RawMessage(`"?"`)}
 	tests := []struct {
 		name    string
 		session string
@@ -278,9 +279,9 @@ func TestStatsAreBounded(t *testing.T) {
 func TestExportLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	p := eventstream.New(eventstream.Options{InitialEvents: []eventstream.Event{
-		{ID: "1", Type: "fits", Data: jsontext.Value(`{"a":1}`)},
-		{ID: "2", Type: "has_an_id", Data: jsontext.Value(`{"id":7}`)},
-		{ID: "3", Type: "is_a_number", Data: jsontext.Value(`7`)},
+		{ID: "1", Type: "fits", Data: json.RawMessage(`{"a":1}`)},
+		{ID: "2", Type: "has_an_id", Data: json.RawMessage(`{"id":7}`)},
+		{ID: "3", Type: "is_a_number", Data: json.RawMessage(`7`)},
 		{ID: "4", Type: "is_bare"},
 	}})
 	var text strings.Builder
@@ -294,9 +295,9 @@ func TestExportLeavesNothingOut(t *testing.T) {
 	for i, want := range []string{`{"a":1}`, `{"data":{"id":7}}`, `{"data":7}`, `{}`} {
 		got := events[i].Data
 		if len(got) == 0 {
-			got = jsontext.Value("{}")
+			got = json.RawMessage("{}")
 		}
-		if err := got.Compact(); err != nil || string(got) != want {
+		if err := (*jsontext.Value)(&got).Compact(); err != nil || string(got) != want {
 			t.Errorf("event %s has %s, %v, want %s", events[i].ID, got, err, want)
 		}
 	}

@@ -2,6 +2,7 @@ package eventstream
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -32,7 +32,7 @@ func NewSchemas(form Form) *Schemas {
 }
 
 // Add adds the schema of a type, or puts it in the place of the one before.
-func (s *Schemas) Add(kind string, schema jsontext.Value) error {
+func (s *Schemas) Add(kind string, schema json.RawMessage) error {
 	const address = "eventstream:///schema"
 	c := compiler()
 	if err := addResource(c, address, schema); err != nil {
@@ -92,7 +92,7 @@ func idOf(text []byte) string {
 	var schema struct {
 		ID string `json:"$id"`
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
+	if err := jsonv2.Unmarshal(text, &schema); err != nil {
 		return ""
 	}
 	return schema.ID

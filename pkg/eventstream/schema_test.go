@@ -1,6 +1,7 @@
 package eventstream_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -8,20 +9,19 @@ import (
 	"testing/fstest"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const feedback = `{"type":"object","required":["rating"],"properties":{"rating":{"type":"integer","maximum":5},"comment":{"type":"string"}}}`
 
 func event(kind, data string) eventstream.Event {
-	return eventstream.Event{ID: "1", Type: kind, Data: jsontext.Value(data)}
+	return eventstream.Event{ID: "1", Type: kind, Data: json.RawMessage(data)}
 }
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	flat, nested := eventstream.NewSchemas(eventstream.Flat), eventstream.NewSchemas(eventstream.Nested)
-	err := errors.Join(flat.Add("user_feedback", jsontext.Value(feedback)),
-		nested.Add("user_feedback", jsontext.Value(`{"properties":{"data":`+feedback+`}}`)))
+	err := errors.Join(flat.Add("user_feedback", json.RawMessage(feedback)),
+		nested.Add("user_feedback", json.RawMessage(`{"properties":{"data":`+feedback+`}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 	for name, schema := range tests {
 		schemas := eventstream.NewSchemas(eventstream.Flat)
-		if err := schemas.Add("x", jsontext.Value(schema)); err == nil || !strings.Contains(err.Error(), "x events") {
+		if err := schemas.Add("x", json.RawMessage(schema)); err == nil || !strings.Contains(err.Error(), "x events") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if len(schemas.Types()) != 0 {
@@ -111,7 +111,7 @@ func TestSchemasRefuse(t *testing.T) {
 func TestSendKeepsToTheSchemas(t *testing.T) {
 	t.Parallel()
 	schemas := eventstream.NewSchemas(eventstream.Flat)
-	if err := schemas.Add("user_feedback", jsontext.Value(feedback)); err != nil {
+	if err := schemas.Add("user_feedback", json.RawMessage(feedback)); err != nil {
 		t.Fatal(err)
 	}
 	p := eventstream.New(eventstream.Options{Schemas: schemas})

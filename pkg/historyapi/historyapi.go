@@ -9,11 +9,11 @@
 package historyapi
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Patience is how long history waits for its projection before it gives up on an answer.
@@ -113,8 +113,8 @@ type EventsQuery struct {
 
 // EventPage is a page of events, each as it was written.
 type EventPage struct {
-	Events     []jsontext.Value `json:"events"`
-	NextCursor string           `json:"nextCursor,omitempty"`
+	Events     []json.RawMessage `json:"events"`
+	NextCursor string            `json:"nextCursor,omitempty"`
 }
 
 // RequestRef names a request.
@@ -125,16 +125,16 @@ type RequestRef struct {
 
 // Request is the status of a request.
 type Request struct {
-	RequestID string         `json:"requestId"`
-	ThreadID  string         `json:"threadId"`
-	AgentID   string         `json:"agentId"`
-	Owner     string         `json:"owner"`
-	Index     int            `json:"index"` // on its thread, dense from 0; -1 while it has no place there
-	Status    Status         `json:"status"`
-	CreatedAt time.Time      `json:"createdAt"`
-	EndedAt   time.Time      `json:"endedAt,omitzero"`
-	Usage     *event.Usage   `json:"usage,omitempty"`
-	Terminal  jsontext.Value `json:"terminal,omitempty"` // the terminal event
+	RequestID string          `json:"requestId"`
+	ThreadID  string          `json:"threadId"`
+	AgentID   string          `json:"agentId"`
+	Owner     string          `json:"owner"`
+	Index     int             `json:"index"` // on its thread, dense from 0; -1 while it has no place there
+	Status    Status          `json:"status"`
+	CreatedAt time.Time       `json:"createdAt"`
+	EndedAt   time.Time       `json:"endedAt,omitzero"`
+	Usage     *event.Usage    `json:"usage,omitempty"`
+	Terminal  json.RawMessage `json:"terminal,omitempty"` // the terminal event
 
 	// UnreadSteers are the steers that were accepted and that an ended request did not read. The gateway adds them, as
 	// long as the bus remembers them.
@@ -231,8 +231,8 @@ type TranscriptAnswer struct {
 
 // RequestEvents are events of one request, each as it was written.
 type RequestEvents struct {
-	RequestID string           `json:"requestId"`
-	Events    []jsontext.Value `json:"events"`
+	RequestID string            `json:"requestId"`
+	Events    []json.RawMessage `json:"events"`
 }
 
 // OpenQuery asks for the requests, of all tenants or of one, that have not ended and of which nothing has come for a while. It is

@@ -2,12 +2,12 @@ package hubapi
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Toolbox offers a [Door] as the five tools of the TARS hub protocol.
@@ -29,7 +29,7 @@ type Reply struct {
 }
 
 // Call runs the tool of that name. Arguments that do not fit its schema are apierr.InvalidMessageFormat.
-func (b Toolbox) Call(ctx context.Context, who Caller, name string, args jsontext.Value) (Reply, error) {
+func (b Toolbox) Call(ctx context.Context, who Caller, name string, args json.RawMessage) (Reply, error) {
 	if name == VerbAssignTask {
 		return b.assign(ctx, who, args)
 	}
@@ -49,7 +49,7 @@ func (b Toolbox) Call(ctx context.Context, who Caller, name string, args jsontex
 	return ask(ctx, r)
 }
 
-func (b Toolbox) assign(ctx context.Context, who Caller, args jsontext.Value) (Reply, error) {
+func (b Toolbox) assign(ctx context.Context, who Caller, args json.RawMessage) (Reply, error) {
 	var in struct {
 		AgentID       string  `json:"agent_id"`
 		Task          string  `json:"task"`
@@ -95,7 +95,7 @@ func (b Toolbox) cancel(ctx context.Context, r TaskRef) (Reply, error) {
 	return Reply{c.Message + " (" + c.TaskID + " is " + string(c.Status) + ")", c}, nil
 }
 
-func (b Toolbox) list(ctx context.Context, who Caller, args jsontext.Value) (Reply, error) {
+func (b Toolbox) list(ctx context.Context, who Caller, args json.RawMessage) (Reply, error) {
 	if err := decode(VerbListAgents, args, &struct{}{}); err != nil {
 		return Reply{}, err
 	}
@@ -106,7 +106,7 @@ func (b Toolbox) list(ctx context.Context, who Caller, args jsontext.Value) (Rep
 	return Reply{listText(l), l}, nil
 }
 
-func decodeRef(who Caller, args jsontext.Value) (TaskRef, error) {
+func decodeRef(who Caller, args json.RawMessage) (TaskRef, error) {
 	var in struct {
 		AgentID string `json:"agent_id"`
 		TaskID  string `json:"task_id"`
@@ -121,11 +121,11 @@ func decodeRef(who Caller, args jsontext.Value) (TaskRef, error) {
 	return TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}, nil
 }
 
-func decode(name string, args jsontext.Value, into any) error {
+func decode(name string, args json.RawMessage, into any) error {
 	if len(args) == 0 {
-		args = jsontext.Value("{}")
+		args = json.RawMessage("{}")
 	}
-	if err := json.Unmarshal(args, into, json.RejectUnknownMembers(true)); err != nil {
+	if err := jsonv2.Unmarshal(args, into, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return apierr.Wrap(err, apierr.InvalidMessageFormat, "the arguments of %s do not fit its schema: %s", name, remoteagent.ExplainJSON(err))
 	}
 	return nil
@@ -140,7 +140,7 @@ func Names() []string {
 func Specs() []tool.Spec {
 	spec := func(name, description, schema string, effect tool.Effect) tool.Spec {
 		return tool.Spec{
-			Name: name, Description: description, Schema: jsontext.Value(schema), Effect: effect, Approval: tool.ApprovalNever,
+			Name: name, Description: description, Schema: json.RawMessage(schema), Effect: effect, Approval: tool.ApprovalNever,
 		}
 	}
 	return []tool.Spec{

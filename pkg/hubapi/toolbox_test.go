@@ -2,6 +2,7 @@ package hubapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestToolsSayWhatSeedThreeSays(t *testing.T) {
 		{"no arguments are none", "list_agents", ``, running, "home-pc-01"},
 	}
 	for _, tt := range tests {
-		reply, err := hubapi.NewToolbox(&desk{task: tt.task}).Call(t.Context(), hubapi.Caller{Tenant: "acme"}, tt.tool, jsontext.Value(tt.args))
+		reply, err := hubapi.NewToolbox(&desk{task: tt.task}).Call(t.Context(), hubapi.Caller{Tenant: "acme"}, tt.tool, json.RawMessage(tt.args))
 		if err != nil || !strings.Contains(reply.Text, tt.want) || reply.Data == nil {
 			t.Errorf("%s: got %q, %v, want %q in it", tt.name, reply.Text, err, tt.want)
 		}
@@ -72,7 +73,7 @@ func TestToolsRefuseWhatTheirSchemasDo(t *testing.T) {
 		{"an argument of the wrong type", "assign_task", `{"agent_id":"a","task":"t","max_turns":"many"}`},
 	}
 	for _, tt := range tests {
-		_, err := hubapi.NewToolbox(new(desk)).Call(t.Context(), hubapi.Caller{}, tt.tool, jsontext.Value(tt.args))
+		_, err := hubapi.NewToolbox(new(desk)).Call(t.Context(), hubapi.Caller{}, tt.tool, json.RawMessage(tt.args))
 		if apierr.CodeOf(err) != apierr.InvalidMessageFormat {
 			t.Errorf("%s: got %v, want invalid_message_format", tt.name, err)
 		}
@@ -85,7 +86,7 @@ func TestToolsRefuseWhatTheirSchemasDo(t *testing.T) {
 func TestAssignmentsCarryTheCallersName(t *testing.T) {
 	t.Parallel()
 	d := new(desk)
-	args := jsontext.Value(`{"agent_id":"a","task":"t","cwd":"/w","max_turns":3,"max_budget_usd":0.5,"resume_session":"s"}`)
+	args := json.RawMessage(`{"agent_id":"a","task":"t","cwd":"/w","max_turns":3,"max_budget_usd":0.5,"resume_session":"s"}`)
 	if _, err := hubapi.NewToolbox(d).Call(t.Context(), hubapi.Caller{Tenant: "acme", Key: "call_1"}, "assign_task", args); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestEveryToolHasASchema(t *testing.T) {
 		t.Fatalf("got %d specs, want %d", len(specs), len(hubapi.Names()))
 	}
 	for i, s := range specs {
-		if s.Name != hubapi.Names()[i] || !s.Schema.IsValid() || s.Schema.Kind() != '{' || s.Description == "" {
+		if s.Name != hubapi.Names()[i] || !jsontext.Value(s.Schema).IsValid() || jsontext.Value(s.Schema).Kind() != '{' || s.Description == "" {
 			t.Errorf("spec %d: got %+v", i, s)
 		}
 	}

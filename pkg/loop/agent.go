@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,7 +144,7 @@ func (s *turnWriter) toolStarted(c backend.ToolStarted) error {
 }
 
 // callOf writes the whole call of an agent's tool.
-func (s *turnWriter) callOf(t *agentTool, args jsontext.Value) error {
+func (s *turnWriter) callOf(t *agentTool, args json.RawMessage) error {
 	j := &s.run.events
 	blockID, err := j.open(func(b event.Block) event.Body {
 		return event.ToolCall{Block: b, ToolCallID: t.callID, Tool: t.name}
@@ -159,13 +160,13 @@ func (s *turnWriter) callOf(t *agentTool, args jsontext.Value) error {
 
 // shown returns arguments as the log stores them. The tool has run already, so long arguments are replaced by their
 // size.
-func shown(args jsontext.Value) jsontext.Value {
-	args = jsontext.Value(clean(string(args)))
+func shown(args json.RawMessage) json.RawMessage {
+	args = json.RawMessage(clean(string(args)))
 	switch {
 	case len(args) > maxArgsBytes:
-		return jsontext.Value(fmt.Sprintf(`{"omitted":"%d bytes of arguments"}`, len(args)))
-	case !args.IsValid() || args.Kind() != '{':
-		return jsontext.Value("{}")
+		return json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes of arguments"}`, len(args)))
+	case !jsontext.Value(args).IsValid() || jsontext.Value(args).Kind() != '{':
+		return json.RawMessage("{}")
 	default:
 		return args
 	}

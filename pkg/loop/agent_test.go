@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // worker is a backend that keeps sessions and runs its own tools: what it says in each turn is a list of chunks.
@@ -60,14 +60,14 @@ func errand() []backend.Chunk {
 		backend.ThinkingDelta("hm"),
 		backend.TextDelta("I look."),
 		backend.Plan{Steps: []event.PlanStep{{Content: "look"}}},
-		backend.ToolStarted{ID: "t1", Name: "Read", Args: jsontext.Value(`{"path":"a"}`)},
+		backend.ToolStarted{ID: "t1", Name: "Read", Args: json.RawMessage(`{"path":"a"}`)},
 		backend.ToolStarted{ID: "t2", Name: "Bash"},
 		backend.Step{Usage: event.Usage{InputTokens: 10, OutputTokens: 2}, Model: "m1"},
 		backend.ToolProgress{ID: "t2", Delta: "half"},
 		backend.ToolEnded{ID: "t2", Status: event.ToolFailed, Content: "no such command\nat all"},
 		backend.ToolEnded{ID: "t1", Content: "A"},
 		backend.TextDelta("Once more."),
-		backend.ToolStarted{ID: "t3", Name: "Edit", Args: jsontext.Value(`{"path":"a"}`)},
+		backend.ToolStarted{ID: "t3", Name: "Edit", Args: json.RawMessage(`{"path":"a"}`)},
 		backend.Step{Usage: event.Usage{InputTokens: 12, OutputTokens: 3}, Model: "m1"},
 		backend.ToolEnded{ID: "t3", Content: "edited", Summary: "a: +1 -1"},
 		backend.Plan{Steps: []event.PlanStep{{Content: "look", Done: true}}},
@@ -219,7 +219,7 @@ func TestToolsThatAnAgentDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)
 		th.backend = newWorker([]backend.Chunk{
-			backend.ToolStarted{ID: "t1", Name: "Bash", Args: jsontext.Value(`[not an object`)}, backend.TextDelta("Bye."),
+			backend.ToolStarted{ID: "t1", Name: "Bash", Args: json.RawMessage(`[not an object`)}, backend.TextDelta("Bye."),
 		}, []backend.Chunk{backend.TextDelta("Hello again.")})
 		last[event.Done](t, th.say("do it"))
 		if outputs := find[event.ToolOutput](th.log.events); len(outputs) != 1 || outputs[0].Status != event.ToolUnknown {
@@ -256,7 +256,7 @@ func TestLongThingsOfAnAgentAreCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)
-		args := jsontext.Value(`{"text":"` + strings.Repeat("x", maxArgsBytes) + `"}`)
+		args := json.RawMessage(`{"text":"` + strings.Repeat("x", maxArgsBytes) + `"}`)
 		th.backend = newWorker([]backend.Chunk{
 			backend.ToolStarted{ID: "t", Name: strings.Repeat("n", 100), Args: args},
 			backend.ToolEnded{ID: "t", Content: strings.Repeat("long ", maxOutputBytes)},

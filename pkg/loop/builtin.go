@@ -2,13 +2,13 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // builtinTool returns a tool that the loop runs itself, without an executor.
@@ -42,7 +42,7 @@ func Planning() tool.Spec {
 		Name: "plan",
 		Description: "Shows the user what you mean to do. Call it before work of several steps, again whenever a step is done or " +
 			"the plan changes, each time with all steps, and at the end with a summary.",
-		Schema: jsontext.Value(`{"type":"object","properties":{` +
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
 			`"steps":{"type":"array","minItems":1,"maxItems":100,"description":"The whole current plan.",` +
 			`"items":{"type":"object","properties":{"content":{"type":"string","minLength":1,"maxLength":1000},` +
 			`"done":{"type":"boolean"}},"required":["content"],"additionalProperties":false}},` +

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/transcript"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reader is a backend that keeps what it reads, answers with as many words as it is told, and summarises as it is told.
@@ -172,7 +172,7 @@ func TestMinutesKeepToTheirSize(t *testing.T) {
 	messages := []backend.Message{
 		{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "first"}, backend.Media{Input: event.InputPart{Type: "image", Name: "cat.png"}}}},
 		{Role: backend.Assistant, Parts: []backend.Part{
-			backend.Thinking{Text: "secret"}, backend.Text{Text: long}, backend.Call{Name: "clock", Args: jsontext.Value(`{}`)},
+			backend.Thinking{Text: "secret"}, backend.Text{Text: long}, backend.Call{Name: "clock", Args: json.RawMessage(`{}`)},
 		}},
 		{Role: backend.Tool, Parts: []backend.Part{backend.Result{Name: "clock", Content: long, Status: event.ToolSuccess}}},
 		{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "last"}}},

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/pkg/weaken"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -160,9 +161,9 @@ func reasonSuffix(reason string) string {
 }
 
 // content returns a client's result as the model reads it: a string unquoted, any other JSON as text.
-func content(result jsontext.Value) string {
+func content(result json.RawMessage) string {
 	var text string
-	if result.Kind() == '"' && json.Unmarshal(result, &text) == nil {
+	if jsontext.Value(result).Kind() == '"' && jsonv2.Unmarshal(result, &text) == nil {
 		return text
 	}
 	return string(result)
@@ -173,7 +174,7 @@ func question(c transcript.Call) string {
 	var args struct {
 		Question string `json:"question"`
 	}
-	if c.Gate != event.ContinueInput || json.Unmarshal(c.Args, &args) != nil {
+	if c.Gate != event.ContinueInput || jsonv2.Unmarshal(c.Args, &args) != nil {
 		return ""
 	}
 	return args.Question

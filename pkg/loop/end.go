@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime/debug"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/transcript"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -118,17 +119,17 @@ func (r *run) failed(e *apierr.Error) event.Body {
 
 // content returns the answer for the terminal event. If it is too long for a message, the newest blocks are kept and
 // the event is marked as truncated; the log has all blocks.
-func (r *run) content() (content []event.Content, extra jsontext.Value) {
+func (r *run) content() (content []event.Content, extra event.Members) {
 	content = r.State.Content()
 	size := 0
 	for i, c := range slices.Backward(content) {
-		text, err := json.Marshal(c, jsontext.EscapeForJS(true))
+		text, err := jsonv2.Marshal(c, jsontext.EscapeForJS(true))
 		if err != nil || size+len(text) > maxContentBytes {
-			return content[i+1:], jsontext.Value(`{"truncated":true}`)
+			return content[i+1:], event.NewMembers(json.RawMessage(`{"truncated":true}`))
 		}
 		size += len(text)
 	}
-	return content, nil
+	return content, event.Members{}
 }
 
 // closeOpen stops the blocks that are open at the end of the request: text keeps its deltas, a call with partial

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // thread is a conversation under test: the requests that it gets, and the log that each leaves.
@@ -67,12 +67,12 @@ func newThread(t *testing.T) *thread {
 			},
 			"metered": func(context.Context, backend.Call, func(string)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
-					{Type: "metric", Data: jsontext.Value(`{"n":1}`)}, {Type: "done"}, {Type: "metric", Data: jsontext.Value(`{"n":2}`)},
+					{Type: "metric", Data: json.RawMessage(`{"n":1}`)}, {Type: "done"}, {Type: "metric", Data: json.RawMessage(`{"n":2}`)},
 				}}, nil
 			},
 			"sloppy": func(context.Context, backend.Call, func(string)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
-					{Type: "strict"}, {Type: "strict", Data: jsontext.Value(`{"n":2}`)},
+					{Type: "strict"}, {Type: "strict", Data: json.RawMessage(`{"n":2}`)},
 				}}, nil
 			},
 			"delete_file": func(context.Context, backend.Call, func(string)) (Output, error) {

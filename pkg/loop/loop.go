@@ -10,6 +10,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Log is the request's log. After another runner has claimed the request, both methods always fail.
@@ -86,7 +86,7 @@ type Agent struct {
 	Tools      []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer if the agent may use them
 	MaxTokens  int
 	Thinking   int
-	Options    jsontext.Value
+	Options    json.RawMessage
 	Request    event.RequestOptions // of the request; MaxTokens has been applied to that of the agent
 	CompressAt int64                // size of a conversation, in tokens, from which its older part is summarised; 0 = never
 	Turns      int                  // limit of model turns; the answer then ends with max_turns
@@ -104,7 +104,7 @@ func AskUser() tool.Spec {
 	return tool.Spec{
 		Name:        "ask_user",
 		Description: "Asks the user a question and returns the answer. Use it only if you cannot continue without the answer.",
-		Schema: jsontext.Value(`{"type":"object","properties":{"question":{"type":"string"}},` +
+		Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"}},` +
 			`"required":["question"],"additionalProperties":false}`),
 		Effect:   tool.EffectNone,
 		Approval: tool.ApprovalNever,

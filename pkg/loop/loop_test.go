@@ -294,8 +294,8 @@ func TestLongTextGoesOnInTheNextBlock(t *testing.T) {
 			t.Errorf("a %s event has %d bytes: %v", e.Body.Name(), len(line), err)
 		}
 	}
-	if string(done.Extra) != `{"truncated":true}` || len(done.Content) == 0 {
-		t.Errorf("the terminal event repeats %d blocks and says %s", len(done.Content), done.Extra)
+	if string(done.Extra.JSON()) != `{"truncated":true}` || len(done.Content) == 0 {
+		t.Errorf("the terminal event repeats %d blocks and says %s", len(done.Content), done.Extra.JSON())
 	}
 }
 

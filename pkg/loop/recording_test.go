@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,8 +18,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/agentbus/agentbus/pkg/tarko/tarkotest"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // TestRecordedModelTrafficGivesTheRecordedEvents sends what Tarko's model sent through our backend, our loop and our
@@ -99,7 +99,7 @@ func plannerTraffic(t *testing.T, r tarkotest.Recording) [][]byte {
 				Content  string         `json:"content"`
 				ToolCall tarkotest.Call `json:"toolCall"`
 			}
-			if err := json.Unmarshal([]byte(r.Turns[turn].Text()), &said); err != nil {
+			if err := jsonv2.Unmarshal([]byte(r.Turns[turn].Text()), &said); err != nil {
 				t.Fatal(err)
 			}
 			name := strings.Replace(said.ToolCall.Name, "final_answer", writeReport, 1)
@@ -115,7 +115,7 @@ func replay(t *testing.T, r tarkotest.Recording, traffic [][]byte, prompt string
 	t.Helper()
 	th := newThread(t)
 	th.agent.Turns, th.agent.Tools, th.tools = len(traffic), []tool.Spec{Planning()}, tools{}
-	results := map[string][]jsontext.Value{}
+	results := map[string][]json.RawMessage{}
 	for _, turn := range r.Turns {
 		for _, c := range turn.Calls {
 			name := strings.Replace(c.Name, "final_answer", writeReport, 1)
@@ -172,7 +172,7 @@ func stream(chunks ...[]byte) []byte {
 }
 
 // speak is the stream of a turn that says content and calls a tool, if it has a name.
-func speak(t *testing.T, content, name string, args jsontext.Value) []byte {
+func speak(t *testing.T, content, name string, args json.RawMessage) []byte {
 	t.Helper()
 	delta, reason := map[string]any{"content": content}, "stop"
 	if name != "" {
@@ -184,9 +184,9 @@ func speak(t *testing.T, content, name string, args jsontext.Value) []byte {
 	}))
 }
 
-func encoded(t *testing.T, value any) jsontext.Value {
+func encoded(t *testing.T, value any) json.RawMessage {
 	t.Helper()
-	text, err := json.Marshal(value)
+	text, err := jsonv2.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,12 +205,12 @@ func typesOf(events []eventstream.Event) []string {
 func gist(t *testing.T, e eventstream.Event) string {
 	t.Helper()
 	var says struct {
-		Content   jsontext.Value `json:"content"`
-		Name      string         `json:"name"`
-		ToolName  string         `json:"toolName"`
-		Arguments jsontext.Value `json:"arguments"`
-		Complete  bool           `json:"isComplete"`
-		Reason    string         `json:"finishReason"`
+		Content   json.RawMessage `json:"content"`
+		Name      string          `json:"name"`
+		ToolName  string          `json:"toolName"`
+		Arguments json.RawMessage `json:"arguments"`
+		Complete  bool            `json:"isComplete"`
+		Reason    string          `json:"finishReason"`
 	}
 	if err := e.Decode(&says); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -101,9 +102,9 @@ func (s *turnWriter) discard() error {
 }
 
 // same reports whether two values are the same JSON.
-func same(a, b jsontext.Value) bool {
-	a, b = a.Clone(), b.Clone()
-	return a.Canonicalize() == nil && b.Canonicalize() == nil && bytes.Equal(a, b)
+func same(a, b json.RawMessage) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	return (*jsontext.Value)(&a).Canonicalize() == nil && (*jsontext.Value)(&b).Canonicalize() == nil && bytes.Equal(a, b)
 }
 
 // Reasons in the stops of discarded blocks.

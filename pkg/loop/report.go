@@ -2,14 +2,14 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/transcript"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // FinalAnswer is the tool with which a model concludes its work by a report. The tool never runs: its arguments are the
@@ -18,7 +18,7 @@ func FinalAnswer() tool.Spec {
 	return tool.Spec{
 		Name:        "final_answer",
 		Description: "Gives the user the report that concludes your work. It ends the work: call it last, and alone.",
-		Schema: jsontext.Value(`{"type":"object","properties":{` +
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
 			`"title":{"type":"string","maxLength":200},` +
 			`"format":{"type":"string","enum":["markdown","text","html"],"description":"How the content is written."},` +
 			`"kind":{"type":"string","enum":["answer","research"],` +
@@ -97,7 +97,7 @@ func (s *turnWriter) beginReport(d *draft) error {
 // endReport stops a report, or rejects it with an error for the model.
 func (s *turnWriter) endReport(d *draft) error {
 	var in reportArgs
-	if err := json.Unmarshal(d.args, &in); err != nil || in.Content == "" {
+	if err := jsonv2.Unmarshal(d.args, &in); err != nil || in.Content == "" {
 		return s.retract(d)
 	}
 	if err := s.beginReport(d); err != nil {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // follower is a backend whose agent works without a follower: its chunks from the place on that a session resumes.
@@ -68,7 +68,7 @@ func afar() []backend.Chunk {
 	return []backend.Chunk{
 		at(0, event.Usage{}),
 		backend.TextDelta("I look. "), backend.TextDelta(strings.Repeat("long ", maxBlockBytes/4)),
-		backend.Settled{Chunks: []backend.Chunk{backend.ToolStarted{ID: "c1", Name: "Read", Args: jsontext.Value(`{"path":"a"}`)}}, State: at(3, event.Usage{})},
+		backend.Settled{Chunks: []backend.Chunk{backend.ToolStarted{ID: "c1", Name: "Read", Args: json.RawMessage(`{"path":"a"}`)}}, State: at(3, event.Usage{})},
 		backend.Settled{Chunks: []backend.Chunk{backend.ToolStarted{ID: "c2", Name: "Bash"}}, State: at(4, event.Usage{})},
 		backend.ToolProgress{ID: "c2", Delta: "one\n"}, backend.ToolProgress{ID: "c2", Delta: "two\n"},
 		backend.Settled{Chunks: []backend.Chunk{backend.Step{Usage: used}}, State: at(6, used)},

@@ -1,13 +1,13 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/weaken"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Agents runs calls of tools that are agents. In all other respects, a call of an agent is a call of a tool.
@@ -52,7 +52,7 @@ func (l relay) Emit(agentID string, line []byte) error {
 		return nil
 	}
 	r := l.job.run
-	told := event.Subagent{ToolCallID: l.job.call.ID, AgentID: agentID, Inner: jsontext.Value(line).Clone()}
+	told := event.Subagent{ToolCallID: l.job.call.ID, AgentID: agentID, Inner: bytes.Clone(line)}
 	if err := r.events.emit(told); err != nil {
 		return err
 	}

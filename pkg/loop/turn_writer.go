@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -276,9 +277,9 @@ func (s *turnWriter) endCall(d *draft) error {
 			return err
 		}
 	}
-	args, gate, reason := jsontext.Value(d.args), d.gate, ""
-	if !args.IsValid() || args.Kind() != '{' {
-		args, gate, reason = jsontext.Value("{}"), "", transcript.ReasonInvalid
+	args, gate, reason := json.RawMessage(d.args), d.gate, ""
+	if !jsontext.Value(args).IsValid() || jsontext.Value(args).Kind() != '{' {
+		args, gate, reason = json.RawMessage("{}"), "", transcript.ReasonInvalid
 	}
 	if d.matched != nil {
 		if reason == d.matched.Reason && same(args, d.matched.Args) {

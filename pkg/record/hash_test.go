@@ -1,10 +1,10 @@
 package record_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestHashArgs(t *testing.T) {
@@ -24,12 +24,12 @@ func TestHashArgs(t *testing.T) {
 		{"a member more", `{"to":"ada@example.com","amount":10,"cc":"eve@example.com"}`, false},
 		{"another case", `{"To":"ada@example.com","amount":10}`, false},
 	}
-	want, err := record.HashArgs(jsontext.Value(base))
+	want, err := record.HashArgs(json.RawMessage(base))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range tests {
-		args := jsontext.Value(tt.args)
+		args := json.RawMessage(tt.args)
 		got, err := record.HashArgs(args)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -45,8 +45,8 @@ func TestHashArgs(t *testing.T) {
 
 func TestHashArgsKeepsAllDigitsOfAnInteger(t *testing.T) {
 	t.Parallel()
-	a, errA := record.HashArgs(jsontext.Value(`{"account":10000000000000000}`))
-	b, errB := record.HashArgs(jsontext.Value(`{"account":10000000000000001}`))
+	a, errA := record.HashArgs(json.RawMessage(`{"account":10000000000000000}`))
+	b, errB := record.HashArgs(json.RawMessage(`{"account":10000000000000001}`))
 	if errA != nil || errB != nil || a == b {
 		t.Errorf("two accounts have the hashes %s and %s (%v, %v)", a, b, errA, errB)
 	}
@@ -55,7 +55,7 @@ func TestHashArgsKeepsAllDigitsOfAnInteger(t *testing.T) {
 func TestHashArgsOfTheEmptyObject(t *testing.T) {
 	t.Parallel()
 	const want = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" // sha256("{}")
-	if got, err := record.HashArgs(jsontext.Value(" { } ")); err != nil || got != want {
+	if got, err := record.HashArgs(json.RawMessage(" { } ")); err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 }
@@ -72,7 +72,7 @@ func TestHashArgsRefuses(t *testing.T) {
 		"no number":        `{"a":NaN}`,
 	}
 	for name, args := range tests {
-		if got, err := record.HashArgs(jsontext.Value(args)); err == nil {
+		if got, err := record.HashArgs(json.RawMessage(args)); err == nil {
 			t.Errorf("%s: %q has the hash %s", name, args, got)
 		}
 	}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"cmp"
-	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -19,7 +18,7 @@ func (a Accepted) Input() event.Input {
 		ThreadID: a.ThreadID, AgentID: a.AgentID,
 		Messages: a.Request.Messages, ActionResults: a.Request.Context.ActionResults,
 		History: a.History, Tools: a.Request.Tools, Options: a.Request.Options, System: a.System,
-		Context: json.RawMessage(a.Request.Context.Extra), Metadata: a.Note,
+		Context: a.Request.Context.Extra.JSON(), Metadata: a.Note,
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Accepted is a request as the gateway took it, or the tool-executor where an agent calls another, written once on
@@ -64,17 +63,17 @@ type Ended struct {
 // which may be there before the thread has a request. Each change appends one by compare-and-set. A thread without such a
 // record is a session too, of which nothing is noted.
 type Session struct {
-	ThreadID        string         `json:"threadId"`
-	Owner           string         `json:"owner"`
-	AgentID         string         `json:"agentId"` // who answers requests that name no agent
-	Name            string         `json:"name,omitempty"`
-	Tags            []string       `json:"tags,omitempty"`
-	Metadata        jsontext.Value `json:"metadata,omitzero"`        // an object, the client's own
-	Model           *Model         `json:"model,omitempty"`          // nil = the agent's own
-	RuntimeSettings jsontext.Value `json:"runtimeSettings,omitzero"` // an object, as the agent's schema has it
-	CreatedAt       time.Time      `json:"createdAt"`
-	UpdatedAt       time.Time      `json:"updatedAt"`        // later than that of the record before it, whatever the clocks say
-	Deleted         bool           `json:"deleted,omitzero"` // the session is gone, and its thread with it
+	ThreadID        string          `json:"threadId"`
+	Owner           string          `json:"owner"`
+	AgentID         string          `json:"agentId"` // who answers requests that name no agent
+	Name            string          `json:"name,omitempty"`
+	Tags            []string        `json:"tags,omitempty"`
+	Metadata        json.RawMessage `json:"metadata,omitzero"`        // an object, the client's own
+	Model           *Model          `json:"model,omitempty"`          // nil = the agent's own
+	RuntimeSettings json.RawMessage `json:"runtimeSettings,omitzero"` // an object, as the agent's schema has it
+	CreatedAt       time.Time       `json:"createdAt"`
+	UpdatedAt       time.Time       `json:"updatedAt"`        // later than that of the record before it, whatever the clocks say
+	Deleted         bool            `json:"deleted,omitzero"` // the session is gone, and its thread with it
 }
 
 // Created reports whether s is the record that created its session. If it is still in the stream, so are the thread's
@@ -118,16 +117,16 @@ type Steer struct {
 
 // ToolCall asks a tool-executor to run a tool: agentbus.tool.<tenant>.<toolset>.<requestId>.<toolCallId>, a work queue.
 type ToolCall struct {
-	Tenant     string         `json:"tenant"`
-	RequestID  string         `json:"requestId"`
-	ThreadID   string         `json:"threadId"`
-	AgentID    string         `json:"agentId"`
-	ToolCallID string         `json:"toolCallId"`
-	Tool       string         `json:"name"`
-	Args       jsontext.Value `json:"args"`
-	ArgsHash   string         `json:"argsHash"`           // SHA-256 of the canonical arguments; see HashArgs
-	Approved   string         `json:"approved,omitempty"` // the actionId of the approval, where the tool asks for one
-	Deadline   time.Time      `json:"deadline,omitzero"`
+	Tenant     string          `json:"tenant"`
+	RequestID  string          `json:"requestId"`
+	ThreadID   string          `json:"threadId"`
+	AgentID    string          `json:"agentId"`
+	ToolCallID string          `json:"toolCallId"`
+	Tool       string          `json:"name"`
+	Args       json.RawMessage `json:"args"`
+	ArgsHash   string          `json:"argsHash"`           // SHA-256 of the canonical arguments; see HashArgs
+	Approved   string          `json:"approved,omitempty"` // the actionId of the approval, where the tool asks for one
+	Deadline   time.Time       `json:"deadline,omitzero"`
 
 	// Context is the context of the request, for the tool's templates; nil = none.
 	Context json.RawMessage `json:"context,omitzero"`

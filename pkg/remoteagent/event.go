@@ -2,14 +2,14 @@ package remoteagent
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/sse"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Event is one event of a task's stream (TARS hub protocol, GET /tasks/:id/stream).
@@ -32,11 +32,11 @@ type TextDelta struct {
 
 // ToolStart says that the agent uses a tool.
 type ToolStart struct {
-	Tool       string         `json:"tool"`
-	File       string         `json:"file,omitempty"` // that it is about, if it is about one
-	ToolCallID string         `json:"toolCallId,omitempty"`
-	Activity   string         `json:"activity,omitempty"` // for people: "Editing middleware.ts"
-	Input      jsontext.Value `json:"input,omitzero"`     // the arguments, an object; left out when they are long
+	Tool       string          `json:"tool"`
+	File       string          `json:"file,omitempty"` // that it is about, if it is about one
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Activity   string          `json:"activity,omitempty"` // for people: "Editing middleware.ts"
+	Input      json.RawMessage `json:"input,omitzero"`     // the arguments, an object; left out when they are long
 }
 
 // ToolOutput is the output of a running tool. The TARS hub protocol has no such event: its clients skip it.
@@ -93,8 +93,8 @@ type Unknown struct {
 	Data  []byte
 }
 
-// MarshalJSONTo writes the event as it came.
-func (u Unknown) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(u.Data) }
+// MarshalJSON returns the data of the event.
+func (u Unknown) MarshalJSON() ([]byte, error) { return u.Data, nil }
 
 // Name is the "event:" line.
 func (TextDelta) Name() string  { return "text_delta" }
@@ -127,7 +127,7 @@ func IsTerminal(b Body) bool {
 
 // Append adds the event to dst as a frame of server-sent events.
 func (e Event) Append(dst []byte) ([]byte, error) {
-	data, err := json.Marshal(e.Body)
+	data, err := jsonv2.Marshal(e.Body)
 	if err != nil {
 		return dst, fmt.Errorf("encode %s event: %w", e.Body.Name(), err)
 	}
@@ -168,7 +168,7 @@ func DecodeBody(name string, data []byte) (Body, error) {
 
 func as[B Body](name string, data []byte) (Body, error) {
 	var b B
-	if err := json.Unmarshal(data, &b); err != nil {
+	if err := jsonv2.Unmarshal(data, &b); err != nil {
 		return nil, fmt.Errorf("decode %s event: %w", name, err)
 	}
 	return b, nil

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Assignment is the body of POST /tasks. Only Prompt is required.
@@ -18,7 +17,7 @@ type Assignment struct {
 	MaxBudgetUSD   float64        `json:"maxBudgetUsd,omitzero"` // 0 = the agent's own limit
 	SessionID      string         `json:"sessionId,omitempty"`   // to resume; null is as good as none
 	Model          string         `json:"model,omitempty"`       // instead of the agent's own
-	Extra          jsontext.Value `json:",embed"`
+	Extra          event.Members  `json:",embed"`
 }
 
 // PermissionMode says what an agent may do without a person's leave.
@@ -65,14 +64,14 @@ type Task struct {
 	CostUSD        float64   `json:"costUsd"`
 	LastActivity   string    `json:"lastActivity,omitempty"`
 
-	CompletedAt   time.Time      `json:"completedAt,omitzero"`
-	Result        string         `json:"result,omitempty"`
-	StopReason    string         `json:"stopReason,omitempty"`
-	FilesModified []string       `json:"filesModified,omitempty"`
-	Error         string         `json:"error,omitempty"`
-	Recoverable   bool           `json:"recoverable,omitzero"` // of a failed one: another try, or its session, may do
-	Usage         *event.Usage   `json:"usage,omitempty"`
-	Extra         jsontext.Value `json:",embed"`
+	CompletedAt   time.Time     `json:"completedAt,omitzero"`
+	Result        string        `json:"result,omitempty"`
+	StopReason    string        `json:"stopReason,omitempty"`
+	FilesModified []string      `json:"filesModified,omitempty"`
+	Error         string        `json:"error,omitempty"`
+	Recoverable   bool          `json:"recoverable,omitzero"` // of a failed one: another try, or its session, may do
+	Usage         *event.Usage  `json:"usage,omitempty"`
+	Extra         event.Members `json:",embed"`
 }
 
 // TaskList is the answer to GET /tasks, the newest task first.

@@ -1,6 +1,7 @@
 package tarko_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 )
 
@@ -103,7 +103,7 @@ func (a *author) say(d *draft, at event.Block, delta string) {
 	case event.NameToolCall:
 		call := event.ToolCall{Block: at, ToolCallID: "call_" + d.id, Tool: "echo", Delta: delta}
 		if whole {
-			call.Args = jsontext.Value(`{}`)
+			call.Args = json.RawMessage(`{}`)
 		}
 		a.put(call)
 	default:

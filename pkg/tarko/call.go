@@ -2,6 +2,7 @@ package tarko
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -39,7 +40,7 @@ func (p *Projector) endArguments(b event.ToolCall) {
 	}
 	c.tool, c.args, c.endedAt = cmp.Or(b.Tool, c.tool), b.Args, p.event.Time
 	if len(c.args) == 0 {
-		c.args = jsontext.Value("{}")
+		c.args = json.RawMessage("{}")
 	}
 	if r.message.open {
 		p.addArguments(*c, "", true)
@@ -57,7 +58,7 @@ func (r *run) toolInfo(name string) ToolInfo {
 	info := r.tools[name]
 	info.Name = name
 	if len(info.Schema) == 0 {
-		info.Schema = jsontext.Value(`{"type":"object"}`)
+		info.Schema = json.RawMessage(`{"type":"object"}`)
 	}
 	return info
 }
@@ -106,9 +107,9 @@ func (r *run) toolResult(b event.ToolResult) ToolResult {
 }
 
 // anyJSON returns text as JSON: an object or array unchanged, anything else as a string.
-func anyJSON(text string) jsontext.Value {
-	v := jsontext.Value(text)
-	if (v.Kind() == jsontext.KindBeginObject || v.Kind() == jsontext.KindBeginArray) && v.IsValid() {
+func anyJSON(text string) json.RawMessage {
+	v := json.RawMessage(text)
+	if (jsontext.Value(v).Kind() == jsontext.KindBeginObject || jsontext.Value(v).Kind() == jsontext.KindBeginArray) && jsontext.Value(v).IsValid() {
 		return v
 	}
 	quoted, _ := jsontext.AppendQuote(nil, text) // fails only for invalid UTF-8, which it replaces

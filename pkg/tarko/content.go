@@ -47,29 +47,29 @@ type FileData struct {
 // TextContent returns a content of one text.
 func TextContent(text string) Content { return Content{{Type: PartText, Text: text}} }
 
-// MarshalJSONTo writes a single text as a string, and anything else as an array of parts.
-func (c Content) MarshalJSONTo(enc *jsontext.Encoder) error {
+// MarshalJSON writes a single text as a string, and anything else as an array of parts.
+func (c Content) MarshalJSON() ([]byte, error) {
 	if len(c) == 0 {
-		return enc.WriteToken(jsontext.String(""))
+		return []byte(`""`), nil
 	}
 	if len(c) == 1 && c[0].Type == PartText {
-		return enc.WriteToken(jsontext.String(c[0].Text))
+		return json.Marshal(c[0].Text)
 	}
-	return json.MarshalEncode(enc, []Part(c))
+	return json.Marshal([]Part(c))
 }
 
-// UnmarshalJSONFrom reads a string or an array of parts.
-func (c *Content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	switch dec.PeekKind() {
+// UnmarshalJSON reads a string or an array of parts.
+func (c *Content) UnmarshalJSON(value []byte) error {
+	switch jsontext.Value(value).Kind() {
 	case jsontext.KindString:
 		var text string
-		if err := json.UnmarshalDecode(dec, &text); err != nil {
+		if err := json.Unmarshal(value, &text); err != nil {
 			return err
 		}
 		*c = TextContent(text)
 		return nil
 	case jsontext.KindBeginArray:
-		return json.UnmarshalDecode(dec, (*[]Part)(c))
+		return json.Unmarshal(value, (*[]Part)(c))
 	default:
 		return fmt.Errorf("it must be a string, or an array of parts such as {\"type\":\"text\",\"text\":\"hi\"}")
 	}

@@ -1,12 +1,12 @@
 package tarko
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // The finish reasons of a message whose run ended early.
@@ -45,7 +45,7 @@ func (p *Projector) addLimitNotice(reason event.FinishReason) {
 	default:
 		return
 	}
-	p.add(System{Level: LevelWarning, Message: message, Details: jsontext.Value(`{"finishReason":"` + string(reason) + `"}`)})
+	p.add(System{Level: LevelWarning, Message: message, Details: json.RawMessage(`{"finishReason":"` + string(reason) + `"}`)})
 }
 
 // SessionStarted returns the first event of a session (session_start of the Agent Protocol). It is not in a log,
@@ -62,9 +62,9 @@ func SessionEnded(sessionID string, started, at time.Time, messages int) eventst
 }
 
 func sessionEvent(sessionID string, at time.Time, p Payload) eventstream.Event {
-	data, err := json.Marshal(p, marshalOptions)
+	data, err := jsonv2.Marshal(p, marshalOptions)
 	if err != nil {
-		data = jsontext.Value("{}") // not reached: ids are valid UTF-8
+		data = json.RawMessage("{}") // not reached: ids are valid UTF-8
 	}
 	return eventstream.Event{
 		ID: sessionID + "-" + string(p.Type()), Type: string(p.Type()), Time: at, SessionID: sessionID, Data: data,

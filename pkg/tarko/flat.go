@@ -1,6 +1,6 @@
 package tarko
 
-import "github.com/go-json-experiment/json/jsontext"
+import "encoding/json"
 
 // Payload is the data of one type of event, the field Data of [eventstream.Event].
 type Payload interface{ Type() Type }
@@ -74,29 +74,29 @@ type AssistantStreamingToolCall struct {
 
 // ToolCall is a call that is about to run (ToolCallEvent of Agent TARS).
 type ToolCall struct {
-	ToolCallID string         `json:"toolCallId"`
-	Name       string         `json:"name"`
-	Arguments  jsontext.Value `json:"arguments"` // an object
-	StartTime  int64          `json:"startTime"` // ms since 1970
-	Tool       ToolInfo       `json:"tool"`
+	ToolCallID string          `json:"toolCallId"`
+	Name       string          `json:"name"`
+	Arguments  json.RawMessage `json:"arguments"` // an object
+	StartTime  int64           `json:"startTime"` // ms since 1970
+	Tool       ToolInfo        `json:"tool"`
 }
 
 // ToolInfo describes a tool as the model got it.
 type ToolInfo struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Schema      jsontext.Value `json:"schema"` // JSON Schema of the arguments
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"` // JSON Schema of the arguments
 }
 
 // ToolResult is the result of a call (ToolResultEvent of Agent TARS).
 type ToolResult struct {
-	ToolCallID       string         `json:"toolCallId"`
-	Name             string         `json:"name"`
-	Content          jsontext.Value `json:"content"`                    // any JSON; text is a string
-	ProcessedContent []Part         `json:"processedContent,omitempty"` // set if the result has images or files
-	ElapsedMs        int64          `json:"elapsedMs"`
-	Error            string         `json:"error,omitempty"`
-	Extra            *ToolExtra     `json:"_extra,omitempty"`
+	ToolCallID       string          `json:"toolCallId"`
+	Name             string          `json:"name"`
+	Content          json.RawMessage `json:"content"`                    // any JSON; text is a string
+	ProcessedContent []Part          `json:"processedContent,omitempty"` // set if the result has images or files
+	ElapsedMs        int64           `json:"elapsedMs"`
+	Error            string          `json:"error,omitempty"`
+	Extra            *ToolExtra      `json:"_extra,omitempty"`
 }
 
 // ToolExtra has fields of a result that Agent TARS does not define.
@@ -172,9 +172,9 @@ const (
 
 // System is a notice that is not part of the answer (SystemEvent of Agent TARS).
 type System struct {
-	Level   string         `json:"level"`
-	Message string         `json:"message"`
-	Details jsontext.Value `json:"details,omitzero"` // an object
+	Level   string          `json:"level"`
+	Message string          `json:"message"`
+	Details json.RawMessage `json:"details,omitzero"` // an object
 }
 
 // FinalAnswer is a report that concludes the work (FinalAnswerEvent of Agent TARS).
@@ -197,30 +197,30 @@ type FinalAnswerStreaming struct {
 
 // EnvironmentInput is an observation of the agent's environment, such as a screenshot.
 type EnvironmentInput struct {
-	Content     Content        `json:"content"`
-	Description string         `json:"description,omitempty"`
-	Metadata    jsontext.Value `json:"metadata,omitzero"` // an object with a type
+	Content     Content         `json:"content"`
+	Description string          `json:"description,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitzero"` // an object with a type
 }
 
 // ActionRequired requires an action of the client: the run ends, and a query with an ActionResult continues it.
 type ActionRequired struct {
-	ActionID   string         `json:"actionId"`
-	Kind       string         `json:"kind"` // tool, approval, input
-	ToolCallID string         `json:"toolCallId,omitempty"`
-	Name       string         `json:"name,omitempty"` // the tool
-	Arguments  jsontext.Value `json:"arguments,omitzero"`
-	ArgsHash   string         `json:"argsHash,omitempty"`
-	Question   string         `json:"question,omitempty"`
-	Again      bool           `json:"again,omitzero"`
-	ExpiresAt  int64          `json:"expiresAt,omitzero"` // ms since 1970
+	ActionID   string          `json:"actionId"`
+	Kind       string          `json:"kind"` // tool, approval, input
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Name       string          `json:"name,omitempty"` // the tool
+	Arguments  json.RawMessage `json:"arguments,omitzero"`
+	ArgsHash   string          `json:"argsHash,omitempty"`
+	Question   string          `json:"question,omitempty"`
+	Again      bool            `json:"again,omitzero"`
+	ExpiresAt  int64           `json:"expiresAt,omitzero"` // ms since 1970
 }
 
 // ActionResult is a client's result of an ActionRequired.
 type ActionResult struct {
-	ActionID string         `json:"actionId"`
-	Status   string         `json:"status"` // success, error, denied
-	Result   jsontext.Value `json:"result,omitzero"`
-	Error    string         `json:"error,omitempty"`
+	ActionID string          `json:"actionId"`
+	Status   string          `json:"status"` // success, error, denied
+	Result   json.RawMessage `json:"result,omitzero"`
+	Error    string          `json:"error,omitempty"`
 }
 
 // Type implements [Payload].

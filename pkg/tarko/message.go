@@ -2,6 +2,7 @@ package tarko
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +30,8 @@ type block struct {
 	text      string    // of a text or thinking, set at its end
 	callID    string
 	tool      string
-	args      jsontext.Value // of a call, set at its end
-	report    *FinalAnswer   // set if the text is a final answer
+	args      json.RawMessage // of a call, set at its end
+	report    *FinalAnswer    // set if the text is a final answer
 }
 
 func (m *message) find(blockID string) *block {

@@ -1,6 +1,6 @@
 package tarko
 
-import "github.com/go-json-experiment/json/jsontext"
+import "encoding/json"
 
 // UserQuery is an alias of UserMessage (user_query of the Agent Protocol). Clients may send it; the log contains a
 // UserMessage.
@@ -24,12 +24,12 @@ type AssistantMessageDelta struct {
 // FunctionCall is a call that is about to run, in the format of the Agent Protocol's tool_call. StartTime and Tool are
 // fields of Agent TARS.
 type FunctionCall struct {
-	ID        string         `json:"id"`
-	Name      string         `json:"name"`
-	Arguments jsontext.Value `json:"arguments"`
-	Kind      string         `json:"type"` // "function"
-	StartTime int64          `json:"startTime"`
-	Tool      ToolInfo       `json:"tool"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Kind      string          `json:"type"` // "function"
+	StartTime int64           `json:"startTime"`
+	Tool      ToolInfo        `json:"tool"`
 }
 
 // ToolExecutionStart is the start of a tool's run (tool_execution_start of the Agent Protocol).
@@ -75,10 +75,10 @@ type SessionEnd struct {
 
 // Error is the failure of a run (error of the Agent Protocol). In the flat vocabulary it is a System event.
 type Error struct {
-	Error       string         `json:"error"`
-	Code        string         `json:"code,omitempty"`
-	Details     jsontext.Value `json:"details,omitzero"`
-	Recoverable bool           `json:"recoverable"` // the same query may succeed later
+	Error       string          `json:"error"`
+	Code        string          `json:"code,omitempty"`
+	Details     json.RawMessage `json:"details,omitzero"`
+	Recoverable bool            `json:"recoverable"` // the same query may succeed later
 }
 
 // ContextCompressed reports that older turns were summarised for the model (context_compressed of the Agent Protocol).

@@ -2,13 +2,14 @@ package tarko
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -198,7 +199,7 @@ func (p *Projector) add(fact Payload) {
 	if fact == nil || p.err != nil {
 		return
 	}
-	data, err := json.Marshal(fact, marshalOptions)
+	data, err := jsonv2.Marshal(fact, marshalOptions)
 	if err != nil {
 		p.err = fmt.Errorf("project event %s of request %s: encode %s: %w", p.event.ID, p.run.id, fact.Type(), err)
 		return
@@ -230,11 +231,11 @@ func source(fact Payload) string {
 }
 
 // marshalOptions escapes text so that it is safe within one line.
-var marshalOptions = json.JoinOptions(jsontext.EscapeForJS(true), json.Deterministic(true))
+var marshalOptions = jsonv2.JoinOptions(jsontext.EscapeForJS(true), jsonv2.Deterministic(true))
 
 // objectOrNil returns v if it is a JSON object, otherwise nil.
-func objectOrNil(v jsontext.Value) jsontext.Value {
-	if v.Kind() != jsontext.KindBeginObject {
+func objectOrNil(v json.RawMessage) json.RawMessage {
+	if jsontext.Value(v).Kind() != jsontext.KindBeginObject {
 		return nil
 	}
 	return v

@@ -3,6 +3,7 @@ package tarko_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -193,9 +194,9 @@ func broken(v tarko.Vocabulary, told []eventstream.Event) string {
 			return "the type " + e.Type + " is not among the vocabulary's"
 		}
 		var m struct {
-			Content   jsontext.Value `json:"content"`
-			Delta     jsontext.Value `json:"delta"`
-			MessageID string         `json:"messageId"`
+			Content   json.RawMessage `json:"content"`
+			Delta     json.RawMessage `json:"delta"`
+			MessageID string          `json:"messageId"`
 		}
 		if err := e.Decode(&m); err != nil {
 			return err.Error()
@@ -246,7 +247,7 @@ func knows(v tarko.Vocabulary, kind tarko.Type) bool {
 	return slices.Contains(v.Types(), kind) || strings.HasPrefix(string(kind), "custom_")
 }
 
-func unquote(v jsontext.Value) string {
+func unquote(v json.RawMessage) string {
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		return string(v)

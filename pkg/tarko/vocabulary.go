@@ -1,7 +1,9 @@
 package tarko
 
 import (
-	"github.com/go-json-experiment/json"
+	"encoding/json"
+
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -11,7 +13,7 @@ func flat(fact Payload) Payload {
 	case AssistantMessageStart, ToolExecutionStart, ToolExecutionDelta:
 		return nil
 	case Error:
-		details, err := json.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, marshalOptions)
+		details, err := jsonv2.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, marshalOptions)
 		if err != nil {
 			details = nil // a code is plain text
 		}
@@ -54,9 +56,9 @@ func nested(fact Payload) Payload {
 }
 
 // textOf returns a JSON string unquoted, and any other value as JSON.
-func textOf(v jsontext.Value) string {
+func textOf(v json.RawMessage) string {
 	var text string
-	if v.Kind() != jsontext.KindString || json.Unmarshal(v, &text) != nil {
+	if jsontext.Value(v).Kind() != jsontext.KindString || jsonv2.Unmarshal(v, &text) != nil {
 		return string(v)
 	}
 	return text
@@ -66,18 +68,18 @@ func textOf(v jsontext.Value) string {
 // TARS).
 type Custom struct {
 	Name Type
-	Data jsontext.Value // an object
+	Data json.RawMessage // an object
 }
 
 // Type implements [Payload].
 func (c Custom) Type() Type { return c.Name }
 
-// MarshalJSONTo writes the data alone.
-func (c Custom) MarshalJSONTo(enc *jsontext.Encoder) error {
+// MarshalJSON returns the data alone.
+func (c Custom) MarshalJSON() ([]byte, error) {
 	if len(c.Data) == 0 {
-		return enc.WriteValue(jsontext.Value("{}"))
+		return []byte("{}"), nil
 	}
-	return enc.WriteValue(c.Data)
+	return c.Data, nil
 }
 
 // renamed returns c with another type if its type is reserved.
@@ -98,16 +100,16 @@ func (c Custom) flat() Custom {
 	return c
 }
 
-func fitsFlat(data jsontext.Value) bool {
+func fitsFlat(data json.RawMessage) bool {
 	if len(data) == 0 {
 		return true
 	}
 	var envelope struct {
-		ID        jsontext.Value `json:"id"`
-		Type      jsontext.Value `json:"type"`
-		Timestamp jsontext.Value `json:"timestamp"`
+		ID        json.RawMessage `json:"id"`
+		Type      json.RawMessage `json:"type"`
+		Timestamp json.RawMessage `json:"timestamp"`
 	}
-	if data.Kind() != jsontext.KindBeginObject || json.Unmarshal(data, &envelope) != nil {
+	if jsontext.Value(data).Kind() != jsontext.KindBeginObject || jsonv2.Unmarshal(data, &envelope) != nil {
 		return false
 	}
 	return envelope.ID == nil && envelope.Type == nil && envelope.Timestamp == nil

@@ -2,13 +2,13 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Func makes a tool of a function over typed arguments. Arguments that do not fit the schema of spec, or In, never
@@ -35,7 +35,7 @@ func (f *function[In]) Spec() Spec { return f.spec }
 // Call checks the arguments and runs the function.
 func (f *function[In]) Call(ctx context.Context, call Call) (Result, error) {
 	if len(call.Args) == 0 {
-		call.Args = jsontext.Value("{}")
+		call.Args = json.RawMessage("{}")
 	}
 	in, err := f.decode(call.Args)
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *function[In]) Call(ctx context.Context, call Call) (Result, error) {
 	return f.do(ctx, in, call)
 }
 
-func (f *function[In]) decode(args jsontext.Value) (In, error) {
+func (f *function[In]) decode(args json.RawMessage) (In, error) {
 	var in In
 	schema, err := f.schema()
 	if err != nil {
@@ -57,14 +57,14 @@ func (f *function[In]) decode(args jsontext.Value) (In, error) {
 		return in, err
 	}
 	// The type may be stricter than the schema: a duration that does not parse, an integer that does not fit.
-	if err := json.Unmarshal(args, &in, json.RejectUnknownMembers(true)); err != nil {
+	if err := jsonv2.Unmarshal(args, &in, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return in, schema.refuse(err, "%s", explain(err))
 	}
 	return in, nil
 }
 
 func explain(err error) string {
-	semantic, ok := errors.AsType[*json.SemanticError](err)
+	semantic, ok := errors.AsType[*jsonv2.SemanticError](err)
 	if !ok {
 		return "they are not valid JSON"
 	}

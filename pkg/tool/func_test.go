@@ -2,12 +2,12 @@ package tool_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 type greeting struct {
@@ -18,7 +18,7 @@ type greeting struct {
 func greet() tool.Tool {
 	spec := tool.Spec{
 		Name: "greet", Description: "Greets.", Effect: tool.EffectNone, Approval: tool.ApprovalNever,
-		Schema: jsontext.Value(`{"type":"object","properties":{"name":{"type":"string","minLength":1},
+		Schema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string","minLength":1},
 			"times":{"type":"integer","minimum":1}},"required":["name"],"additionalProperties":false}`),
 	}
 	return tool.Func(spec, func(_ context.Context, in greeting, _ tool.Call) (tool.Result, error) {
@@ -51,7 +51,7 @@ func TestFuncDecodesArguments(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			result, err := greet().Call(t.Context(), tool.Call{ID: "call_1", Args: jsontext.Value(test.args)})
+			result, err := greet().Call(t.Context(), tool.Call{ID: "call_1", Args: json.RawMessage(test.args)})
 			if len(test.complaint) == 0 {
 				if err != nil || result.Content != test.want {
 					t.Fatalf("got %q, %v, want %q", result.Content, err, test.want)
@@ -74,7 +74,7 @@ func TestFuncDoesNotStartWhenItsContextIsDone(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := greet().Call(ctx, tool.Call{Args: jsontext.Value(`{"name":"Ada"}`)}); err == nil {
+	if _, err := greet().Call(ctx, tool.Call{Args: json.RawMessage(`{"name":"Ada"}`)}); err == nil {
 		t.Error("got nil, want the context's error")
 	}
 }
@@ -93,7 +93,7 @@ func TestCompileSchemaRefusesWhatIsNoObjectSchema(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := tool.CompileSchema(tool.Spec{Name: "x", Schema: jsontext.Value(test.schema)}); err == nil {
+			if _, err := tool.CompileSchema(tool.Spec{Name: "x", Schema: json.RawMessage(test.schema)}); err == nil {
 				t.Error("got nil, want an error")
 			}
 		})
@@ -107,7 +107,7 @@ func FuzzFuncArguments(f *testing.F) {
 	}
 	subject := greet()
 	f.Fuzz(func(t *testing.T, args string) {
-		result, err := subject.Call(t.Context(), tool.Call{Args: jsontext.Value(args)})
+		result, err := subject.Call(t.Context(), tool.Call{Args: json.RawMessage(args)})
 		if err != nil && apierr.CodeOf(err) != apierr.ToolError {
 			t.Errorf("Call(%q): %v, want code %q", args, err, apierr.ToolError)
 		}

@@ -1,14 +1,14 @@
 package tool
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -23,7 +23,7 @@ type Schema struct {
 // reference to another document is an error.
 func CompileSchema(spec Spec) (*Schema, error) {
 	var document map[string]any
-	if err := json.Unmarshal(spec.Schema, &document); err != nil {
+	if err := jsonv2.Unmarshal(spec.Schema, &document); err != nil {
 		return nil, fmt.Errorf("schema of tool %s: %w", spec.Name, err)
 	}
 	if document["type"] != "object" {
@@ -45,9 +45,9 @@ func CompileSchema(spec Spec) (*Schema, error) {
 
 // Check returns a *apierr.Error with apierr.ToolError when args do not fit: it names the members that are wrong and shows
 // what is expected, so that a model can correct itself.
-func (s *Schema) Check(args jsontext.Value) error {
+func (s *Schema) Check(args json.RawMessage) error {
 	var value any
-	if err := json.Unmarshal(args, &value); err != nil {
+	if err := jsonv2.Unmarshal(args, &value); err != nil {
 		return s.refuse(err, "they are not valid JSON")
 	}
 	err := s.compiled.Validate(value)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Effect is what a call changes, and therefore what may be done if its outcome is unknown.
@@ -31,22 +30,22 @@ const (
 
 // Spec describes a tool to models, operators and executors.
 type Spec struct {
-	Name        string         `json:"name"` // ^[A-Za-z0-9_-]{1,64}$
-	Description string         `json:"description"`
-	Schema      jsontext.Value `json:"schema"` // JSON Schema of the arguments: an object
-	Effect      Effect         `json:"effect"`
-	Approval    Approval       `json:"approval"`
-	Timeout     time.Duration  `json:"-"` // of one call; 0 = the executor's default
-	MaxOutput   int64          `json:"-"` // bytes of content; 0 = the executor's default
-	Client      bool           `json:"client,omitzero"`
+	Name        string          `json:"name"` // ^[A-Za-z0-9_-]{1,64}$
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"` // JSON Schema of the arguments: an object
+	Effect      Effect          `json:"effect"`
+	Approval    Approval        `json:"approval"`
+	Timeout     time.Duration   `json:"-"` // of one call; 0 = the executor's default
+	MaxOutput   int64           `json:"-"` // bytes of content; 0 = the executor's default
+	Client      bool            `json:"client,omitzero"`
 }
 
 // Call is one use of a tool.
 type Call struct {
-	ID       string         // stable over retries: pass it on as an idempotency key
-	Args     jsontext.Value // an object that fits the schema
-	Progress func(string)   // receives output of the tool while it runs; never nil, never blocks, safe to call concurrently
-	For      Caller         // the zero value if unknown
+	ID       string          // stable over retries: pass it on as an idempotency key
+	Args     json.RawMessage // an object that fits the schema
+	Progress func(string)    // receives output of the tool while it runs; never nil, never blocks, safe to call concurrently
+	For      Caller          // the zero value if unknown
 
 	// Context is the context of the request that the client sent, an object; nil = none. The model does not choose it.
 	Context json.RawMessage

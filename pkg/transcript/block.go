@@ -2,11 +2,11 @@ package transcript
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ReasonInvalid is the reason in a tool_call's stop whose arguments were not a JSON object. The stop then has empty
@@ -28,7 +28,7 @@ type Block struct {
 
 	CallID string // of calls and results
 	Tool   string
-	Args   jsontext.Value
+	Args   json.RawMessage
 	Gate   event.ContinuationKind
 	Inside bool // the agent runs the call by itself
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // importHistory adds messages of a conversation that the client has kept. They belong to no request.
@@ -37,7 +36,7 @@ func importedBlocks(m event.HistoryMessage) []Block {
 		if len(args) == 0 {
 			args = json.RawMessage("{}")
 		}
-		blocks = append(blocks, Block{Kind: event.NameToolCall, CallID: importedID(c.ID), Tool: c.Name, Args: jsontext.Value(args)})
+		blocks = append(blocks, Block{Kind: event.NameToolCall, CallID: importedID(c.ID), Tool: c.Name, Args: json.RawMessage(args)})
 	}
 	return blocks
 }

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"testing"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 )
 
@@ -46,7 +46,7 @@ func body(t *rapid.T) event.Body {
 		block.Discarded = rapid.IntRange(0, 5).Draw(t, "discarded") == 0
 	}
 	status := rapid.SampledFrom([]event.ToolStatus{event.ToolSuccess, event.ToolDenied}).Draw(t, "status")
-	args := jsontext.Value(`{"a":1}`)
+	args := json.RawMessage(`{"a":1}`)
 	return rapid.SampledFrom([]event.Body{
 		event.Text{Block: block, Delta: delta, Text: text},
 		event.Thinking{Block: block, Delta: delta, Thinking: text, Signature: text},
@@ -61,7 +61,7 @@ func body(t *rapid.T) event.Body {
 		event.Custom{Type: "x", ToolCallID: call},
 		event.UsageSoFar{Turns: index + 1},
 		event.Claim{Epoch: uint64(index)},
-		event.Subagent{ToolCallID: call, AgentID: "helper", Inner: jsontext.Value(fmt.Sprintf(
+		event.Subagent{ToolCallID: call, AgentID: "helper", Inner: json.RawMessage(fmt.Sprintf(
 			`{"event":"usage","id":"k-%d","requestId":"req_%s","timestamp":"2026-03-14T09:26:53.589Z","inputTokens":%d,"outputTokens":1,"turns":1}`,
 			index, call, index*10))},
 		event.Done{MessageID: "msg_1", Content: []event.Content{}},

@@ -2,6 +2,7 @@ package agentrunner
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +16,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	"github.com/agentbus/agentbus/pkg/transcript"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Defaults of the limits of agents.
@@ -104,9 +104,9 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 		tools = append(tools, spec)
 	}
 	for _, t := range c.ClientTools {
-		schema := jsontext.Value(`{"type":"object"}`)
+		schema := json.RawMessage(`{"type":"object"}`)
 		if t.Schema != nil {
-			text, err := json.Marshal(t.Schema, json.Deterministic(true))
+			text, err := jsonv2.Marshal(t.Schema, jsonv2.Deterministic(true))
 			if err != nil {
 				return nil, fmt.Errorf("schema of client tool %s: %w", t.Name, err)
 			}
@@ -128,8 +128,8 @@ func (r *Runner) tools(c config.Agent) ([]tool.Spec, error) {
 
 // options are the options of a backend: the agent's script, and the request's context.
 type options struct {
-	Script  string         `json:"script,omitempty"`
-	Context jsontext.Value `json:"context,omitzero"`
+	Script  string          `json:"script,omitempty"`
+	Context json.RawMessage `json:"context,omitzero"`
 }
 
 // forRequest adapts an agent to one request. It refuses a model or tools that the agent does not allow: the service that
@@ -158,7 +158,7 @@ func (r *Runner) forRequest(a agent, model string, settings transcript.Settings)
 		!slices.ContainsFunc(agent.Tools, func(s tool.Spec) bool { return s.Name == c.Name }) {
 		return agent, apierr.New(apierr.InvalidMessageFormat, "options.toolChoice.name %s is not the name of a tool of this request", c.Name)
 	}
-	text, err := json.Marshal(options{Script: a.script, Context: jsontext.Value(settings.Context)})
+	text, err := jsonv2.Marshal(options{Script: a.script, Context: json.RawMessage(settings.Context)})
 	if err != nil {
 		return agent, fmt.Errorf("options of the backend: %w", err)
 	}
@@ -173,7 +173,7 @@ func withRequestTools(tools []tool.Spec, declared []event.RequestTool) []tool.Sp
 		if slices.ContainsFunc(tools, func(s tool.Spec) bool { return s.Name == t.Name }) {
 			continue
 		}
-		tools = append(tools, tool.Spec{Name: t.Name, Description: t.Description, Schema: jsontext.Value(t.Schema), Client: true})
+		tools = append(tools, tool.Spec{Name: t.Name, Description: t.Description, Schema: json.RawMessage(t.Schema), Client: true})
 	}
 	return tools
 }

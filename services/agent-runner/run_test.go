@@ -2,6 +2,7 @@ package agentrunner_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestWholeRequest(t *testing.T) {
@@ -226,7 +226,7 @@ func TestClientToolAndInput(t *testing.T) {
 		end[event.Done](s, s.say(script))
 		action := s.actions.only(t)
 		_, events := end[event.Done](s, s.answer(event.ActionResult{
-			ActionID: action.ActionID, Status: event.ActionSuccess, Result: jsontext.Value(`"this"`),
+			ActionID: action.ActionID, Status: event.ActionSuccess, Result: json.RawMessage(`"this"`),
 		}))
 		if got := find[event.ToolOutput](events); len(got) != 1 || got[0].Content != "this" {
 			t.Errorf("%q: the outputs are %+v", script, got)
@@ -376,7 +376,7 @@ func TestLargeClientResultIsStoredAside(t *testing.T) {
 	end[event.Done](s, s.say("/tool pick_file {}\n/say done"))
 	large := `"` + strings.Repeat("x", 300<<10) + `"`
 	_, events := end[event.Done](s, s.answer(event.ActionResult{
-		ActionID: s.actions.only(t).ActionID, Status: event.ActionSuccess, Result: jsontext.Value(large),
+		ActionID: s.actions.only(t).ActionID, Status: event.ActionSuccess, Result: json.RawMessage(large),
 	}))
 	output := find[event.ToolOutput](events)[0]
 	if output.Ref == nil || output.Content != "" || output.Ref.Size != 300<<10 {

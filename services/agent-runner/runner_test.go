@@ -2,6 +2,7 @@ package agentrunner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -23,7 +24,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/rediscache"
 	"github.com/agentbus/agentbus/pkg/tool"
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const tenant = "acme"
@@ -70,10 +70,10 @@ func (s *stack) runner(name string) (stop func()) {
 	s.t.Helper()
 	specs := map[string]tool.Spec{}
 	for _, spec := range []tool.Spec{
-		{Name: "calculator", Schema: jsontext.Value(`{"type":"object"}`)},
-		{Name: "slow", Schema: jsontext.Value(`{"type":"object"}`)},
-		{Name: "delete_file", Schema: jsontext.Value(`{"type":"object"}`), Approval: tool.ApprovalAlways},
-		{Name: "silent", Schema: jsontext.Value(`{"type":"object"}`), Approval: tool.ApprovalAlways, Timeout: time.Second},
+		{Name: "calculator", Schema: json.RawMessage(`{"type":"object"}`)},
+		{Name: "slow", Schema: json.RawMessage(`{"type":"object"}`)},
+		{Name: "delete_file", Schema: json.RawMessage(`{"type":"object"}`), Approval: tool.ApprovalAlways},
+		{Name: "silent", Schema: json.RawMessage(`{"type":"object"}`), Approval: tool.ApprovalAlways, Timeout: time.Second},
 	} {
 		specs[spec.Name] = spec
 	}

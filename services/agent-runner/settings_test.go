@@ -67,7 +67,7 @@ func locating(script string) event.AgentRequest {
 		Options: event.RequestOptions{
 			Temperature: new(0.25), MaxTokens: 500, ToolChoice: &event.ToolChoice{Mode: event.ChooseTool, Name: "locate"},
 		},
-		Context: event.Context{Extra: []byte(`{"user":{"name":"Ada"}}`)},
+		Context: event.Context{Extra: event.NewMembers([]byte(`{"user":{"name":"Ada"}}`))},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/sse"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // header is a header of a request: name, value.
@@ -65,7 +65,7 @@ func get[T any](t *testing.T, path string) T {
 		t.Fatalf("GET %s answers %s: %s", path, response.Status, readAll(t, response))
 	}
 	var answer T
-	if err := json.UnmarshalRead(response.Body, &answer); err != nil {
+	if err := jsonv2.UnmarshalRead(response.Body, &answer); err != nil {
 		t.Fatalf("GET %s: %v", path, err)
 	}
 	return answer
@@ -107,7 +107,7 @@ func requestBody(r event.AgentRequest) string {
 	if r.Messages == nil {
 		r.Messages = []event.InputMessage{}
 	}
-	text, err := json.Marshal(r)
+	text, err := jsonv2.Marshal(r)
 	if err != nil {
 		panic(err) // a request of ours is always JSON
 	}
@@ -293,7 +293,7 @@ func newKey() string { return id.New("key") }
 func success(actionID, result string) event.ActionResult {
 	r := event.ActionResult{ActionID: actionID, Status: event.ActionSuccess}
 	if result != "" {
-		r.Result = jsontext.Value(result)
+		r.Result = json.RawMessage(result)
 	}
 	return r
 }

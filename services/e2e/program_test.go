@@ -1,12 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestAProgramRunsItsToolsAndResumesItsSessionInTheNextRequest(t *testing.T) {
@@ -43,7 +43,7 @@ func checkOwnTool(t *testing.T, tr transcript) {
 			continue
 		}
 		called = true
-		if want := jsontext.Value(`{"command":"echo hi"}`); !c.ByAgent || c.Tool != "bash" || string(c.Args) != string(want) {
+		if want := json.RawMessage(`{"command":"echo hi"}`); !c.ByAgent || c.Tool != "bash" || string(c.Args) != string(want) {
 			t.Errorf("got the call %+v", c)
 		}
 	}

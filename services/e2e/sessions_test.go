@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -13,8 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/sse"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
@@ -29,7 +29,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 	tarko(t, http.MethodPost, "/sessions/update", members{"sessionId": id, "metadata": members{"name": "New plans", "color": "red", "agentInfo": members{"name": "z"}}}, 200)
 	tarko(t, http.MethodPost, "/sessions/update", members{"sessionId": id, "metadata": members{"folder": 7, "color": nil}}, 200)
 	shown := tarko(t, http.MethodGet, "/sessions/details?sessionId="+id, nil, 200)
-	metadata, err := json.Marshal(shown.at("session", "metadata"), json.Deterministic(true))
+	metadata, err := jsonv2.Marshal(shown.at("session", "metadata"), jsonv2.Deterministic(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 		t.Errorf("the native thread is %+v", thread)
 	}
 	listed := tarko(t, http.MethodGet, "/sessions?limit=200", nil, 200)
-	if all, _ := json.Marshal(listed); !strings.Contains(string(all), id) {
+	if all, _ := jsonv2.Marshal(listed); !strings.Contains(string(all), id) {
 		t.Error("the session is not listed")
 	}
 	if gone := tarko(t, http.MethodPost, "/sessions/delete", members{"sessionId": id}, 200); gone.at("success") != true {
@@ -92,9 +92,9 @@ func TestEventsAreListedInPagesAndByTypeAndTime(t *testing.T) { // S0-27, S0-29,
 	}
 }
 
-func jsonText(t *testing.T, value any) jsontext.Value {
+func jsonText(t *testing.T, value any) json.RawMessage {
 	t.Helper()
-	text, err := json.Marshal(value)
+	text, err := jsonv2.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestWhatTarkosRoutesRefuse(t *testing.T) {
 			Error string `json:"error"`
 		}
 		text := readAll(t, response)
-		if err := json.Unmarshal([]byte(text), &refusal); err != nil || response.StatusCode != test.status || !strings.Contains(refusal.Error, test.says) {
+		if err := jsonv2.Unmarshal([]byte(text), &refusal); err != nil || response.StatusCode != test.status || !strings.Contains(refusal.Error, test.says) {
 			t.Errorf("%s: got %s with %s, want %d and %q", test.does, response.Status, text, test.status, test.says)
 		}
 	}

@@ -2,6 +2,7 @@ package toolexecutor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestACallThatHasItsResultDoesNotRunAgain(t *testing.T) {
@@ -87,10 +87,10 @@ func TestImagesAndFilesOfAToolGoToTheObjectStore(t *testing.T) {
 func TestWhatAToolEmitsTravelsInItsResult(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
-	large := jsontext.Value(`{"text":"` + strings.Repeat("x", event.MaxCustomBytes-100) + `"}`)
+	large := json.RawMessage(`{"text":"` + strings.Repeat("x", event.MaxCustomBytes-100) + `"}`)
 	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: "42", Events: []event.Custom{
-			{Type: "first", Data: jsontext.Value(`{"n":1}`)}, {Type: "done"}, {Type: "array", Data: jsontext.Value(`[]`)},
+			{Type: "first", Data: json.RawMessage(`{"n":1}`)}, {Type: "done"}, {Type: "array", Data: json.RawMessage(`[]`)},
 			{Type: "large", Data: large}, {Type: "larger", Data: large}, {Type: "no_room", Data: large}, {Type: "last"},
 		}}, nil
 	})
@@ -110,7 +110,7 @@ func TestWhatAToolEmitsBeforeItFailsIsKept(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	p := newProbe(tool.EffectNone, func(context.Context, tool.Call) (tool.Result, error) {
-		return tool.Result{Events: []event.Custom{{Type: "metric", Data: jsontext.Value(`{"n":1}`)}}}, apierr.New(apierr.ToolError, "the disk is full")
+		return tool.Result{Events: []event.Custom{{Type: "metric", Data: json.RawMessage(`{"n":1}`)}}}, apierr.New(apierr.ToolError, "the disk is full")
 	})
 	c := newCall(t, "probe", `{}`)
 	defer start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})()

@@ -72,7 +72,7 @@ func (d delegate) call(ctx context.Context, in task, call tool.Call) (tool.Resul
 		Tenant: caller.Tenant, Owner: caller.Owner, AgentID: d.agent, At: d.bus.Now().UTC(),
 		RequestID: record.ChildRequest(caller.RequestID, call.ID), ThreadID: record.ChildThread(caller.ThreadID, call.ID),
 		Request: event.AgentRequest{
-			Messages: []event.InputMessage{event.UserText(in.Task)}, Context: event.Context{Extra: []byte(call.Context)},
+			Messages: []event.InputMessage{event.UserText(in.Task)}, Context: event.Context{Extra: event.NewMembers([]byte(call.Context))},
 		},
 		Caller: &record.Caller{RequestID: caller.RequestID, ThreadID: caller.ThreadID, ToolCallID: call.ID, Agents: above},
 	}

@@ -70,7 +70,7 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	if a.AgentID != "helper" || a.Owner != "ann" || a.Request.Messages[0].Content[0].Text != "help me" || a.Caller.RequestID != c.RequestID {
 		t.Errorf("got %+v", a)
 	}
-	if got := string(a.Request.Context.Extra); got != `{"user":"ann"}` {
+	if got := string(a.Request.Context.Extra.JSON()); got != `{"user":"ann"}` {
 		t.Errorf("the child has the context %s, want that of its caller", got)
 	}
 	pointed, err := b.HasPointer(t.Context(), a)

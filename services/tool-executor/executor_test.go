@@ -2,6 +2,7 @@ package toolexecutor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,7 +23,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // patience bounds every wait of these tests.
@@ -37,7 +37,7 @@ type probe struct {
 
 func newProbe(effect tool.Effect, do func(context.Context, tool.Call) (tool.Result, error)) *probe {
 	return &probe{do: do, spec: tool.Spec{
-		Name: "probe", Description: "Does what a test says.", Schema: jsontext.Value(`{"type":"object"}`),
+		Name: "probe", Description: "Does what a test says.", Schema: json.RawMessage(`{"type":"object"}`),
 		Effect: effect, Approval: tool.ApprovalNever,
 	}}
 }
@@ -83,13 +83,13 @@ func start(t *testing.T, deps toolexecutor.Deps) (stop func()) {
 
 func newCall(t *testing.T, name, args string) record.ToolCall {
 	t.Helper()
-	hash, err := record.HashArgs(jsontext.Value(args))
+	hash, err := record.HashArgs(json.RawMessage(args))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return record.ToolCall{
 		Tenant: "t", RequestID: id.New(id.Request), ThreadID: id.New(id.Thread), AgentID: "demo", ToolCallID: id.New(id.Call),
-		Tool: name, Args: jsontext.Value(args), ArgsHash: hash,
+		Tool: name, Args: json.RawMessage(args), ArgsHash: hash,
 	}
 }
 
@@ -134,9 +134,9 @@ func TestACallHasItsResult(t *testing.T) {
 			`no tool "calc"; the tools are: calculator, clock, echo, http_get, probe10, `, 0},
 		{"of a name that is no name", nil, "../x; rm -rf /", `{}`, nil, event.ToolFailed, "the tools are", 0},
 		{"of arguments that changed", newProbe("", says("ran")), "probe", `{"to":"eve"}`,
-			func(c *record.ToolCall) { c.Args = jsontext.Value(`{"to":"mallory"}`) }, event.ToolFailed, "not the ones", 0},
+			func(c *record.ToolCall) { c.Args = json.RawMessage(`{"to":"mallory"}`) }, event.ToolFailed, "not the ones", 0},
 		{"of arguments that are spaced and ordered otherwise", newProbe("", says("ran")), "probe", `{"a":1,"b":2}`,
-			func(c *record.ToolCall) { c.Args = jsontext.Value(`{ "b": 2.0, "a": 1 }`) }, event.ToolSuccess, "ran", 1},
+			func(c *record.ToolCall) { c.Args = json.RawMessage(`{ "b": 2.0, "a": 1 }`) }, event.ToolSuccess, "ran", 1},
 		{"of a call without a hash", newProbe("", says("ran")), "probe", `{}`,
 			func(c *record.ToolCall) { c.ArgsHash = "" }, event.ToolFailed, "not the ones", 0},
 		{"of a deadline that has passed", newProbe("", says("ran")), "probe", `{}`,
@@ -230,7 +230,7 @@ func TestConfigurationChangesBuiltInTools(t *testing.T) {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	bad := newProbe("", says(""))
-	bad.spec.Schema = jsontext.Value(`{"type":"string"}`)
+	bad.spec.Schema = json.RawMessage(`{"type":"string"}`)
 	clash := newProbe("", says(""))
 	clash.spec.Name = "echo"
 	tests := []struct {

@@ -50,6 +50,10 @@ func TestTheBinariesCompileOnEverySystem(t *testing.T) {
 				for _, mistake := range p.Errors {
 					t.Errorf("%s: %v", p.PkgPath, mistake)
 				}
+				if tests { // this loads all packages
+					exportsStandardTypes(t, p)
+					usesOneJSON(t, p)
+				}
 			})
 			if checked < 50 {
 				t.Errorf("%d packages were checked, want those of all binaries", checked)

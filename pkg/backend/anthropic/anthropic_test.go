@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -12,8 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -69,16 +69,16 @@ func open(t *testing.T, answer http.HandlerFunc) backend.Model {
 // provider answers the last block: the name of a recorded stream, "endless", "status N", or a tool's result.
 func provider(w http.ResponseWriter, r *http.Request) {
 	type block struct {
-		Type    string         `json:"type"`
-		Text    string         `json:"text"`
-		Content jsontext.Value `json:"content"`
+		Type    string          `json:"type"`
+		Text    string          `json:"text"`
+		Content json.RawMessage `json:"content"`
 	}
 	var request struct {
 		Messages []struct {
 			Content []block `json:"content"`
 		} `json:"messages"`
 	}
-	if err := json.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/v1/messages" {
+	if err := jsonv2.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/v1/messages" {
 		http.Error(w, "not found", http.StatusNotFound)
 		return
 	}
@@ -91,7 +91,7 @@ func provider(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, problem("api_error", "as you asked"))
 	case last.Type == "tool_result":
 		var result []block
-		if err := json.Unmarshal(last.Content, &result); err != nil {
+		if err := jsonv2.Unmarshal(last.Content, &result); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}

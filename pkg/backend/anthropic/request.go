@@ -3,6 +3,7 @@ package anthropic
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -12,8 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 const (
@@ -132,7 +132,7 @@ func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool) {
 	case backend.Call:
 		args := part.Args
 		if len(args) == 0 {
-			args = jsontext.Value("{}")
+			args = json.RawMessage("{}")
 		}
 		return sdk.NewToolUseBlock(part.ID, args, part.Name), true
 	case backend.Result:
@@ -192,7 +192,7 @@ func toolParam(spec tool.Spec) (sdk.ToolParam, error) {
 	}
 	schema := map[string]any{}
 	if len(spec.Schema) > 0 {
-		if err := json.Unmarshal(spec.Schema, &schema); err != nil {
+		if err := jsonv2.Unmarshal(spec.Schema, &schema); err != nil {
 			return t, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is not a JSON object; correct its description", spec.Name)
 		}
 	}

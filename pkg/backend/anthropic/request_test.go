@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -36,7 +37,7 @@ func TestRequests(t *testing.T) {
 	t.Parallel()
 	hi := user(backend.Text{Text: "hi"})
 	call := func(id string) backend.Part {
-		return backend.Call{ID: id, Name: "weather", Args: jsontext.Value(`{"city":"Köln"}`)}
+		return backend.Call{ID: id, Name: "weather", Args: json.RawMessage(`{"city":"Köln"}`)}
 	}
 	result := func(id string, s event.ToolStatus) backend.Part {
 		return backend.Result{ID: id, Name: "weather", Content: "sunny", Status: s}
@@ -49,7 +50,7 @@ func TestRequests(t *testing.T) {
 		{"system, limits and thinking", backend.Turn{System: "Be brief.", MaxTokens: 100, Thinking: 4096, Messages: []backend.Message{hi}}},
 		{"a small budget is raised to the least", backend.Turn{Thinking: 1, Messages: []backend.Message{hi}}},
 		{"tools", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{
-			{Name: "clock", Description: "Tells the time.", Schema: jsontext.Value(
+			{Name: "clock", Description: "Tells the time.", Schema: json.RawMessage(
 				`{"type":"object","properties":{"zone":{"type":"string"}},"required":["zone"],"additionalProperties":false}`)},
 			{Name: "bare"}}}},
 		{"options of the request", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{{Name: "clock"}}, Request: event.RequestOptions{
@@ -103,7 +104,7 @@ func TestRequests(t *testing.T) {
 func sent(t *testing.T, turn backend.Turn) []byte {
 	t.Helper()
 	turn.Model = "m"
-	var body jsontext.Value
+	var body json.RawMessage
 	b := open(t, func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("X-Api-Key"); got != key {
 			t.Errorf("got key %q", got)
@@ -115,10 +116,10 @@ func sent(t *testing.T, turn backend.Turn) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := body.Canonicalize(); err != nil {
+	if err := (*jsontext.Value)(&body).Canonicalize(); err != nil {
 		t.Fatal(err)
 	}
-	if err := body.Indent(jsontext.WithIndent("  ")); err != nil {
+	if err := (*jsontext.Value)(&body).Indent(jsontext.WithIndent("  ")); err != nil {
 		t.Fatal(err)
 	}
 	return slices.Concat(body, []byte("\n"), []byte(strings.Join(answer.Warnings, "\n")))
@@ -133,7 +134,7 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		want  string
 	}{
 		{"an unknown role", backend.Message{Role: "robot"}, nil, `role "robot"`},
-		{"a schema that is no object", user(backend.Text{Text: "x"}), []tool.Spec{{Name: "t", Schema: jsontext.Value("7")}}, "schema of tool t"},
+		{"a schema that is no object", user(backend.Text{Text: "x"}), []tool.Spec{{Name: "t", Schema: json.RawMessage("7")}}, "schema of tool t"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,7 +93,7 @@ func (a *Answer) add(c backend.Chunk) error {
 }
 
 func (a *Answer) startTool(c backend.ToolStarted) error {
-	if c.Name == "" || len(c.Args) > 0 && c.Args.Kind() != '{' {
+	if c.Name == "" || len(c.Args) > 0 && jsontext.Value(c.Args).Kind() != '{' {
 		return fmt.Errorf("%w: tool %s has the name %q and the arguments %s", ErrMalformed, c.ID, c.Name, c.Args)
 	}
 	if slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.ID == c.ID }) {
@@ -154,7 +155,7 @@ func (a *Answer) checkSignature() error {
 // check checks the rules that apply to a complete turn.
 func (a *Answer) check() error {
 	for _, c := range a.Calls {
-		if args := jsontext.Value(c.Args); !args.IsValid() || args.Kind() != '{' {
+		if args := json.RawMessage(c.Args); !jsontext.Value(args).IsValid() || jsontext.Value(args).Kind() != '{' {
 			return fmt.Errorf("%w: arguments of call %d are not a JSON object: %q", ErrMalformed, c.Index, c.Args)
 		}
 	}
@@ -186,7 +187,7 @@ func (a *Answer) Messages(turn backend.Turn, result string) []backend.Message {
 	results := backend.Message{Role: backend.Tool}
 	for _, c := range a.Calls {
 		id := fmt.Sprintf("call_%d", c.Index)
-		said.Parts = append(said.Parts, backend.Call{ID: id, Name: c.Name, Args: jsontext.Value(c.Args)})
+		said.Parts = append(said.Parts, backend.Call{ID: id, Name: c.Name, Args: json.RawMessage(c.Args)})
 		results.Parts = append(results.Parts,
 			backend.Result{ID: id, Name: c.Name, Content: result, Status: event.ToolSuccess})
 	}

@@ -355,9 +355,9 @@ func keepsTurn(t *testing.T, s Subject) {
 	next.Messages = first.Messages(s.Call, s.Result)
 	before := len(next.Messages)
 	args := next.Messages[before-2].Parts[len(next.Messages[before-2].Parts)-1].(backend.Call).Args
-	kept := args.String()
+	kept := string(args)
 	ask(t, s.sessions(), next)
-	if len(next.Messages) != before || args.String() != kept {
+	if len(next.Messages) != before || string(args) != kept {
 		t.Errorf("got %d messages and arguments %s, want %d and %s", len(next.Messages), args, before, kept)
 	}
 }

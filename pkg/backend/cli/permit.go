@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // permits are the members of Turn.Options by which a remote client sets what a program may do without approval (TARS
@@ -16,9 +16,9 @@ type permits struct {
 }
 
 // permitsOf reads options; those of other backends have none.
-func permitsOf(options jsontext.Value) permits {
+func permitsOf(options json.RawMessage) permits {
 	var p permits
-	if json.Unmarshal(options, &p) != nil {
+	if jsonv2.Unmarshal(options, &p) != nil {
 		return permits{}
 	}
 	p.Tools = slices.DeleteFunc(p.Tools, func(name string) bool { return name == "" || strings.HasPrefix(name, "-") })

@@ -1,10 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestATaskSaysWhatAProgramMayDo(t *testing.T) {
@@ -31,7 +30,7 @@ func TestATaskSaysWhatAProgramMayDo(t *testing.T) {
 		{"options that are none", Claude(Options{}), `[]`, base},
 	}
 	for _, test := range tests {
-		args, _ := test.backend.program.tell(test.backend.options, ask{Permits: permitsOf(jsontext.Value(test.options))})
+		args, _ := test.backend.program.tell(test.backend.options, ask{Permits: permitsOf(json.RawMessage(test.options))})
 		if got := strings.Join(args, " "); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}

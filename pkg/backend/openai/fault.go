@@ -1,13 +1,13 @@
 package openai
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
@@ -43,21 +43,21 @@ func spent(api upstream.API, cause error) *apierr.Error {
 func failed(api upstream.API, data []byte) *apierr.Error {
 	var event struct {
 		Error struct {
-			Message string         `json:"message"`
-			Type    string         `json:"type"`
-			Code    jsontext.Value `json:"code"`
+			Message string          `json:"message"`
+			Type    string          `json:"type"`
+			Code    json.RawMessage `json:"code"`
 		} `json:"error"`
 	}
 	status := http.StatusInternalServerError
-	if err := json.Unmarshal(data, &event); err != nil {
+	if err := jsonv2.Unmarshal(data, &event); err != nil {
 		return api.Refused(status, nil, "", "")
 	}
 	var number int
-	if err := json.Unmarshal(event.Error.Code, &number); err == nil && number >= http.StatusBadRequest {
+	if err := jsonv2.Unmarshal(event.Error.Code, &number); err == nil && number >= http.StatusBadRequest {
 		status = number
 	}
 	var word string
-	if err := json.Unmarshal(event.Error.Code, &word); err != nil {
+	if err := jsonv2.Unmarshal(event.Error.Code, &word); err != nil {
 		word = "" // a number, or absent
 	}
 	f := api.Refused(status, nil, event.Error.Message, "")

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -14,8 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -76,7 +76,7 @@ func provider(w http.ResponseWriter, r *http.Request) {
 			Content string `json:"content"`
 		} `json:"messages"`
 	}
-	if err := json.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/v1/chat/completions" {
+	if err := jsonv2.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/v1/chat/completions" {
 		http.Error(w, "not found", http.StatusNotFound)
 		return
 	}
@@ -177,7 +177,7 @@ func TestOpenAIItselfIsTheDefault(t *testing.T) {
 	turn := say("hi")
 	turn.MaxTokens = 7
 	var to string
-	var body jsontext.Value
+	var body json.RawMessage
 	b := openai.New(openai.Options{Retries: -1, Client: backendtest.Unreachable(func(r *http.Request) {
 		to = r.URL.String()
 		body, _ = io.ReadAll(r.Body) // an unread body fails the comparison

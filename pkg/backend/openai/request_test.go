@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -32,7 +33,7 @@ func TestRequests(t *testing.T) {
 			Model: "m", System: "Be brief.", MaxTokens: 100, Thinking: 4096,
 			Messages: user(backend.Text{Text: "one"}, backend.Text{Text: "two"})}},
 		{"tools", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{
-			{Name: "clock", Description: "Tells the time.", Schema: jsontext.Value(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
+			{Name: "clock", Description: "Tells the time.", Schema: json.RawMessage(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
 			{Name: "bare"}}}},
 		{"options of the request", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{{Name: "clock"}}, Request: event.RequestOptions{
 			Temperature: new(1.5), TopP: new(0.5), Stop: []string{"END"}, ToolChoice: &event.ToolChoice{Mode: event.ChooseTool, Name: "clock"},
@@ -44,7 +45,7 @@ func TestRequests(t *testing.T) {
 		{"a conversation with parallel calls", backend.Turn{Model: "m", Messages: append(user(backend.Text{Text: "weather?"}),
 			backend.Message{Role: backend.Assistant, Parts: []backend.Part{
 				backend.Thinking{Text: "never sent"}, backend.Text{Text: "Let me see."},
-				backend.Call{ID: "call_1", Name: "weather", Args: jsontext.Value(`{"city":"Köln"}`)}, backend.Call{ID: "call_2", Name: "clock"}}},
+				backend.Call{ID: "call_1", Name: "weather", Args: json.RawMessage(`{"city":"Köln"}`)}, backend.Call{ID: "call_2", Name: "clock"}}},
 			backend.Message{Role: backend.Tool, Parts: []backend.Part{
 				backend.Result{ID: "call_1", Name: "weather", Content: "sunny", Status: event.ToolSuccess},
 				backend.Result{ID: "call_2", Name: "clock", Status: event.ToolDenied}}},
@@ -81,7 +82,7 @@ func TestRequests(t *testing.T) {
 // sent returns the body of the request that a turn becomes.
 func sent(t *testing.T, turn backend.Turn) []byte {
 	t.Helper()
-	var body jsontext.Value
+	var body json.RawMessage
 	b := open(t, func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
 			t.Errorf("got authorization %q", got)
@@ -92,10 +93,10 @@ func sent(t *testing.T, turn backend.Turn) []byte {
 	if _, err := backendtest.Ask(t.Context(), b, turn); err != nil {
 		t.Fatal(err)
 	}
-	if err := body.Canonicalize(); err != nil {
+	if err := (*jsontext.Value)(&body).Canonicalize(); err != nil {
 		t.Fatal(err)
 	}
-	if err := body.Indent(jsontext.WithIndent("  ")); err != nil {
+	if err := (*jsontext.Value)(&body).Indent(jsontext.WithIndent("  ")); err != nil {
 		t.Fatal(err)
 	}
 	return append(body, '\n')
@@ -112,7 +113,7 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		want string
 	}{
 		{"an unknown role", bad(backend.Message{Role: "robot"}), `role "robot"`},
-		{"a schema that is no object", bad(say("x").Messages[0], tool.Spec{Name: "t", Schema: jsontext.Value("7")}), "schema of tool t"},
+		{"a schema that is no object", bad(say("x").Messages[0], tool.Spec{Name: "t", Schema: json.RawMessage("7")}), "schema of tool t"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,6 +172,8 @@ func line(c backend.Chunk) string {
 		return fmt.Sprintf("State %s $%v", c.ID, c.Used.CostUSD)
 	case backend.Settled:
 		return fmt.Sprintf("%s > %s $%v", line(c.Chunks[0]), c.State.ID, c.State.Used.CostUSD)
+	case backend.ToolStarted:
+		return fmt.Sprintf("ToolStarted {ID:%s Name:%s Args:%s}", c.ID, c.Name, cmp.Or(string(c.Args), "null"))
 	default:
 		return strings.TrimPrefix(fmt.Sprintf("%T %+v", c, c), "backend.")
 	}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -11,8 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // turn converts the events of one task to chunks. The chunks of a tool or of a step are stored together with the
@@ -105,11 +105,11 @@ func (t *turn) start(number uint64, e remoteagent.ToolStart) error {
 	tool := backend.RunningTool{ID: cmp.Or(e.ToolCallID, "tool-"+strconv.FormatUint(number, 10)), Name: e.Tool}
 	args := e.Input
 	if args == nil && e.File != "" {
-		text, err := json.Marshal(map[string]string{"file": e.File})
+		text, err := jsonv2.Marshal(map[string]string{"file": e.File})
 		if err != nil {
 			return err
 		}
-		args = jsontext.Value(text)
+		args = json.RawMessage(text)
 	}
 	t.open = append(t.open, tool)
 	return t.settle(number, backend.ToolStarted{ID: tool.ID, Name: e.Tool, Args: args})

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,8 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // The tools that the demo can use.
@@ -26,7 +26,7 @@ func demo(turn backend.Turn, prompt string, n int) ([]Command, error) {
 	}
 	expression := arithmetic(prompt)
 	if expression != "" && offers(turn.Tools, calculator) {
-		args, err := json.Marshal(map[string]string{"expression": expression})
+		args, err := jsonv2.Marshal(map[string]string{"expression": expression})
 		if err != nil {
 			return nil, fmt.Errorf("arguments of %s: %w", calculator, err)
 		}
@@ -38,7 +38,7 @@ func demo(turn backend.Turn, prompt string, n int) ([]Command, error) {
 	if offers(turn.Tools, clock) {
 		return []Command{
 			Say{Text: "I am a script, not a model, so I cannot answer that. I can look at the clock."},
-			Use{Calls: []Call{{Name: clock, Args: jsontext.Value("{}")}}},
+			Use{Calls: []Call{{Name: clock, Args: json.RawMessage("{}")}}},
 		}, nil
 	}
 	return []Command{Say{Text: "I am a script, not a model, so I cannot answer that. " + hint}}, nil

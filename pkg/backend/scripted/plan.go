@@ -1,13 +1,13 @@
 package scripted
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // planning is a line about the plan. A call states the plan as a whole, so what the line means depends on those before.
@@ -74,9 +74,9 @@ func (p *plan) resolve(c Command) (Command, error) {
 	default:
 		p.steps = line.steps
 	}
-	args, err := json.Marshal(struct {
+	args, err := jsonv2.Marshal(struct {
 		Steps   []event.PlanStep `json:"steps,omitempty"`
 		Summary string           `json:"summary,omitempty"`
 	}{p.steps, line.summary})
-	return Use{Calls: []Call{{Name: Planning, Args: jsontext.Value(args)}}}, err
+	return Use{Calls: []Call{{Name: Planning, Args: json.RawMessage(args)}}}, err
 }

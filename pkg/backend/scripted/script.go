@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -40,11 +41,11 @@ type Use struct {
 // Call is one call of a Use.
 type Call struct {
 	Name string
-	Args jsontext.Value // an object
+	Args json.RawMessage // an object
 }
 
 // Report streams a final answer.
-type Report struct{ Args jsontext.Value } // of the call of FinalAnswer
+type Report struct{ Args json.RawMessage } // of the call of FinalAnswer
 
 // Emit emits an event of an application.
 type Emit struct{ Event event.Custom }
@@ -247,7 +248,7 @@ func parseCall(text string) (call Call, rest string, err error) {
 		return Call{}, "", fmt.Errorf("%.40q is not the name of a tool", name)
 	}
 	if rest == "" || rest[0] == ';' {
-		return Call{Name: name, Args: jsontext.Value("{}")}, rest, nil
+		return Call{Name: name, Args: json.RawMessage("{}")}, rest, nil
 	}
 	dec := jsontext.NewDecoder(strings.NewReader(rest))
 	args, err := dec.ReadValue()
@@ -257,14 +258,14 @@ func parseCall(text string) (call Call, rest string, err error) {
 	if args.Kind() != '{' {
 		return Call{}, "", fmt.Errorf("the arguments of %s are %.40s, not an object", name, args)
 	}
-	return Call{Name: name, Args: args.Clone()}, strings.TrimSpace(rest[dec.InputOffset():]), nil
+	return Call{Name: name, Args: json.RawMessage(args.Clone())}, strings.TrimSpace(rest[dec.InputOffset():]), nil
 }
 
 func parseAsk(rest string, _ int) (Command, error) {
 	if rest == "" {
 		return nil, fmt.Errorf("the question is missing")
 	}
-	args, err := json.Marshal(struct {
+	args, err := jsonv2.Marshal(struct {
 		Question string `json:"question"`
 	}{rest})
 	if err != nil {
@@ -282,7 +283,7 @@ func parseAnswer(rest string, _ int) (Command, error) {
 	if text == "" {
 		return nil, fmt.Errorf("the text of the answer is missing")
 	}
-	args, err := json.Marshal(struct {
+	args, err := jsonv2.Marshal(struct {
 		Title   string `json:"title,omitempty"`
 		Format  string `json:"format"`
 		Content string `json:"content"`
@@ -295,7 +296,7 @@ func parseAnswer(rest string, _ int) (Command, error) {
 
 func parseCustom(rest string, _ int) (Command, error) {
 	name, data, _ := strings.Cut(rest, " ")
-	custom, err := event.NewCustom(name, jsontext.Value(strings.TrimSpace(data)))
+	custom, err := event.NewCustom(name, json.RawMessage(strings.TrimSpace(data)))
 	return Emit{Event: custom}, err
 }
 

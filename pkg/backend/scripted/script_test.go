@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	call := func(name, args string) Call { return Call{Name: name, Args: jsontext.Value(args)} }
+	call := func(name, args string) Call { return Call{Name: name, Args: json.RawMessage(args)} }
 	tests := []struct {
 		line string
 		want Command
@@ -35,10 +36,10 @@ func TestParse(t *testing.T) {
 		{`/approve pay {"eur":7}`, Use{Calls: []Call{call("pay", `{"eur":7}`)}, Gate: backend.GateApproval}},
 		{`/ask Is "x" < y?`, Use{Calls: []Call{call("ask_user", `{"question":"Is \"x\" < y?"}`)}, Gate: backend.GateInput}},
 		{"/plan a ; b;", Use{Calls: []Call{call("plan", `{"steps":[{"content":"a","done":false},{"content":"b","done":false}]}`)}}},
-		{"/answer T | some | text", Report{Args: jsontext.Value(`{"title":"T","format":"markdown","content":"some | text"}`)}},
-		{"/answer text", Report{Args: jsontext.Value(`{"format":"markdown","content":"text"}`)}},
-		{`/custom my.metric {"value":1}`, Emit{Event: event.Custom{Type: "my.metric", Data: jsontext.Value(`{"value":1}`)}}},
-		{"/custom ping", Emit{Event: event.Custom{Type: "ping", Data: jsontext.Value("{}")}}},
+		{"/answer T | some | text", Report{Args: json.RawMessage(`{"title":"T","format":"markdown","content":"some | text"}`)}},
+		{"/answer text", Report{Args: json.RawMessage(`{"format":"markdown","content":"text"}`)}},
+		{`/custom my.metric {"value":1}`, Emit{Event: event.Custom{Type: "my.metric", Data: json.RawMessage(`{"value":1}`)}}},
+		{"/custom ping", Emit{Event: event.Custom{Type: "ping", Data: json.RawMessage("{}")}}},
 		{"/sleep 1.5s", Sleep{For: 1500 * time.Millisecond}},
 		{"/fail agent_error", Fail{Code: apierr.AgentError, Line: 1}},
 		{"/fail agent_error retryable", Fail{Code: apierr.AgentError, Retryable: true, Line: 1}},
@@ -174,7 +175,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			for _, call := range u.Calls {
-				if !id.Valid(call.Name) || !call.Args.IsValid() || call.Args.Kind() != '{' {
+				if !id.Valid(call.Name) || !jsontext.Value(call.Args).IsValid() || jsontext.Value(call.Args).Kind() != '{' {
 					t.Errorf("got call %q with arguments %s", call.Name, call.Args)
 				}
 			}

@@ -4,13 +4,13 @@ package tarkotest
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 //go:embed recordings
@@ -36,16 +36,16 @@ type Turn struct {
 
 // Call is a tool call with its result.
 type Call struct {
-	Name   string         `json:"name"`
-	Args   jsontext.Value `json:"args"`
-	Result jsontext.Value `json:"result"`
+	Name   string          `json:"name"`
+	Args   json.RawMessage `json:"args"`
+	Result json.RawMessage `json:"result"`
 }
 
 // Open reads a recording.
 func Open(t *testing.T, name string) Recording {
 	t.Helper()
 	var r Recording
-	var events []jsontext.Value
+	var events []json.RawMessage
 	decode(t, name+"/events.json", &events)
 	for _, text := range events {
 		e, err := eventstream.DecodeFlat(text)
@@ -78,7 +78,7 @@ func decode(t *testing.T, file string, value any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, value); err != nil {
+	if err := jsonv2.Unmarshal(text, value); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 }
@@ -94,7 +94,7 @@ func (turn Turn) Text() string {
 				} `json:"delta"`
 			} `json:"choices"`
 		}
-		if err := json.Unmarshal(chunk, &c); err == nil && len(c.Choices) > 0 {
+		if err := jsonv2.Unmarshal(chunk, &c); err == nil && len(c.Choices) > 0 {
 			text.WriteString(c.Choices[0].Delta.Content)
 		}
 	}

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,8 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/command"
 	"github.com/agentbus/agentbus/pkg/tool/files"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // addedSpecs are the specs of the tools that cfg adds.
@@ -34,7 +34,7 @@ func addedSpecs(cfg config.Config) map[string]tool.Spec {
 // newSpec is the spec of a tool that the configuration describes. Without a schema it has no arguments.
 func newSpec(name string, t config.Tool) tool.Spec {
 	spec := tool.Spec{
-		Name: name, Description: t.Description, Schema: jsontext.Value(`{"type":"object","additionalProperties":false}`),
+		Name: name, Description: t.Description, Schema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
 		Effect: tool.EffectUnsafe, Approval: tool.ApprovalNever,
 	}
 	if t.HTTP.URL != "" {
@@ -42,7 +42,7 @@ func newSpec(name string, t config.Tool) tool.Spec {
 	} else {
 		spec.Timeout, spec.MaxOutput = command.Timeout, command.MaxOutput
 	}
-	if schema, err := json.Marshal(t.Schema, json.Deterministic(true)); err == nil && t.Schema != nil {
+	if schema, err := jsonv2.Marshal(t.Schema, jsonv2.Deterministic(true)); err == nil && t.Schema != nil {
 		spec.Schema = schema // what YAML holds is JSON: the decoder refuses the rest
 	}
 	return t.Of(spec)

@@ -1,12 +1,12 @@
 package builtin
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // askTime limits the call that creates a child request. The child request has its own limits.
@@ -28,7 +28,7 @@ func AgentSpec(name string, a config.Agent) tool.Spec {
 		about = " (" + about + ")"
 	}
 	return tool.Spec{
-		Name: config.AgentTool(name), Schema: jsontext.Value(agentSchema),
+		Name: config.AgentTool(name), Schema: json.RawMessage(agentSchema),
 		Description: "Gives a task to the agent " + name + about + " and returns its answer. It sees nothing of this conversation.",
 		Effect:      tool.EffectIdempotent, Approval: tool.ApprovalNever, Timeout: askTime,
 	}

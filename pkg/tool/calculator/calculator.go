@@ -3,11 +3,11 @@ package calculator
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Name is the tool's name.
@@ -35,7 +35,7 @@ func New() tool.Tool {
 	spec := tool.Spec{
 		Name:        Name,
 		Description: "Works out an arithmetic expression, to about 15 digits.",
-		Schema:      jsontext.Value(schema),
+		Schema:      json.RawMessage(schema),
 		Effect:      tool.EffectNone,
 		Approval:    tool.ApprovalNever,
 		Timeout:     5 * time.Second,

@@ -3,13 +3,13 @@ package clock
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"time"
 	_ "time/tzdata" // for images without a time zone database
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Name is the tool's name.
@@ -36,7 +36,7 @@ func New(now func() time.Time) tool.Tool {
 	spec := tool.Spec{
 		Name:        Name,
 		Description: "Returns the current date, time and day of the week in a time zone.",
-		Schema:      jsontext.Value(schema),
+		Schema:      json.RawMessage(schema),
 		Effect:      tool.EffectNone,
 		Approval:    tool.ApprovalNever,
 		Timeout:     5 * time.Second,

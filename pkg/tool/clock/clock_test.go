@@ -1,13 +1,13 @@
 package clock_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/clock"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestClock(t *testing.T) {
@@ -32,7 +32,7 @@ func TestClockTellsTheTimeOfItsZone(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := subject.Call(t.Context(), tool.Call{Args: jsontext.Value(test.args)})
+			got, err := subject.Call(t.Context(), tool.Call{Args: json.RawMessage(test.args)})
 			if err != nil || got.Content != test.want {
 				t.Errorf("got %q, %v, want %q", got.Content, err, test.want)
 			}

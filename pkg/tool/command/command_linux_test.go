@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/command"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func secrets(name string) (string, error) {
 func newTool(t *testing.T, p command.Program) tool.Tool {
 	t.Helper()
 	subject, _, err := command.New(tool.Spec{
-		Name: "program", Description: "Runs a program.", Schema: jsontext.Value(schema),
+		Name: "program", Description: "Runs a program.", Schema: json.RawMessage(schema),
 		Effect: tool.EffectUnsafe, Approval: tool.ApprovalNever, MaxOutput: 1000,
 	}, p, secrets)
 	if err != nil {
@@ -43,7 +43,7 @@ func newTool(t *testing.T, p command.Program) tool.Tool {
 
 func call(t *testing.T, subject tool.Tool, args string) (tool.Result, error) {
 	t.Helper()
-	return subject.Call(t.Context(), tool.Call{ID: "call_1", Args: jsontext.Value(args), Progress: func(string) {}})
+	return subject.Call(t.Context(), tool.Call{ID: "call_1", Args: json.RawMessage(args), Progress: func(string) {}})
 }
 
 func TestTool(t *testing.T) {

@@ -4,6 +4,7 @@ package echo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Name is the tool's name.
@@ -51,8 +51,8 @@ type args struct {
 }
 
 type emit struct {
-	Type string         `json:"type"`
-	Data jsontext.Value `json:"data,omitzero"`
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data,omitzero"`
 }
 
 // New returns the tool.
@@ -60,7 +60,7 @@ func New() tool.Tool {
 	spec := tool.Spec{
 		Name:        Name,
 		Description: "Gives back its text, after a delay if asked. For tests.",
-		Schema:      jsontext.Value(schema),
+		Schema:      json.RawMessage(schema),
 		Effect:      tool.EffectNone,
 		Approval:    tool.ApprovalNever,
 		Timeout:     maxDelay + 10*time.Second,

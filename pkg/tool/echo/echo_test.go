@@ -1,6 +1,7 @@
 package echo_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/echo"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestEcho(t *testing.T) {
@@ -32,7 +32,7 @@ func TestEchoTakesItsTimeAndPrintsItsWords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var printed []string
-		call := tool.Call{Args: jsontext.Value(`{"text":"one two three","delay":"3s"}`), Progress: func(s string) { printed = append(printed, s) }}
+		call := tool.Call{Args: json.RawMessage(`{"text":"one two three","delay":"3s"}`), Progress: func(s string) { printed = append(printed, s) }}
 		start := time.Now()
 		result, err := echo.New().Call(t.Context(), call)
 		if err != nil || result.Content != "one two three" {
@@ -49,7 +49,7 @@ func TestEchoTakesItsTimeAndPrintsItsWords(t *testing.T) {
 
 func TestEchoFailsWithItsMessage(t *testing.T) {
 	t.Parallel()
-	call := tool.Call{Args: jsontext.Value(`{"text":"x","fail":"100% as asked"}`), Progress: func(string) {}}
+	call := tool.Call{Args: json.RawMessage(`{"text":"x","fail":"100% as asked"}`), Progress: func(string) {}}
 	_, err := echo.New().Call(t.Context(), call)
 	if f := apierr.From(err); f.Code != apierr.ToolError || f.Message != "100% as asked" {
 		t.Errorf("got %v", err)
@@ -58,7 +58,7 @@ func TestEchoFailsWithItsMessage(t *testing.T) {
 
 func TestEchoGivesAPicture(t *testing.T) {
 	t.Parallel()
-	call := tool.Call{Args: jsontext.Value(`{"text":"x","image":8}`), Progress: func(string) {}}
+	call := tool.Call{Args: json.RawMessage(`{"text":"x","image":8}`), Progress: func(string) {}}
 	result, err := echo.New().Call(t.Context(), call)
 	if err != nil || len(result.Media) != 1 {
 		t.Fatalf("got %+v, %v", result, err)
@@ -70,7 +70,7 @@ func TestEchoGivesAPicture(t *testing.T) {
 
 func TestEchoEmitsAnEvent(t *testing.T) {
 	t.Parallel()
-	call := tool.Call{Args: jsontext.Value(`{"text":"x","emit":{"type":"metric","data":{"n": 1}}}`), Progress: func(string) {}}
+	call := tool.Call{Args: json.RawMessage(`{"text":"x","emit":{"type":"metric","data":{"n": 1}}}`), Progress: func(string) {}}
 	result, err := echo.New().Call(t.Context(), call)
 	if err != nil || result.Content != "x" || len(result.Events) != 1 || result.Events[0].Type != "metric" ||
 		string(result.Events[0].Data) != `{"n":1}` {
@@ -80,7 +80,7 @@ func TestEchoEmitsAnEvent(t *testing.T) {
 
 func TestEchoGivesTheBytesAskedFor(t *testing.T) {
 	t.Parallel()
-	call := tool.Call{Args: jsontext.Value(`{"text":"é","bytes":300001}`), Progress: func(string) {}}
+	call := tool.Call{Args: json.RawMessage(`{"text":"é","bytes":300001}`), Progress: func(string) {}}
 	result, err := echo.New().Call(t.Context(), call)
 	if err != nil || len(result.Content) != 300001 || !utf8.ValidString(result.Content) {
 		t.Errorf("got %d bytes, %v", len(result.Content), err)

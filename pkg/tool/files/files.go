@@ -7,6 +7,7 @@ package files
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -65,7 +65,7 @@ func newWorkspace(o Options) workspace {
 
 // define makes a tool that works in the folder of its call.
 func define[In any](w workspace, spec tool.Spec, schema string, do func(context.Context, folder, In) (tool.Result, error)) tool.Tool {
-	spec.Schema, spec.Timeout = jsontext.Value(schema), timeout
+	spec.Schema, spec.Timeout = json.RawMessage(schema), timeout
 	return tool.Func(spec, func(ctx context.Context, in In, call tool.Call) (tool.Result, error) {
 		root, err := w.open(call.For)
 		if err != nil {

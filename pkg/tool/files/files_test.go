@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func all(o files.Options) map[string]tool.Tool {
 
 func call(t *testing.T, subject tool.Tool, args string, caller tool.Caller) (string, error) {
 	t.Helper()
-	result, err := subject.Call(t.Context(), tool.Call{ID: "call_1", Args: jsontext.Value(args), Progress: func(string) {}, For: caller})
+	result, err := subject.Call(t.Context(), tool.Call{ID: "call_1", Args: json.RawMessage(args), Progress: func(string) {}, For: caller})
 	return result.Content, err
 }
 

@@ -276,7 +276,7 @@ func (f form) result(body []byte) (string, error) {
 	if f.pointer == "" {
 		return string(body), nil
 	}
-	value := jsontext.Value(body)
+	value := json.RawMessage(body)
 	var at jsontext.Pointer
 	for token := range f.pointer.Tokens() {
 		at = at.AppendToken(token)
@@ -287,24 +287,24 @@ func (f form) result(body []byte) (string, error) {
 		value = next
 	}
 	var text string
-	if value.Kind() == '"' && jsonv2.Unmarshal(value, &text) == nil {
+	if jsontext.Value(value).Kind() == '"' && jsonv2.Unmarshal(value, &text) == nil {
 		return text, nil
 	}
 	return string(value), nil
 }
 
 // child returns the member or element of a JSON value that one token of a JSON pointer names.
-func child(value jsontext.Value, token string) (jsontext.Value, bool) {
-	switch value.Kind() {
+func child(value json.RawMessage, token string) (json.RawMessage, bool) {
+	switch jsontext.Value(value).Kind() {
 	case '{':
-		var object map[string]jsontext.Value
+		var object map[string]json.RawMessage
 		if jsonv2.Unmarshal(value, &object) != nil {
 			return nil, false
 		}
 		member, ok := object[token]
 		return member, ok
 	case '[':
-		var list []jsontext.Value
+		var list []json.RawMessage
 		at, err := strconv.Atoi(token)
 		if err != nil || strconv.Itoa(at) != token || jsonv2.Unmarshal(value, &list) != nil || at < 0 || at >= len(list) {
 			return nil, false

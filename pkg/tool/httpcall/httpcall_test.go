@@ -1,6 +1,7 @@
 package httpcall_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const schema = `{
@@ -74,7 +74,7 @@ func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
 	}
 	r.URL = s.URL + r.URL
 	spec := tool.Spec{
-		Name: "people", Description: "Finds people.", Schema: jsontext.Value(schema), Effect: effect, Approval: tool.ApprovalNever,
+		Name: "people", Description: "Finds people.", Schema: json.RawMessage(schema), Effect: effect, Approval: tool.ApprovalNever,
 		Timeout: 2 * time.Second,
 	}
 	subject, err := httpcall.New(spec, r, allow, secrets)
@@ -87,7 +87,7 @@ func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
 func call(t *testing.T, subject tool.Tool, args string) (tool.Result, error) {
 	t.Helper()
 	return subject.Call(t.Context(), tool.Call{
-		ID: "call_7", Args: jsontext.Value(args), Progress: func(string) {}, Context: []byte(`{"user":{"id":"ann"}}`),
+		ID: "call_7", Args: json.RawMessage(args), Progress: func(string) {}, Context: []byte(`{"user":{"id":"ann"}}`),
 	})
 }
 
@@ -224,7 +224,7 @@ func TestFailures(t *testing.T) {
 
 func TestTheGuardStandsInFront(t *testing.T) {
 	t.Parallel()
-	spec := tool.Spec{Name: "x", Description: "x", Schema: jsontext.Value(`{"type":"object"}`), Effect: tool.EffectNone}
+	spec := tool.Spec{Name: "x", Description: "x", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.EffectNone}
 	subject, err := httpcall.New(spec, httpcall.Request{URL: server(t).URL + "/data"}, egress.AllowList{}, secrets)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package httpget
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Name is the tool's name.
@@ -47,7 +47,7 @@ func New(allow egress.AllowList) tool.Tool {
 	spec := tool.Spec{
 		Name:        Name,
 		Description: "Fetches a URL of the public Internet with GET and gives back its text: HTML, JSON, XML, CSV, plain text.",
-		Schema:      jsontext.Value(schema),
+		Schema:      json.RawMessage(schema),
 		Effect:      tool.EffectNone,
 		Approval:    tool.ApprovalNever,
 		Timeout:     timeout,

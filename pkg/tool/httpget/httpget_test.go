@@ -1,6 +1,7 @@
 package httpget_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/httpget"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // site starts a server, and returns its URL and the tool that may reach it.
@@ -72,7 +72,7 @@ func TestHTTPGetReadsPages(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			result, err := subject.Call(t.Context(), tool.Call{Args: jsontext.Value(`{"url":"` + url + test.path + `"}`)})
+			result, err := subject.Call(t.Context(), tool.Call{Args: json.RawMessage(`{"url":"` + url + test.path + `"}`)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestHTTPGetSaysWhyItCannot(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := subject.Call(t.Context(), tool.Call{Args: jsontext.Value(`{"url":"` + test.url + `"}`)})
+			_, err := subject.Call(t.Context(), tool.Call{Args: json.RawMessage(`{"url":"` + test.url + `"}`)})
 			if f := apierr.From(err); f.Code != apierr.ToolError || !strings.Contains(f.Message, test.want) {
 				t.Errorf("got %v, want tool_error that says %q", err, test.want)
 			}

@@ -4,13 +4,13 @@ package hubtool
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Hub manages the remote agents. It is implemented by hubapi.Client.
@@ -94,11 +94,11 @@ func (o one) await(ctx context.Context, who hubapi.Caller, call tool.Call) {
 	}
 }
 
-func follows(who hubapi.Caller, args jsontext.Value) (hubapi.FollowQuery, bool) {
+func follows(who hubapi.Caller, args json.RawMessage) (hubapi.FollowQuery, bool) {
 	var in struct {
 		AgentID string `json:"agent_id"`
 		TaskID  string `json:"task_id"`
 	}
-	err := json.Unmarshal(args, &in)
+	err := jsonv2.Unmarshal(args, &in)
 	return hubapi.FollowQuery{TaskRef: hubapi.TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID}}, err == nil
 }

@@ -2,6 +2,7 @@ package hubtool_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/hubtool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // desk is a hub on whose only agent a task ends behind three lines.
@@ -61,7 +61,7 @@ func call(t *testing.T, ctx context.Context, d *desk, name, args string) (result
 	for _, one := range hubtool.Tools(d) {
 		if one.Spec().Name == name {
 			result, err = one.Call(ctx, tool.Call{
-				ID: "call_1", Args: jsontext.Value(args), Progress: func(s string) { shown += s }, For: tool.Caller{Tenant: "acme"},
+				ID: "call_1", Args: json.RawMessage(args), Progress: func(s string) { shown += s }, For: tool.Caller{Tenant: "acme"},
 			})
 			return result, shown, err
 		}

@@ -4,6 +4,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -12,8 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/weaken"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // The names of the tools, one of each effect and one that asks for approval.
@@ -26,11 +26,11 @@ const (
 
 // Line is what an execution notes, as a line of JSON.
 type Line struct {
-	At    time.Time      `json:"at"`
-	Tool  string         `json:"tool"`
-	Call  string         `json:"call"` // its id
-	Args  jsontext.Value `json:"args"`
-	Ended bool           `json:"ended,omitzero"` // this line is the end of the execution, another one was its start
+	At    time.Time       `json:"at"`
+	Tool  string          `json:"tool"`
+	Call  string          `json:"call"` // its id
+	Args  json.RawMessage `json:"args"`
+	Ended bool            `json:"ended,omitzero"` // this line is the end of the execution, another one was its start
 }
 
 const maxDelay = 10 * time.Second
@@ -68,7 +68,7 @@ func Tools(path string) []tool.Tool {
 
 func (f *file) tool(name string, effect tool.Effect, approval tool.Approval) tool.Tool {
 	spec := tool.Spec{
-		Name: name, Description: "Notes that it was called. For tests.", Schema: jsontext.Value(schema),
+		Name: name, Description: "Notes that it was called. For tests.", Schema: json.RawMessage(schema),
 		Effect: effect, Approval: approval, Timeout: 20 * time.Second,
 	}
 	return tool.Func(spec, func(ctx context.Context, in args, call tool.Call) (tool.Result, error) {
@@ -105,7 +105,7 @@ func (f *file) append(line Line) error {
 	if f.path == "" {
 		return nil
 	}
-	text, err := json.Marshal(line)
+	text, err := jsonv2.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("note an execution: %w", err)
 	}

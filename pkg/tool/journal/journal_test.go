@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,8 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 func TestJournal(t *testing.T) {
@@ -31,7 +31,7 @@ func TestEachExecutionIsNotedAtItsStartAndItsEnd(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	for _, subject := range journal.Tools(path) {
-		call := tool.Call{ID: "call-of-" + subject.Spec().Name, Args: jsontext.Value(`{"mark":"m"}`), Progress: func(string) {}}
+		call := tool.Call{ID: "call-of-" + subject.Spec().Name, Args: json.RawMessage(`{"mark":"m"}`), Progress: func(string) {}}
 		if _, err := subject.Call(t.Context(), call); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestEachExecutionIsNotedAtItsStartAndItsEnd(t *testing.T) {
 	var ended []bool
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var l journal.Line
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+		if err := jsonv2.Unmarshal(lines.Bytes(), &l); err != nil {
 			t.Fatal(err)
 		}
 		if l.Call != "call-of-"+l.Tool || string(l.Args) != `{"mark":"m"}` || l.At.IsZero() {

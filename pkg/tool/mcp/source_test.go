@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +21,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 	"github.com/agentbus/agentbus/pkg/tool/mcp/mcptest"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestMain(m *testing.M) {
@@ -116,7 +116,7 @@ func (r running) call(ctx context.Context, name, args string, progress func(stri
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return found.Call(ctx, tool.Call{ID: "call_1", Args: jsontext.Value(args), Progress: progress})
+	return found.Call(ctx, tool.Call{ID: "call_1", Args: json.RawMessage(args), Progress: progress})
 }
 
 func quiet(string) {}
@@ -369,7 +369,7 @@ func TestAHeaderHasAValueOfTheContext(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := add.Call(t.Context(), tool.Call{
-			ID: "call_1", Args: jsontext.Value(`{"a":1,"b":2}`), Progress: quiet, Context: []byte(test.context),
+			ID: "call_1", Args: json.RawMessage(`{"a":1,"b":2}`), Progress: quiet, Context: []byte(test.context),
 		})
 		if (err == nil) != (test.code == "") || err != nil && apierr.CodeOf(err) != test.code {
 			t.Errorf("%s: got %v, want %q", test.does, err, test.code)

@@ -14,7 +14,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.opentelemetry.io/otel"
@@ -133,7 +132,7 @@ func (s *Source) spec(name string, t *sdk.Tool) (tool.Spec, error) {
 		return tool.Spec{}, fmt.Errorf("its schema: %w", err)
 	}
 	spec := tool.Spec{
-		Name: name, Description: describe(s.options.Name, t), Schema: jsontext.Value(schema),
+		Name: name, Description: describe(s.options.Name, t), Schema: json.RawMessage(schema),
 		Effect: tool.EffectUnsafe, Approval: tool.ApprovalAlways,
 	}
 	switch hints := t.Annotations; {
@@ -160,7 +159,7 @@ func describe(source string, t *sdk.Tool) string {
 
 // tool is a tool whose calls go to the server.
 func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
-	return tool.Func(spec, func(ctx context.Context, args jsontext.Value, call tool.Call) (tool.Result, error) {
+	return tool.Func(spec, func(ctx context.Context, args json.RawMessage, call tool.Call) (tool.Result, error) {
 		ctx, err := s.options.withHeaders(ctx, call.Context)
 		if err != nil {
 			return tool.Result{}, err
@@ -179,7 +178,7 @@ func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
 
 // call runs a call on another connection than not.
 func (s *Source) call(
-	ctx context.Context, not *link, name string, args jsontext.Value, call tool.Call,
+	ctx context.Context, not *link, name string, args json.RawMessage, call tool.Call,
 ) (*link, *sdk.CallToolResult, error) {
 	v, err := s.await(ctx, func(v view) bool { return v.link != nil && v.link != not })
 	if err != nil {

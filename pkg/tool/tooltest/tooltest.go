@@ -3,6 +3,7 @@ package tooltest
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Cases are arguments from the tool's author. Bad ones must be rejected, or fail, with apierr.ToolError; the suite adds
@@ -68,7 +68,7 @@ func describesItself(t *testing.T, subject tool.Tool, cases Cases) {
 		t.Fatal(err)
 	}
 	for _, args := range cases.Good {
-		if err := schema.Check(jsontext.Value(args)); err != nil {
+		if err := schema.Check(json.RawMessage(args)); err != nil {
 			t.Errorf("good arguments %s do not fit the schema: %v", args, err)
 		}
 	}
@@ -141,5 +141,5 @@ func servesMany(t *testing.T, subject tool.Tool, cases Cases) {
 }
 
 func call(ctx context.Context, subject tool.Tool, args string) (tool.Result, error) {
-	return subject.Call(ctx, tool.Call{ID: id.New(id.Call), Args: jsontext.Value(args), Progress: func(string) {}})
+	return subject.Call(ctx, tool.Call{ID: id.New(id.Call), Args: json.RawMessage(args), Progress: func(string) {}})
 }

@@ -2,6 +2,7 @@ package aimock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // start gives the one mock that all tests of t share.
@@ -50,7 +50,7 @@ func say(prompt string) backend.Turn {
 		Model: "a-model", System: "Be brief.", MaxTokens: 1000, Thinking: 1024,
 		Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: prompt}}}},
 		Tools: []tool.Spec{{Name: "get_weather", Description: "Tells the weather.",
-			Schema: jsontext.Value(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
+			Schema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
 	}
 }
 

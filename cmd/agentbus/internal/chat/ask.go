@@ -3,6 +3,7 @@ package chat
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -155,7 +156,7 @@ func (c *conversation) toolResult(ctx context.Context, call event.ContinuationAc
 		if reason, failed := strings.CutPrefix(text, "!"); failed {
 			return event.ActionResult{Status: event.ActionError, Error: reason}, nil
 		}
-		if value := jsontext.Value(text); value.IsValid() {
+		if value := json.RawMessage(text); jsontext.Value(value).IsValid() {
 			return event.ActionResult{Status: event.ActionSuccess, Result: value}, nil
 		}
 		question = "That is not JSON; put text in quotes, such as \"blue\": "
@@ -174,7 +175,7 @@ func (c *conversation) printOpenActions(err error) error {
 func asText(line string) string { return strings.ToValidUTF8(line, "\ufffd") }
 
 // quote returns a text as JSON.
-func quote(text string) jsontext.Value {
-	value, _ := json.Marshal(text) // a valid text always has a JSON form
+func quote(text string) json.RawMessage {
+	value, _ := jsonv2.Marshal(text) // a valid text always has a JSON form
 	return value
 }

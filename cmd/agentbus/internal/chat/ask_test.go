@@ -1,10 +1,10 @@
 package chat
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
@@ -13,7 +13,7 @@ func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
 		`Allow pay {"to":"ann"}?`: false,
 		`pay {"to":"ann"} was interrupted, and may have run. Run it again?`: true,
 	} {
-		call := event.ContinuationAction{Tool: "pay", Args: jsontext.Value(`{"to":"ann"}`), Again: again}
+		call := event.ContinuationAction{Tool: "pay", Args: json.RawMessage(`{"to":"ann"}`), Again: again}
 		if got := approvalOf(call); got != want {
 			t.Errorf("again %t: got %q, want %q", again, got, want)
 		}
@@ -22,7 +22,7 @@ func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
 
 func TestAnApprovalSaysWhichAgentThatWasCalledAsks(t *testing.T) {
 	t.Parallel()
-	call := event.ContinuationAction{Tool: "pay", Args: jsontext.Value(`{}`), Agent: &event.AskingAgent{AgentID: "helper"}}
+	call := event.ContinuationAction{Tool: "pay", Args: json.RawMessage(`{}`), Agent: &event.AskingAgent{AgentID: "helper"}}
 	for want, again := range map[string]bool{
 		"helper asks: Allow pay {}?": false, "helper asks: pay {} was interrupted, and may have run. Run it again?": true,
 	} {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -8,8 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Format is the format in which events are written.
@@ -65,7 +65,7 @@ func (f format) check(types []string) error {
 type entry struct {
 	request string
 	event   eventstream.Event
-	line    jsontext.Value
+	line    json.RawMessage
 }
 
 // nativeFormat encodes an event as the native protocol does.
@@ -74,7 +74,7 @@ func nativeFormat(e event.Event) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(e.Body, json.Deterministic(true))
+	data, err := jsonv2.Marshal(e.Body, jsonv2.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode the body of event %s: %w", e.ID, err)
 	}

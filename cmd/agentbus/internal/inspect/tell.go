@@ -3,6 +3,7 @@ package inspect
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -88,7 +89,7 @@ func array(entries iter.Seq2[entry, error], file io.Writer) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if err := write.WriteValue(e.line); err != nil {
+		if err := write.WriteValue(jsontext.Value(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(e.line))))))); err != nil {
 			return n, err
 		}
 		n++
@@ -129,7 +130,7 @@ func count(entries iter.Seq2[entry, error], out io.Writer, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		text, err := json.Marshal(all, json.Deterministic(true))
+		text, err := jsonv2.Marshal(all, jsonv2.Deterministic(true))
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package screen_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func block(id string, stage event.Stage) event.Block { return event.Block{BlockID: id, Stage: stage} }
@@ -51,7 +51,7 @@ func TestShow(t *testing.T) {
 		"a tool": {
 			[]event.Body{
 				event.ToolCall{Block: block("b0", event.StageStart), Tool: "clock"},
-				event.ToolCall{Block: block("b0", event.StageStop), Tool: "clock", Args: jsontext.Value(`{"zone": "UTC"}`)},
+				event.ToolCall{Block: block("b0", event.StageStop), Tool: "clock", Args: json.RawMessage(`{"zone": "UTC"}`)},
 				event.ToolResult{Block: block("b1", event.StageStart), Tool: "clock"},
 				event.ToolResult{Block: block("b1", event.StageDelta), Delta: "tick\n"},
 				event.ToolResult{Block: block("b1", event.StageStop), Tool: "clock", Status: event.ToolSuccess, Summary: "noon"},
@@ -72,7 +72,7 @@ func TestShow(t *testing.T) {
 		"an answer that is whole": {[]event.Body{event.Done{FinishReason: event.FinishStop}}, "", ""},
 		"an error":                {[]event.Body{event.Error{Code: "agent_error", Message: "no luck"}}, "", "error: no luck (agent_error)\n"},
 		"an event from the future": {
-			[]event.Body{event.Unknown{Event: "later", Rest: jsontext.Value(`{}`)}}, "", "",
+			[]event.Body{event.Unknown{Event: "later", Rest: event.NewMembers(json.RawMessage(`{}`))}}, "", "",
 		},
 		"text that would command the terminal": {
 			text("b0", "\x1b]0;owned\x07\x1b[2J\u202eabc\u2066\r\nx\tyé👩‍👩‍👧"), "]0;owned[2Jabc\nx\tyé👩‍👩‍👧\n", "",
@@ -99,7 +99,7 @@ func TestATerminalHasOneOrder(t *testing.T) {
 	t.Parallel()
 	var tty bytes.Buffer
 	s := screen.New(&tty, &tty, screen.Options{Colour: true, Echo: true})
-	events := append(text("b0", "look"), event.ToolCall{Block: block("b1", event.StageStop), Tool: "clock", Args: jsontext.Value(`{}`)})
+	events := append(text("b0", "look"), event.ToolCall{Block: block("b1", event.StageStop), Tool: "clock", Args: json.RawMessage(`{}`)})
 	events = append(events, event.Text{Block: block("b2", event.StageDelta), Delta: "and"})
 	for _, body := range events {
 		if err := s.Show(event.Event{Body: body}); err != nil {
@@ -160,7 +160,7 @@ func TestAMessageOfAThread(t *testing.T) {
 		s.Message(historyapi.Message{Role: "user", Input: event.UserText("hi").Content}),
 		s.Message(historyapi.Message{Role: "assistant", Content: []event.Content{
 			{Type: event.ContentThinking, Thinking: "hm"}, {Type: event.ContentText, Text: "hello"},
-			{Type: event.ContentToolUse, Name: "clock", Args: jsontext.Value(`{}`)}, {Type: event.ContentToolResult, Summary: "noon"},
+			{Type: event.ContentToolUse, Name: "clock", Args: json.RawMessage(`{}`)}, {Type: event.ContentToolResult, Summary: "noon"},
 		}}),
 	)
 	if err != nil {

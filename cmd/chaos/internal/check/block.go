@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -181,7 +182,7 @@ func (f *fold) stop(at line, b *block, p piece) {
 	streamed, c := b.partial.String(), p.content
 	switch {
 	case c.Type == event.ContentToolUse && b.reason == "":
-		if canonical(jsontext.Value(streamed)) != canonical(c.Args) {
+		if canonical(json.RawMessage(streamed)) != canonical(c.Args) {
 			f.report("block %s stops with the arguments %.80s, and its deltas were %.80s", b.id, c.Args, streamed)
 		}
 	case c.Type == event.ContentText || c.Type == event.ContentThinking:
@@ -204,9 +205,9 @@ func (f *fold) kept() []*block {
 }
 
 // canonical returns JSON in a comparable form. Text that is not JSON is returned unchanged.
-func canonical(value jsontext.Value) string {
-	value = value.Clone()
-	if value.Canonicalize() != nil {
+func canonical(value json.RawMessage) string {
+	value = slices.Clone(value)
+	if (*jsontext.Value)(&value).Canonicalize() != nil {
 		return "not JSON: " + string(value)
 	}
 	return string(value)

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestAGoodRunHasNoViolation(t *testing.T) {
@@ -176,7 +176,7 @@ func TestEachViolationIsFound(t *testing.T) {
 		{"an action that two requests are taken with", "I8", func(_ *testing.T, r *Run) {
 			r.Entries[postAgain].Request, r.Entries[postAgain].Key = stopped, "other"
 		}},
-		{"an approved call with other arguments", "I8", func(_ *testing.T, r *Run) { r.Executions[0].Args = jsontext.Value(`{"mark":"x"}`) }},
+		{"an approved call with other arguments", "I8", func(_ *testing.T, r *Run) { r.Executions[0].Args = json.RawMessage(`{"mark":"x"}`) }},
 		{"a denied call that runs", "I8", func(_ *testing.T, r *Run) {
 			log(r, resolver).Accepted.Request.Context.ActionResults[0].Status = event.ActionDenied
 		}},
@@ -256,7 +256,7 @@ func TestEachViolationIsFound(t *testing.T) {
 		}},
 		{"a call whose deltas are other arguments", "I14", func(t *testing.T, r *Run) {
 			write(t, log(r, stopped), stopped, 1, 17, 5.1, event.ToolCall{Block: opened("b0", 0)}, event.ToolCall{Block: added("b0", 0), Delta: "{}"},
-				event.ToolCall{Block: closed("b0"), Args: jsontext.Value(`{"a":1}`)})
+				event.ToolCall{Block: closed("b0"), Args: json.RawMessage(`{"a":1}`)})
 		}},
 		{"a done request with a block that was cut", "I14", func(t *testing.T, r *Run) {
 			cut(r, stopped, 1)

@@ -53,12 +53,12 @@ func repeated(id ID, l *Log) []Violation {
 	var told []event.Content
 	switch b := all[len(all)-1].body.(type) {
 	case event.Done:
-		if strings.Contains(string(b.Extra), "truncated") {
+		if strings.Contains(string(b.Extra.JSON()), "truncated") {
 			return nil
 		}
 		told = b.Content
 	case event.Aborted:
-		if strings.Contains(string(b.Extra), "truncated") {
+		if strings.Contains(string(b.Extra.JSON()), "truncated") {
 			return nil
 		}
 		told = b.Content

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/journal"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 var begin = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -44,7 +44,7 @@ func write(t *testing.T, l *Log, request string, epoch, sequence uint64, seconds
 // request that is aborted.
 func good(t *testing.T) *Run {
 	t.Helper()
-	args := jsontext.Value(`{"mark":"m"}`)
+	args := json.RawMessage(`{"mark":"m"}`)
 	hash, err := record.HashArgs(args)
 	if err != nil {
 		t.Fatal(err)

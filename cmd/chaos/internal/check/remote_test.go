@@ -1,12 +1,12 @@
 package check
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestARemoteAgentShowsOnce(t *testing.T) {
@@ -15,7 +15,7 @@ func TestARemoteAgentShowsOnce(t *testing.T) {
 		return event.Text{Block: event.Block{BlockID: block, Stage: event.StageDelta}, Delta: delta}
 	}
 	call := func(id string) event.Body {
-		return event.ToolCall{Block: event.Block{BlockID: "b-" + id, Stage: event.StageStop}, ToolCallID: id, Tool: "echo", Args: jsontext.Value(`{}`)}
+		return event.ToolCall{Block: event.Block{BlockID: "b-" + id, Stage: event.StageStop}, ToolCallID: id, Tool: "echo", Args: json.RawMessage(`{}`)}
 	}
 	result := func(id string) event.Body {
 		return event.ToolResult{Block: event.Block{BlockID: "r-" + id, Stage: event.StageStop}, ToolCallID: id, Tool: "echo", Status: event.ToolSuccess}
@@ -59,7 +59,7 @@ func TestOutputsOfWhatAnAgentRanByItselfHaveCalls(t *testing.T) {
 	args := event.ToolCall{Block: block(event.StageDelta), Delta: "{}"}
 	args.DeltaIndex = &delta
 	write(t, l, "req_far", 1, 201, 1, event.Claim{Epoch: 1}, event.ToolCall{Block: block(event.StageStart)}, args,
-		event.ToolCall{Block: block(event.StageStop), ToolCallID: "call_far", Tool: "echo", Args: jsontext.Value(`{}`), ByAgent: true},
+		event.ToolCall{Block: block(event.StageStop), ToolCallID: "call_far", Tool: "echo", Args: json.RawMessage(`{}`), ByAgent: true},
 		event.ToolOutput{ToolCallID: "call_far"}, event.Done{ThreadID: "thr_far"})
 	if found := r.results(); len(found) > 0 {
 		t.Errorf("got %v, want none", found)

@@ -1,12 +1,13 @@
 package check
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -103,7 +104,7 @@ func (p *prescribed) stream(rest string) bool {
 func (p *prescribed) call(rest string) bool {
 	for rest != "" {
 		end := strings.IndexAny(rest+";", " ;{")
-		c := event.Content{Type: event.ContentToolUse, Name: rest[:end], Args: jsontext.Value("{}")}
+		c := event.Content{Type: event.ContentToolUse, Name: rest[:end], Args: json.RawMessage("{}")}
 		rest = strings.TrimSpace(rest[end:])
 		if strings.HasPrefix(rest, "{") {
 			dec := jsontext.NewDecoder(strings.NewReader(rest))
@@ -111,7 +112,7 @@ func (p *prescribed) call(rest string) bool {
 			if err != nil {
 				return false
 			}
-			c.Args, rest = args.Clone(), strings.TrimSpace(rest[dec.InputOffset():])
+			c.Args, rest = json.RawMessage(args.Clone()), strings.TrimSpace(rest[dec.InputOffset():])
 		}
 		p.blocks = append(p.blocks, c)
 		rest = strings.TrimSpace(strings.TrimPrefix(rest, ";"))
@@ -120,7 +121,7 @@ func (p *prescribed) call(rest string) bool {
 }
 
 func (p *prescribed) ask(question string) bool {
-	args, err := json.Marshal(map[string]string{"question": question})
+	args, err := jsonv2.Marshal(map[string]string{"question": question})
 	p.blocks = append(p.blocks, event.Content{Type: event.ContentToolUse, Name: "ask_user", Args: args})
 	return err == nil
 }

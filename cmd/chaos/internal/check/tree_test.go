@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func family(t *testing.T) *Run {
 	write(t, below, lower, 1, 103, 3, event.Done{ThreadID: "thr_lower", FinishReason: event.FinishStop})
 	above := accepted(r, upper, "thr_upper", 0, nil)
 	write(t, above, upper, 1, 101, 1, event.Claim{Epoch: 1}, event.Metadata{ThreadID: "thr_upper"},
-		event.ToolCall{Block: event.Block{BlockID: "b0", Stage: event.StageStop}, ToolCallID: "call_u", Tool: "agent__helper", Args: jsontext.Value(`{}`)})
+		event.ToolCall{Block: event.Block{BlockID: "b0", Stage: event.StageStop}, ToolCallID: "call_u", Tool: "agent__helper", Args: json.RawMessage(`{}`)})
 	copyOf(t, above, 104, below.Frames[0], 1)
 	copyOf(t, above, 105, below.Frames[1], 0)
 	write(t, above, upper, 1, 106, 5, event.ToolResult{
@@ -43,7 +44,7 @@ func copyOf(t *testing.T, above *Log, sequence uint64, f event.Frame, n uint64) 
 	for line := range f.Each() {
 		if line.N == f.First+n {
 			inner := jsontext.Value(line.JSON).Clone()
-			write(t, above, upper, 1, sequence, 4, event.Subagent{ToolCallID: "call_u", AgentID: "helper", Inner: inner})
+			write(t, above, upper, 1, sequence, 4, event.Subagent{ToolCallID: "call_u", AgentID: "helper", Inner: json.RawMessage(inner)})
 		}
 	}
 }

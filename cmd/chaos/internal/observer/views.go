@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,8 +17,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/check"
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -245,34 +245,34 @@ func (w *Observer) readState(ctx context.Context, l *readerState) error {
 	}
 	defer func() { _ = body.Close() }()
 	var state struct {
-		Unread jsontext.Value `json:"unreadSteers"`
+		Unread json.RawMessage `json:"unreadSteers"`
 	}
-	err = json.UnmarshalRead(body, &state)
+	err = jsonv2.UnmarshalRead(body, &state)
 	l.Document = string(state.Unread)
 	return err
 }
 
 // readPages reads a list from its first page to its last.
 func (w *Observer) readPages(ctx context.Context, l *readerState, path, member string) error {
-	all := []jsontext.Value{}
+	all := []json.RawMessage{}
 	for cursor := ""; ; {
-		var page map[string]jsontext.Value
+		var page map[string]json.RawMessage
 		body, err := w.get(ctx, l, fmt.Sprintf("%s?limit=%d&cursor=%s", path, pageOfList, url.QueryEscape(cursor)))
 		if err != nil {
 			return err
 		}
-		err = json.UnmarshalRead(body, &page)
+		err = jsonv2.UnmarshalRead(body, &page)
 		_ = body.Close() // it has been read
 		if err != nil {
 			return err
 		}
-		var some []jsontext.Value
-		if err := json.Unmarshal(page[member], &some); err != nil {
+		var some []json.RawMessage
+		if err := jsonv2.Unmarshal(page[member], &some); err != nil {
 			return err
 		}
 		all, cursor = append(all, some...), ""
 		if next, ok := page["nextCursor"]; ok {
-			if err := json.Unmarshal(next, &cursor); err != nil {
+			if err := jsonv2.Unmarshal(next, &cursor); err != nil {
 				return err
 			}
 		}
@@ -288,7 +288,7 @@ func (w *Observer) readPages(ctx context.Context, l *readerState, path, member s
 		}
 		return nil
 	}
-	document, err := json.Marshal(all)
+	document, err := jsonv2.Marshal(all)
 	l.Document = string(document)
 	return err
 }

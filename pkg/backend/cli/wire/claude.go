@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -44,18 +45,18 @@ func (u claudeUsage) usage() event.Usage {
 }
 
 type claudeLine struct {
-	Type    string         `json:"type"`
-	Subtype string         `json:"subtype"`
-	Session string         `json:"session_id"`
-	Parent  string         `json:"parent_tool_use_id"` // the tool whose agent said it
-	Model   string         `json:"model"`
-	Message claudeMessage  `json:"message"`
-	Event   claudeEvent    `json:"event"`
-	IsError bool           `json:"is_error"`
-	Stop    string         `json:"stop_reason"`
-	Result  jsontext.Value `json:"result"`
-	Errors  []string       `json:"errors"`
-	Cost    float64        `json:"total_cost_usd"`
+	Type    string          `json:"type"`
+	Subtype string          `json:"subtype"`
+	Session string          `json:"session_id"`
+	Parent  string          `json:"parent_tool_use_id"` // the tool whose agent said it
+	Model   string          `json:"model"`
+	Message claudeMessage   `json:"message"`
+	Event   claudeEvent     `json:"event"`
+	IsError bool            `json:"is_error"`
+	Stop    string          `json:"stop_reason"`
+	Result  json.RawMessage `json:"result"`
+	Errors  []string        `json:"errors"`
+	Cost    float64         `json:"total_cost_usd"`
 	Models  map[string]struct {
 		Input       int64 `json:"inputTokens"`
 		Output      int64 `json:"outputTokens"`
@@ -66,30 +67,30 @@ type claudeLine struct {
 }
 
 type claudeMessage struct {
-	ID      string         `json:"id"`
-	Model   string         `json:"model"`
-	Content jsontext.Value `json:"content"` // a text, or parts
-	Usage   claudeUsage    `json:"usage"`
+	ID      string          `json:"id"`
+	Model   string          `json:"model"`
+	Content json.RawMessage `json:"content"` // a text, or parts
+	Usage   claudeUsage     `json:"usage"`
 }
 
 // claudePart is a part of a message, or of the result of a tool.
 type claudePart struct {
-	Type      string         `json:"type"`
-	Text      string         `json:"text"`
-	Thinking  string         `json:"thinking"`
-	Signature string         `json:"signature"`
-	ID        string         `json:"id"`
-	Name      string         `json:"name"`
-	Input     jsontext.Value `json:"input"`
-	ToolUseID string         `json:"tool_use_id"`
-	Content   jsontext.Value `json:"content"`
-	IsError   bool           `json:"is_error"`
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"signature"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
 	Source    struct {
 		MediaType string `json:"media_type"`
 	} `json:"source"`
 }
 
-func (c *claude) read(line jsontext.Value, out *output) error {
+func (c *claude) read(line json.RawMessage, out *output) error {
 	var l claudeLine
 	decode(line, &l)
 	out.report.SessionID = cmp.Or(l.Session, out.report.SessionID)
@@ -145,7 +146,7 @@ func (c *claude) assistant(m claudeMessage, out *output) {
 	}
 }
 
-func (c *claude) start(id, name string, args jsontext.Value, out *output) {
+func (c *claude) start(id, name string, args json.RawMessage, out *output) {
 	if id == "" || c.tools[id] {
 		return
 	}
@@ -217,13 +218,13 @@ func (c *claude) result(l claudeLine, out *output) {
 func (c *claude) end(*output) {}
 
 // parts reads the content of a message, which may be a plain text.
-func parts(content jsontext.Value) []claudePart {
-	if content.Kind() == '"' {
+func parts(content json.RawMessage) []claudePart {
+	if jsontext.Value(content).Kind() == '"' {
 		p := claudePart{Type: "text"}
 		decode(content, &p.Text)
 		return []claudePart{p}
 	}
-	var all []jsontext.Value
+	var all []json.RawMessage
 	decode(content, &all)
 	known := make([]claudePart, len(all))
 	for i, one := range all {

@@ -2,9 +2,9 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/backend"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // claudeEvent is an event of Anthropic's messages API, which Claude Code passes on.
@@ -42,7 +42,7 @@ func (c *claude) event(e claudeEvent, out *output) {
 		c.delta(e.Delta.Text, e.Delta.Thinking, e.Delta.Signature, out)
 	case "content_block_stop":
 		if b := c.blocks[e.Index]; b != nil && b.kind == "tool_use" {
-			c.start(b.id, b.name, object(jsontext.Value(b.args.String())), out)
+			c.start(b.id, b.name, object(json.RawMessage(b.args.String())), out)
 		}
 		delete(c.blocks, e.Index)
 	case "message_delta":

@@ -2,11 +2,12 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,28 +38,28 @@ type codexLine struct {
 }
 
 type codexItem struct {
-	ID       string         `json:"id"`
-	Type     string         `json:"type"`
-	Text     string         `json:"text"`
-	Message  string         `json:"message"`
-	Status   string         `json:"status"`
-	Command  string         `json:"command"`
-	Output   string         `json:"aggregated_output"`
-	ExitCode *int           `json:"exit_code"`
-	Changes  jsontext.Value `json:"changes"`
-	Server   string         `json:"server"`
-	Tool     string         `json:"tool"`
-	Args     jsontext.Value `json:"arguments"`
-	Result   jsontext.Value `json:"result"`
-	Error    jsontext.Value `json:"error"`
-	Query    string         `json:"query"`
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Message  string          `json:"message"`
+	Status   string          `json:"status"`
+	Command  string          `json:"command"`
+	Output   string          `json:"aggregated_output"`
+	ExitCode *int            `json:"exit_code"`
+	Changes  json.RawMessage `json:"changes"`
+	Server   string          `json:"server"`
+	Tool     string          `json:"tool"`
+	Args     json.RawMessage `json:"arguments"`
+	Result   json.RawMessage `json:"result"`
+	Error    json.RawMessage `json:"error"`
+	Query    string          `json:"query"`
 	Items    []struct {
 		Text      string `json:"text"`
 		Completed bool   `json:"completed"`
 	} `json:"items"`
 }
 
-func (c *codex) read(line jsontext.Value, out *output) error {
+func (c *codex) read(line json.RawMessage, out *output) error {
 	var l codexLine
 	decode(line, &l)
 	r := &out.report
@@ -142,7 +143,7 @@ func (i codexItem) call() (backend.ToolStarted, bool) {
 	case "command_execution":
 		t.Args = members("command", i.Command)
 	case "file_change":
-		t.Args = jsontext.Value(`{"changes":` + cmp.Or(string(i.Changes), "[]") + `}`)
+		t.Args = json.RawMessage(`{"changes":` + cmp.Or(string(i.Changes), "[]") + `}`)
 	case "mcp_tool_call":
 		t.Name, t.Args = strings.Trim(i.Server+"."+i.Tool, "."), object(i.Args)
 	case "web_search":
@@ -184,8 +185,8 @@ func (i codexItem) content() string {
 	if i.Output != "" {
 		return i.Output
 	}
-	for _, v := range []jsontext.Value{i.Error, i.Result} {
-		if v.Kind() == '{' {
+	for _, v := range []json.RawMessage{i.Error, i.Result} {
+		if jsontext.Value(v).Kind() == '{' {
 			return string(v)
 		}
 	}
@@ -200,8 +201,8 @@ func (c *codex) end(out *output) {
 }
 
 // members is an object with one member.
-func members(name, value string) jsontext.Value {
-	text, err := json.Marshal(map[string]string{name: strings.ToValidUTF8(value, "\uFFFD")})
+func members(name, value string) json.RawMessage {
+	text, err := jsonv2.Marshal(map[string]string{name: strings.ToValidUTF8(value, "\uFFFD")})
 	if err != nil {
 		return nil
 	}

@@ -2,13 +2,15 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -23,7 +25,7 @@ const (
 // format reads the lines of one run.
 type format interface {
 	// read takes one line, a JSON object.
-	read(line jsontext.Value, out *output) error
+	read(line json.RawMessage, out *output) error
 	// end takes the end of the output.
 	end(out *output)
 }
@@ -90,8 +92,8 @@ func (l *lines) line(line []byte) error {
 	if len(line) == 0 {
 		return nil
 	}
-	value := jsontext.Value(line)
-	if value.Kind() == '{' && value.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
+	value := json.RawMessage(line)
+	if jsontext.Value(value).Kind() == '{' && jsontext.Value(value).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
 		return l.format.read(value, &l.out)
 	}
 	// Programs print messages between the lines of their format.
@@ -103,16 +105,16 @@ func (l *lines) line(line []byte) error {
 
 // decode reads the known members of a line. Members of an unexpected type keep their zero value, so that a new format
 // of one line does not fail the run.
-func decode(line jsontext.Value, into any) {
-	_ = json.Unmarshal(line, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) // see above
+func decode(line json.RawMessage, into any) {
+	_ = jsonv2.Unmarshal(line, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) // see above
 }
 
 // object is v if it is a JSON object, whatever else the format would allow.
-func object(v jsontext.Value) jsontext.Value {
-	if v.Kind() != '{' {
+func object(v json.RawMessage) json.RawMessage {
+	if jsontext.Value(v).Kind() != '{' {
 		return nil
 	}
-	return v.Clone()
+	return slices.Clone(v)
 }
 
 // note is the first line of text, at most so long that one reads it.

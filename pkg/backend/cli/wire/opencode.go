@@ -2,11 +2,11 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // OpenCode decodes `opencode run --format json`.
@@ -38,11 +38,11 @@ type openCodePart struct {
 	Reason string  `json:"reason"`
 	Cost   float64 `json:"cost"`
 	State  struct {
-		Status string         `json:"status"`
-		Input  jsontext.Value `json:"input"`
-		Output string         `json:"output"`
-		Title  string         `json:"title"`
-		Error  string         `json:"error"`
+		Status string          `json:"status"`
+		Input  json.RawMessage `json:"input"`
+		Output string          `json:"output"`
+		Title  string          `json:"title"`
+		Error  string          `json:"error"`
 		Time   struct {
 			Start int64 `json:"start"`
 			End   int64 `json:"end"`
@@ -59,7 +59,7 @@ type openCodePart struct {
 	} `json:"tokens"`
 }
 
-func (o *openCode) read(line jsontext.Value, out *output) error {
+func (o *openCode) read(line json.RawMessage, out *output) error {
 	var l openCodeLine
 	decode(line, &l)
 	r := &out.report

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -35,7 +36,7 @@ func or(paths []string, defaults ...string) []string {
 
 type records struct{ fields Fields }
 
-func (r *records) read(line jsontext.Value, out *output) error {
+func (r *records) read(line json.RawMessage, out *output) error {
 	out.report.SessionID = cmp.Or(first(line, r.fields.Session), out.report.SessionID)
 	if text := first(line, r.fields.Text); text != "" {
 		out.emit(backend.TextDelta(text))
@@ -50,7 +51,7 @@ func (r *records) read(line jsontext.Value, out *output) error {
 func (r *records) end(out *output) { out.report.Finish = event.FinishStop }
 
 // first is the text at the first of paths that has one.
-func first(line jsontext.Value, paths []string) string {
+func first(line json.RawMessage, paths []string) string {
 	for _, path := range paths {
 		if text := at(line, path); text != "" {
 			return text
@@ -59,17 +60,17 @@ func first(line jsontext.Value, paths []string) string {
 	return ""
 }
 
-func at(v jsontext.Value, path string) string {
+func at(v json.RawMessage, path string) string {
 	for name := range strings.SplitSeq(path, ".") {
-		var object map[string]jsontext.Value
-		if v.Kind() != '{' {
+		var object map[string]json.RawMessage
+		if jsontext.Value(v).Kind() != '{' {
 			return ""
 		}
 		decode(v, &object)
 		v = object[name]
 	}
 	var text string
-	if v.Kind() == '"' {
+	if jsontext.Value(v).Kind() == '"' {
 		decode(v, &text)
 	}
 	return text

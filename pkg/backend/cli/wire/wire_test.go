@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/tools/txtar"
 )
 
@@ -63,7 +64,11 @@ func told(chunks []backend.Chunk, report Report, failed error) string {
 			continue
 		}
 		say()
-		line := strings.TrimPrefix(fmt.Sprintf("%T %+v", c, c), "backend.")
+		fields := fmt.Sprintf("%+v", c)
+		if started, ok := c.(backend.ToolStarted); ok {
+			fields = fmt.Sprintf("{ID:%s Name:%s Args:%s}", started.ID, started.Name, started.Args)
+		}
+		line := strings.TrimPrefix(fmt.Sprintf("%T ", c), "backend.") + fields
 		b.WriteString(strings.ReplaceAll(line, "\n", `\n`) + "\n")
 	}
 	say()
@@ -253,7 +258,7 @@ func sound(t *testing.T, name string, chunks []backend.Chunk) {
 				t.Fatalf("%s: an empty text", name)
 			}
 		case backend.ToolStarted:
-			if running[c.ID] || len(c.Args) > 0 && c.Args.Kind() != '{' {
+			if running[c.ID] || len(c.Args) > 0 && jsontext.Value(c.Args).Kind() != '{' {
 				t.Fatalf("%s: tool %q started with %s", name, c.ID, c.Args)
 			}
 			running[c.ID] = true

@@ -17,12 +17,12 @@ import (
 )
 
 // Args are the arguments of a call by name. One that is null counts as missing.
-type Args map[string]jsontext.Value
+type Args map[string]json.RawMessage
 
 // Has reports whether there is an argument.
 func (a Args) Has(name string) bool {
 	value, ok := a[name]
-	return ok && value.Kind() != 'n'
+	return ok && jsontext.Value(value).Kind() != 'n'
 }
 
 // With returns the arguments with the values of a request's context that names lists, as context.a.b. An argument of the
@@ -38,7 +38,7 @@ func (a Args) With(context json.RawMessage, names []string) Args {
 	for _, name := range names {
 		delete(all, name)
 		if value := contextvar.Find(context, name); value != nil {
-			all[name] = jsontext.Value(value)
+			all[name] = json.RawMessage(value)
 		}
 	}
 	return all
@@ -60,7 +60,7 @@ func ContextNames(texts ...Text) []string {
 // text is an argument as a text: a string as it is, anything else as JSON.
 func (a Args) text(name string) string {
 	var text string
-	if value := a[name]; value.Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
+	if value := a[name]; jsontext.Value(value).Kind() != '"' || jsonv2.Unmarshal(value, &text) != nil {
 		return string(value)
 	}
 	return text

@@ -1,6 +1,7 @@
 package template_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -20,9 +21,9 @@ func secrets(name string) (string, error) {
 func TestFill(t *testing.T) {
 	t.Parallel()
 	args := template.Args{
-		"a": jsontext.Value(`"x/{b}${TOKEN}"`), "n": jsontext.Value(`1.50`), "o": jsontext.Value(`{"k":[1]}`),
-		"empty": jsontext.Value(`""`), "null": jsontext.Value(`null`), "context.user.id": jsontext.Value(`"of the model"`),
-		"context.gone": jsontext.Value(`"of the model"`),
+		"a": json.RawMessage(`"x/{b}${TOKEN}"`), "n": json.RawMessage(`1.50`), "o": json.RawMessage(`{"k":[1]}`),
+		"empty": json.RawMessage(`""`), "null": json.RawMessage(`null`), "context.user.id": json.RawMessage(`"of the model"`),
+		"context.gone": json.RawMessage(`"of the model"`),
 	}.With([]byte(`{"user":{"id":"u{a}","tags":["x"]}}`), []string{"context.user.id", "context.user.tags", "context.gone"})
 	tests := []struct{ name, text, want, wrong string }{
 		{"a text without places", "plain $5 text", "plain $5 text", ""},
@@ -70,7 +71,7 @@ func TestArguments(t *testing.T) {
 	if got := text.Arguments(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v", got)
 	}
-	if got := text.Missing(template.Args{"b": jsontext.Value(`1`)}); !slices.Equal(got, []string{"a"}) {
+	if got := text.Missing(template.Args{"b": json.RawMessage(`1`)}); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("missing: got %v", got)
 	}
 	if _, whole := text.Argument(); whole {

@@ -28,7 +28,7 @@ func FuzzAssignment(f *testing.F) {
 		if a.Prompt == "" || a.MaxTurns < 0 || a.MaxTurns > maxTurns || len(a.AllowedTools) > maxToolNames {
 			t.Errorf("%q: %+v is taken, and is out of bounds", body, a)
 		}
-		if !(a.MaxBudgetUSD >= 0) || a.SessionID != "" && !id.Valid(a.SessionID) || a.Extra != nil {
+		if !(a.MaxBudgetUSD >= 0) || a.SessionID != "" && !id.Valid(a.SessionID) || !a.Extra.IsEmpty() {
 			t.Errorf("%q: %+v is taken, and should not be", body, a)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
@@ -72,7 +73,7 @@ func decodeAssignment(body []byte) (a remoteagent.Assignment, err error) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return a, invalid("the body is not a task: %s", remoteagent.ExplainJSON(err))
 	}
-	a.Extra = nil // what is not known here has no effect
+	a.Extra = event.Members{} // what is not known here has no effect
 	switch {
 	case a.Prompt == "":
 		return a, invalid("prompt is missing; say what the agent shall do")

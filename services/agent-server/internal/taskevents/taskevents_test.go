@@ -1,6 +1,7 @@
 package taskevents_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -9,13 +10,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/agent-server/internal/taskevents"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // tell tells of one call and its success.
 func tell(t *taskevents.Converter, tool, args string) (start remoteagent.ToolStart, end remoteagent.ToolEnd) {
 	at := event.Block{BlockID: "b1", Stage: event.StageStop}
-	call := event.ToolCall{Block: at, ToolCallID: "call_1", Tool: tool, Args: jsontext.Value(args)}
+	call := event.ToolCall{Block: at, ToolCallID: "call_1", Tool: tool, Args: json.RawMessage(args)}
 	result := event.ToolResult{Block: at, ToolCallID: "call_1", Tool: tool, Status: event.ToolSuccess}
 	for _, body := range []event.Body{call, result} {
 		for _, told := range t.Convert(event.Event{Time: time.Now(), Body: body}) {

@@ -1,12 +1,12 @@
 package taskevents_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/agent-server/internal/taskevents"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func delta(text string) event.Body {
@@ -23,7 +23,7 @@ func discarded() event.Body {
 
 func TestTextThatComesAgainIsSentOnce(t *testing.T) {
 	t.Parallel()
-	call := event.ToolCall{Block: event.Block{Stage: event.StageStop}, ToolCallID: "call_1", Tool: "echo", Args: jsontext.Value("{}")}
+	call := event.ToolCall{Block: event.Block{Stage: event.StageStop}, ToolCallID: "call_1", Tool: "echo", Args: json.RawMessage("{}")}
 	tests := []struct {
 		name  string
 		log   []event.Body // of the process that was killed: it has no deltas

@@ -1,12 +1,12 @@
 package taskevents
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // verb is what a tool does, derived from its name.
@@ -70,11 +70,11 @@ func (v verb) activity(tool, file string, args arguments) string {
 }
 
 // arguments are those of a call, as far as they are an object.
-type arguments map[string]jsontext.Value
+type arguments map[string]json.RawMessage
 
-func argsOf(text jsontext.Value) arguments {
+func argsOf(text json.RawMessage) arguments {
 	var args arguments
-	if json.Unmarshal(text, &args) != nil {
+	if jsonv2.Unmarshal(text, &args) != nil {
 		return nil
 	}
 	return args
@@ -83,7 +83,7 @@ func argsOf(text jsontext.Value) arguments {
 func (a arguments) text(names ...string) string {
 	for _, name := range names {
 		var text string
-		if json.Unmarshal(a[name], &text) == nil && text != "" {
+		if jsonv2.Unmarshal(a[name], &text) == nil && text != "" {
 			return text
 		}
 	}
@@ -98,7 +98,7 @@ func (a arguments) files() []string {
 	var changes []struct {
 		Path string `json:"path"`
 	}
-	if json.Unmarshal(a["changes"], &changes) != nil {
+	if jsonv2.Unmarshal(a["changes"], &changes) != nil {
 		return nil
 	}
 	var files []string
@@ -115,7 +115,7 @@ func (a arguments) command() string {
 		return text
 	}
 	var words []string
-	if json.Unmarshal(a["command"], &words) != nil {
+	if jsonv2.Unmarshal(a["command"], &words) != nil {
 		return ""
 	}
 	return strings.Join(words, " ")

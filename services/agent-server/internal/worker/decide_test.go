@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestDecide(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLimitsOfATask(t *testing.T) {
 
 // subject returns a tool that does what run says.
 func subject(name string, effect tool.Effect, run func() (tool.Result, error)) tool.Tool {
-	spec := tool.Spec{Name: name, Schema: jsontext.Value(`{"type":"object"}`), Effect: effect, Approval: tool.ApprovalNever}
+	spec := tool.Spec{Name: name, Schema: json.RawMessage(`{"type":"object"}`), Effect: effect, Approval: tool.ApprovalNever}
 	return tool.Func(spec, func(context.Context, struct{}, tool.Call) (tool.Result, error) { return run() })
 }
 
@@ -135,7 +135,7 @@ func TestACallOfATool(t *testing.T) {
 	task.equip(nil)
 	call := func(name string) loop.Output {
 		t.Helper()
-		o, err := tools{task}.Call(t.Context(), backend.Call{ID: "call_" + name, Name: name, Args: jsontext.Value(`{}`)}, "", func(string) {})
+		o, err := tools{task}.Call(t.Context(), backend.Call{ID: "call_" + name, Name: name, Args: json.RawMessage(`{}`)}, "", func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package responder
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/services/history/internal/store"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The bounds of one answer.
@@ -118,7 +118,7 @@ func (a *Answerer) Events(ctx context.Context, q historyapi.EventsQuery) (histor
 	if err != nil {
 		return historyapi.EventPage{}, err
 	}
-	page := historyapi.EventPage{Events: []jsontext.Value{}}
+	page := historyapi.EventPage{Events: []json.RawMessage{}}
 	bytes := 0
 	for i, e := range events {
 		if i == size {

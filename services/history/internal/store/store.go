@@ -6,6 +6,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 var (
@@ -240,5 +240,5 @@ type Event struct {
 	N           uint64
 	Incarnation string
 	Name        event.Name
-	JSON        jsontext.Value
+	JSON        json.RawMessage
 }

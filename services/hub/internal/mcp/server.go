@@ -5,6 +5,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -139,16 +139,16 @@ func call(box hubapi.Toolbox, spec tool.Spec, open bool) sdk.ToolHandler {
 		if !p.May(scope) {
 			return refuse(apierr.New(apierr.AuthFailed, "the API key %s lacks the scope %q that %s needs", p.KeyID, scope, spec.Name)), nil
 		}
-		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, jsontext.Value(r.Params.Arguments))
+		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, json.RawMessage(r.Params.Arguments))
 		if err != nil {
 			return refuse(err), nil
 		}
-		data, err := json.Marshal(reply.Data)
+		data, err := jsonv2.Marshal(reply.Data)
 		if err != nil {
 			return nil, fmt.Errorf("encode the answer of %s: %w", spec.Name, err)
 		}
 		return &sdk.CallToolResult{
-			Content: []sdk.Content{&sdk.TextContent{Text: reply.Text}}, StructuredContent: jsontext.Value(data),
+			Content: []sdk.Content{&sdk.TextContent{Text: reply.Text}}, StructuredContent: json.RawMessage(data),
 		}, nil
 	}
 }

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/tool-executor/internal/metrics"
-	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -30,7 +30,7 @@ func TestWhatIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := record.ToolCall{
-		Tenant: "t", RequestID: "req_1", ThreadID: "thr_1", ToolCallID: "call_1", Tool: "clock", Args: jsontext.Value(`{"secret":1}`),
+		Tenant: "t", RequestID: "req_1", ThreadID: "thr_1", ToolCallID: "call_1", Tool: "clock", Args: json.RawMessage(`{"secret":1}`),
 	}
 	ctx, call := instruments.Start(t.Context(), c, true)
 	call.End(ctx, event.ToolSuccess, true)

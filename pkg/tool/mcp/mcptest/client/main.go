@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,8 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 func main() {
@@ -80,13 +80,13 @@ func callAll(ctx context.Context, source *mcp.Source, specs []tool.Spec) error {
 }
 
 // example makes arguments of a schema: a value of its type for each property, and object for each object.
-func example(spec tool.Spec, object jsontext.Value) ([]byte, error) {
+func example(spec tool.Spec, object json.RawMessage) ([]byte, error) {
 	var schema struct {
 		Properties map[string]struct {
 			Type string `json:"type"`
 		} `json:"properties"`
 	}
-	if err := json.Unmarshal(spec.Schema, &schema); err != nil {
+	if err := jsonv2.Unmarshal(spec.Schema, &schema); err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", spec.Name, err)
 	}
 	args := map[string]any{}
@@ -102,5 +102,5 @@ func example(spec tool.Spec, object jsontext.Value) ([]byte, error) {
 			args[name] = "text"
 		}
 	}
-	return json.Marshal(args)
+	return jsonv2.Marshal(args)
 }

@@ -1,13 +1,14 @@
 package tarko
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -25,8 +26,8 @@ func decode(body []byte, value any) error {
 	if jsontext.Value(body).Kind() != jsontext.KindBeginObject {
 		return invalid("The body must be a JSON object")
 	}
-	err := json.Unmarshal(body, value)
-	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+	err := jsonv2.Unmarshal(body, value)
+	if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
 		return invalid("%s has the wrong type", fieldPath(wrong.JSONPointer))
 	}
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -52,11 +53,11 @@ func fieldPath(p jsontext.Pointer) string {
 
 // checkObject returns an error unless a value is absent, or an object of at most most bytes that nests at most 32
 // levels.
-func checkObject(name string, value jsontext.Value, most int) error {
+func checkObject(name string, value json.RawMessage, most int) error {
 	switch {
 	case len(value) == 0:
 		return nil
-	case value.Kind() != jsontext.KindBeginObject:
+	case jsontext.Value(value).Kind() != jsontext.KindBeginObject:
 		return invalid("%s must be an object", name)
 	case len(value) > most:
 		return invalid("%s is larger than %d bytes", name, most)

@@ -1,6 +1,7 @@
 package tarko
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a list of sessions.
@@ -20,10 +20,10 @@ const (
 
 // created is the response of postCreate: the fields that Tarko documents, and those that its server sends.
 type created struct {
-	SessionID string           `json:"sessionId"`
-	CreatedAt int64            `json:"createdAt"`
-	Session   info             `json:"session"`
-	Events    []jsontext.Value `json:"events"` // empty for a new session
+	SessionID string            `json:"sessionId"`
+	CreatedAt int64             `json:"createdAt"`
+	Session   info              `json:"session"`
+	Events    []json.RawMessage `json:"events"` // empty for a new session
 }
 
 // postCreate creates a session (POST /api/v1/sessions/create).
@@ -39,7 +39,7 @@ func (s *Server) postCreate(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(x, made), []jsontext.Value{}})
+	return x.Reply(http.StatusCreated, created{made.ThreadID, millis(made.CreatedAt), s.info(x, made), []json.RawMessage{}})
 }
 
 // catalog is the response of getSessions.
@@ -106,8 +106,8 @@ func (s *Server) getDetails(x *protocol.Exchange) error {
 // postUpdate merges an object into a session's metadata.
 func (s *Server) postUpdate(x *protocol.Exchange) error {
 	var in struct {
-		SessionID string         `json:"sessionId"`
-		Metadata  jsontext.Value `json:"metadata"`
+		SessionID string          `json:"sessionId"`
+		Metadata  json.RawMessage `json:"metadata"`
 	}
 	if err := read(x, &in); err != nil {
 		return err

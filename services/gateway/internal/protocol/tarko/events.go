@@ -2,6 +2,7 @@ package tarko
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,7 +17,6 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a list of events.
@@ -92,14 +92,14 @@ func (sel selection) matches(e eventstream.Event) bool {
 // page is a list of events (GET /api/v1/sessions/events). Total counts the selected events as far as the session was
 // read: all of them if HasMore is false, otherwise at least one beyond the page.
 type page struct {
-	Events  []jsontext.Value `json:"events"`
-	Total   int              `json:"total"`
-	HasMore bool             `json:"hasMore"`
+	Events  []json.RawMessage `json:"events"`
+	Total   int               `json:"total"`
+	HasMore bool              `json:"hasMore"`
 }
 
 // listEvents returns the selected events of a session in the order of its log, up to the limits. It omits increments.
 func (s *Server) listEvents(ctx context.Context, found session, sel selection) (page, error) {
-	l := lister{selection: sel, page: page{Events: []jsontext.Value{}}, form: eventstream.Event.AppendFlat}
+	l := lister{selection: sel, page: page{Events: []json.RawMessage{}}, form: eventstream.Event.AppendFlat}
 	projector := tarko.NewProjector(tarko.Flat)
 	if sel.nested {
 		l.form, projector = eventstream.Event.AppendNested, tarko.NewProjector(tarko.Nested)

@@ -1,18 +1,18 @@
 package tarko
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The list has no gap: behind the event that passes the bound comes none, however small.
 func TestAListOfLargeEventsEndsWhereItsRoomEnds(t *testing.T) {
 	t.Parallel()
 	l := lister{selection: selection{limit: maxEvents}, form: eventstream.Event.AppendFlat}
-	large := jsontext.Value(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
+	large := json.RawMessage(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
 	const sent = 40
 	for range sent {
 		if err := l.add(eventstream.Event{ID: "large", Type: "tool_result", Data: large}); err != nil {

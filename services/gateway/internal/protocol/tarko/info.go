@@ -1,12 +1,13 @@
 package tarko
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -22,13 +23,13 @@ type info struct {
 
 // metadata is the metadata of a session. Extra has the members that only clients use.
 type metadata struct {
-	Version         int            `json:"version"`
-	Name            string         `json:"name,omitempty"`
-	Tags            []string       `json:"tags,omitempty"`
-	ModelConfig     *record.Model  `json:"modelConfig,omitempty"`
-	AgentInfo       agentInfo      `json:"agentInfo"`
-	RuntimeSettings jsontext.Value `json:"runtimeSettings,omitzero"`
-	Extra           jsontext.Value `json:",embed"`
+	Version         int             `json:"version"`
+	Name            string          `json:"name,omitempty"`
+	Tags            []string        `json:"tags,omitempty"`
+	ModelConfig     *record.Model   `json:"modelConfig,omitempty"`
+	AgentInfo       agentInfo       `json:"agentInfo"`
+	RuntimeSettings json.RawMessage `json:"runtimeSettings,omitzero"`
+	Extra           jsontext.Value  `json:",embed"`
 }
 
 type agentInfo struct {
@@ -42,7 +43,7 @@ const metadataVersion = 1
 // info returns a session of the caller's tenant as Tarko's clients read it.
 func (s *Server) info(x *protocol.Exchange, n record.Session) info {
 	m := metadata{
-		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: n.Metadata,
+		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: jsontext.Value(json.RawMessage(json.RawMessage(n.Metadata))),
 		AgentInfo: agentInfo{n.AgentID, millis(n.CreatedAt)},
 	}
 	if agent := s.Config.Agents[n.AgentID]; m.ModelConfig == nil && agent.Model != "" {
@@ -64,17 +65,17 @@ func millis(t time.Time) int64 {
 // merge applies changes to the metadata of a session. Members that the server defines change its fields; all others are
 // stored for the client. A null removes a member. The identity of a session, its agent and its model cannot be changed
 // in this way.
-func merge(n *record.Session, changes jsontext.Value) error {
+func merge(n *record.Session, changes json.RawMessage) error {
 	if err := checkObject("metadata", changes, maxMetadata); err != nil || len(changes) == 0 {
 		return err
 	}
-	var wanted map[string]jsontext.Value
-	if err := json.Unmarshal(changes, &wanted); err != nil {
+	var wanted map[string]json.RawMessage
+	if err := jsonv2.Unmarshal(changes, &wanted); err != nil {
 		return apierr.Wrap(err, apierr.InvalidMessageFormat, "metadata is not valid JSON")
 	}
-	own := map[string]jsontext.Value{}
+	own := map[string]json.RawMessage{}
 	if len(n.Metadata) > 0 {
-		if err := json.Unmarshal(n.Metadata, &own); err != nil {
+		if err := jsonv2.Unmarshal(n.Metadata, &own); err != nil {
 			return err
 		}
 	}
@@ -84,7 +85,7 @@ func merge(n *record.Session, changes jsontext.Value) error {
 			if err := setDefined(n, name, value); err != nil {
 				return err
 			}
-		case value.Kind() == jsontext.KindNull:
+		case jsontext.Value(value).Kind() == jsontext.KindNull:
 			delete(own, name)
 		default:
 			own[name] = value
@@ -94,12 +95,12 @@ func merge(n *record.Session, changes jsontext.Value) error {
 }
 
 // setExtra stores the members that only clients use.
-func setExtra(n *record.Session, own map[string]jsontext.Value) error {
+func setExtra(n *record.Session, own map[string]json.RawMessage) error {
 	n.Metadata = nil
 	if len(own) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(own, json.Deterministic(true))
+	text, err := jsonv2.Marshal(own, jsonv2.Deterministic(true))
 	if err != nil {
 		return err
 	}
@@ -118,17 +119,17 @@ func isDefined(name string) bool {
 
 // setDefined applies a member that the server defines. Members with a separate route are ignored here, because clients
 // send back the metadata that they have read.
-func setDefined(n *record.Session, name string, value jsontext.Value) error {
+func setDefined(n *record.Session, name string, value json.RawMessage) error {
 	switch name {
 	case "name":
 		n.Name = ""
-		if err := json.Unmarshal(value, &n.Name); err != nil {
+		if err := jsonv2.Unmarshal(value, &n.Name); err != nil {
 			return invalid("metadata.name must be a string")
 		}
 		return checkName(n.Name)
 	case "tags":
 		n.Tags = nil
-		if err := json.Unmarshal(value, &n.Tags); err != nil {
+		if err := jsonv2.Unmarshal(value, &n.Tags); err != nil {
 			return invalid("metadata.tags must be an array of strings")
 		}
 		return checkTags(n.Tags)
@@ -137,9 +138,9 @@ func setDefined(n *record.Session, name string, value jsontext.Value) error {
 }
 
 // agentOptionsMember returns metadata with the agent options of a client.
-func agentOptionsMember(value jsontext.Value) jsontext.Value {
-	if len(value) == 0 || value.Kind() != jsontext.KindBeginObject || string(value) == "{}" {
+func agentOptionsMember(value json.RawMessage) json.RawMessage {
+	if len(value) == 0 || jsontext.Value(value).Kind() != jsontext.KindBeginObject || string(value) == "{}" {
 		return nil
 	}
-	return append(append(jsontext.Value(`{"agentOptions":`), value...), '}')
+	return append(append(json.RawMessage(`{"agentOptions":`), value...), '}')
 }

@@ -1,10 +1,11 @@
 package tarko
 
 import (
+	"encoding/json"
+
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // oneshot creates a session for one query; a retry gets the session of the first attempt. It creates no session if it
@@ -16,10 +17,10 @@ func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, an
 	}
 	defer x.WithTimeout()()
 	var in struct {
-		Query       jsontext.Value `json:"query"` // decoded by the codec
-		SessionName string         `json:"sessionName"`
-		SessionTags []string       `json:"sessionTags"`
-		Agent       string         `json:"agent"` // an extension of Tarko's protocol
+		Query       json.RawMessage `json:"query"` // decoded by the codec
+		SessionName string          `json:"sessionName"`
+		SessionTags []string        `json:"sessionTags"`
+		Agent       string          `json:"agent"` // an extension of Tarko's protocol
 	}
 	if len(body) == 0 {
 		return made, q, false, invalid("Query is required")
@@ -69,7 +70,7 @@ func (s *Server) postOneshotStream(x *protocol.Exchange) error {
 	if answered || err != nil {
 		return err
 	}
-	text, err := json.Marshal(announcement{"session_created", made.ThreadID, millis(made.CreatedAt)})
+	text, err := jsonv2.Marshal(announcement{"session_created", made.ThreadID, millis(made.CreatedAt)})
 	if err != nil {
 		return err
 	}

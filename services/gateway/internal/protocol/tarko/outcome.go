@@ -1,21 +1,21 @@
 package tarko
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // outcome is the result of a query. Tarko's server sends the result; its documentation has the response and the events.
 type outcome struct {
-	SessionID string           `json:"sessionId,omitempty"` // the session that the call has created
-	Result    jsontext.Value   `json:"result,omitzero"`     // the last assistant_message, flat
-	Response  string           `json:"response"`            // its content
-	Events    []jsontext.Value `json:"events"`              // of the query, nested, without increments
-	HasMore   bool             `json:"hasMore,omitzero"`    // not all events fit; the list of the session's events has them
+	SessionID string            `json:"sessionId,omitempty"` // the session that the call has created
+	Result    json.RawMessage   `json:"result,omitzero"`     // the last assistant_message, flat
+	Response  string            `json:"response"`            // its content
+	Events    []json.RawMessage `json:"events"`              // of the query, nested, without increments
+	HasMore   bool              `json:"hasMore,omitzero"`    // not all events fit; the list of the session's events has them
 
 	bytes   int // of Events
 	failure *event.Error
@@ -28,7 +28,7 @@ const maxCollected = 2 << 20
 
 func newOutcome(made string) *outcome {
 	return &outcome{
-		SessionID: made, Events: []jsontext.Value{}, flat: tarko.NewProjector(tarko.Flat), nested: tarko.NewProjector(tarko.Nested),
+		SessionID: made, Events: []json.RawMessage{}, flat: tarko.NewProjector(tarko.Flat), nested: tarko.NewProjector(tarko.Nested),
 	}
 }
 

@@ -1,19 +1,19 @@
 package tarko
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // What a query brings may be more than an answer should hold: then it ends where its room ends, and says so.
 func TestAnAnswerHasRoomForSoManyEvents(t *testing.T) {
 	t.Parallel()
 	o := newOutcome("")
-	large := jsontext.Value(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
+	large := json.RawMessage(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for n := range 40 {
 		if o.HasMore != (len(o.Events) < n) {
 			t.Fatalf("after %d events it has %d, and hasMore is %t", n, len(o.Events), o.HasMore)

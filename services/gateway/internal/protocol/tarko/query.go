@@ -2,6 +2,7 @@ package tarko
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/bus"
@@ -13,7 +14,6 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // query is a decoded query and its recipient.
@@ -32,8 +32,8 @@ func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 	}
 	defer x.WithTimeout()()
 	var named struct {
-		SessionID string         `json:"sessionId"`
-		Query     jsontext.Value `json:"query"` // the codec decodes it, after the session was found
+		SessionID string          `json:"sessionId"`
+		Query     json.RawMessage `json:"query"` // the codec decodes it, after the session was found
 	}
 	if len(body) > 0 {
 		if err := decode(body, &named); err != nil {
@@ -110,7 +110,7 @@ func (s *Server) postQueryStream(x *protocol.Exchange) error {
 
 // stream streams the events of a query, after a first event of the caller's (nil = none). Its cursors are those of the session's
 // stream, where a client resumes after a lost connection.
-func (s *Server) stream(x *protocol.Exchange, q query, first jsontext.Value) error {
+func (s *Server) stream(x *protocol.Exchange, q query, first json.RawMessage) error {
 	d, err := choose(x, s.encodings.query, s.encodings.queryNested)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ type prefixedEncoder struct {
 }
 
 // prefixEncoder returns an encoder that writes first before the events of enc, in the same framing.
-func prefixEncoder(enc codec.Encoder, first jsontext.Value) (codec.Encoder, error) {
+func prefixEncoder(enc codec.Encoder, first json.RawMessage) (codec.Encoder, error) {
 	if enc.ContentType() != sse.ContentType {
 		return &prefixedEncoder{enc, append(first, '\n')}, nil
 	}

@@ -3,6 +3,7 @@ package tarko
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"unicode/utf8"
@@ -14,7 +15,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a session's metadata.
@@ -119,12 +119,12 @@ func (s *Server) change(x *protocol.Exchange, sessionID string, edit func(*recor
 
 // draft is what a client may set of a session that it creates.
 type draft struct {
-	Name            string         `json:"name"`
-	Tags            []string       `json:"tags"`
-	Agent           string         `json:"agent"` // the agent of the session, an extension
-	Metadata        jsontext.Value `json:"metadata"`
-	RuntimeSettings jsontext.Value `json:"runtimeSettings"`
-	AgentOptions    jsontext.Value `json:"agentOptions"`
+	Name            string          `json:"name"`
+	Tags            []string        `json:"tags"`
+	Agent           string          `json:"agent"` // the agent of the session, an extension
+	Metadata        json.RawMessage `json:"metadata"`
+	RuntimeSettings json.RawMessage `json:"runtimeSettings"`
+	AgentOptions    json.RawMessage `json:"agentOptions"`
 }
 
 // createSession creates a session. If its thread id exists, an earlier attempt of the same call has created it.
@@ -145,7 +145,7 @@ func (s *Server) createSession(x *protocol.Exchange, threadID string, d draft) (
 	if err := s.applySettings(&made, d.RuntimeSettings); err != nil {
 		return made, err
 	}
-	for _, more := range []jsontext.Value{d.Metadata, agentOptionsMember(d.AgentOptions)} {
+	for _, more := range []json.RawMessage{d.Metadata, agentOptionsMember(d.AgentOptions)} {
 		if err := merge(&made, more); err != nil {
 			return made, err
 		}

@@ -1,12 +1,13 @@
 package tarko
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -28,8 +29,8 @@ type choice struct {
 
 // settings is the answer of getSettings.
 type settings struct {
-	Schema        schema                    `json:"schema"`
-	CurrentValues map[string]jsontext.Value `json:"currentValues"`
+	Schema        schema                     `json:"schema"`
+	CurrentValues map[string]json.RawMessage `json:"currentValues"`
 }
 
 // getSettings shows what can be set and what is: for a session that does not exist, what one begins with.
@@ -64,27 +65,27 @@ func (s *Server) schema() schema {
 	return schema{"object", properties}
 }
 
-func current(n record.Session) (map[string]jsontext.Value, error) {
-	values := map[string]jsontext.Value{}
+func current(n record.Session) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
 	if len(n.RuntimeSettings) > 0 {
-		if err := json.Unmarshal(n.RuntimeSettings, &values); err != nil {
+		if err := jsonv2.Unmarshal(n.RuntimeSettings, &values); err != nil {
 			return nil, err
 		}
 	}
-	name, err := json.Marshal(n.AgentID)
+	name, err := jsonv2.Marshal(n.AgentID)
 	values[settingAgent] = name
 	return values, err
 }
 
 // applySettings takes over settings. They replace those that there were.
-func (s *Server) applySettings(n *record.Session, values jsontext.Value) error {
+func (s *Server) applySettings(n *record.Session, values json.RawMessage) error {
 	if err := checkObject("runtimeSettings", values, maxSettings); err != nil || len(values) == 0 {
 		return err
 	}
 	var known struct {
 		Agent string `json:"agent"`
 	}
-	if err := json.Unmarshal(values, &known); err != nil {
+	if err := jsonv2.Unmarshal(values, &known); err != nil {
 		return invalid("runtimeSettings.agent must be a string")
 	}
 	if known.Agent != "" && !slices.Contains(s.agents, known.Agent) {
@@ -93,15 +94,15 @@ func (s *Server) applySettings(n *record.Session, values jsontext.Value) error {
 	if known.Agent != "" {
 		s.setAgent(n, known.Agent)
 	}
-	n.RuntimeSettings = values.Clone()
-	return n.RuntimeSettings.Compact()
+	n.RuntimeSettings = slices.Clone(values)
+	return (*jsontext.Value)(&n.RuntimeSettings).Compact()
 }
 
 // postSettings changes the settings of a session. They count from its next query on.
 func (s *Server) postSettings(x *protocol.Exchange) error {
 	var in struct {
-		SessionID       string         `json:"sessionId"`
-		RuntimeSettings jsontext.Value `json:"runtimeSettings"`
+		SessionID       string          `json:"sessionId"`
+		RuntimeSettings json.RawMessage `json:"runtimeSettings"`
 	}
 	if err := read(x, &in); err != nil {
 		return err

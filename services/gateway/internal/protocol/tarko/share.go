@@ -3,6 +3,7 @@ package tarko
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -11,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -89,10 +90,10 @@ func (s *Server) postShare(x *protocol.Exchange) error {
 }
 
 // firstPrompt returns the text of a session's first user message.
-func firstPrompt(events []jsontext.Value) string {
+func firstPrompt(events []json.RawMessage) string {
 	for _, one := range events {
 		var t pageEvent
-		if err := json.Unmarshal(one, &t); err == nil && t.Type == tarko.TypeUserMessage {
+		if err := jsonv2.Unmarshal(one, &t); err == nil && t.Type == tarko.TypeUserMessage {
 			return t.Text()
 		}
 	}
@@ -101,11 +102,11 @@ func firstPrompt(events []jsontext.Value) string {
 
 // pageEvent has the fields of an event that the page shows.
 type pageEvent struct {
-	Type    tarko.Type     `json:"type"`
-	Name    string         `json:"name"`    // of a tool
-	Content jsontext.Value `json:"content"` // of a message or a result
-	Args    jsontext.Value `json:"arguments"`
-	Message string         `json:"message"` // of a notice
+	Type    tarko.Type      `json:"type"`
+	Name    string          `json:"name"`    // of a tool
+	Content json.RawMessage `json:"content"` // of a message or a result
+	Args    json.RawMessage `json:"arguments"`
+	Message string          `json:"message"` // of a notice
 }
 
 // Text returns the text of the event, or its JSON.
@@ -115,13 +116,13 @@ func (t pageEvent) Text() string {
 		value = t.Args
 	}
 	var text string
-	if json.Unmarshal(value, &text) == nil {
+	if jsonv2.Unmarshal(value, &text) == nil {
 		return text
 	}
 	if len(value) == 0 {
 		return t.Message
 	}
-	return value.String()
+	return string(value)
 }
 
 // Shown reports whether the page shows the event.
@@ -135,14 +136,14 @@ func (t pageEvent) Shown() bool {
 }
 
 // render creates the page: the user interface in replay mode or, without one, a plain page.
-func (s *Server) render(about info, events []jsontext.Value) (string, error) {
+func (s *Server) render(about info, events []json.RawMessage) (string, error) {
 	if s.page != nil {
 		return s.replay(about, events)
 	}
 	all := make([]pageEvent, 0, len(events))
 	for _, one := range events {
 		var t pageEvent
-		if err := json.Unmarshal(one, &t); err != nil {
+		if err := jsonv2.Unmarshal(one, &t); err != nil {
 			return "", fmt.Errorf("share session %s: %w", about.ID, err)
 		}
 		all = append(all, t)
@@ -159,7 +160,7 @@ func (s *Server) render(about info, events []jsontext.Value) (string, error) {
 }
 
 // replay returns the user interface with a script that contains the session, which it then reads in place of a server.
-func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
+func (s *Server) replay(about info, events []json.RawMessage) (string, error) {
 	script := []byte("window.AGENT_REPLAY_MODE=true;")
 	for _, one := range []struct {
 		name  string
@@ -178,5 +179,5 @@ func (s *Server) replay(about info, events []jsontext.Value) (string, error) {
 
 // embedded encodes a value as JSON that is safe within a script element of a page.
 func embedded(value any) ([]byte, error) {
-	return json.Marshal(value, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), json.Deterministic(true))
+	return jsonv2.Marshal(value, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsonv2.Deterministic(true))
 }

@@ -3,13 +3,13 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/history/internal/store"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // firstChunk is how many rows of a page are asked for at first.
@@ -42,7 +42,7 @@ func (s *Store) Events(ctx context.Context, q store.Events) ([]store.Event, erro
 			}
 			events = append(events, store.Event{
 				Index: index, RequestID: requestID, N: line.N, Incarnation: f.Incarnation, Name: line.Name,
-				JSON: jsontext.Value(bytes.Clone(line.JSON)),
+				JSON: json.RawMessage(bytes.Clone(line.JSON)),
 			})
 			size += len(line.JSON)
 			if len(events) == q.Limit || q.Bytes > 0 && size > q.Bytes {

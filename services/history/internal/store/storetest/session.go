@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/history/internal/store"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Session is the i-th record of what is noted on a thread: a minute later than the one before.
@@ -22,8 +22,8 @@ func Session(threadID string, i int) store.Entry {
 		Tenant: Tenant, ThreadID: threadID, Time: at,
 		Session: &record.Session{
 			ThreadID: threadID, Owner: "ada", AgentID: "writer", Name: "name " + string(rune('0'+i)), Tags: []string{"a", "b"},
-			Metadata: jsontext.Value(`{"folder":{"id":7},"text":"\u0000 \" é"}`), Model: &record.Model{Provider: "p", ID: "m"},
-			RuntimeSettings: jsontext.Value(`{"fast":true}`), CreatedAt: start(), UpdatedAt: at,
+			Metadata: json.RawMessage(`{"folder":{"id":7},"text":"\u0000 \" é"}`), Model: &record.Model{Provider: "p", ID: "m"},
+			RuntimeSettings: json.RawMessage(`{"fast":true}`), CreatedAt: start(), UpdatedAt: at,
 		},
 	}
 }

@@ -2,11 +2,11 @@ package wire
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/media"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Part is a part of a message: a text, or media.
@@ -43,7 +43,7 @@ func plain(content event.InputContent) bool {
 }
 
 // contentOf returns the content of a message of a thread: a string if it is text alone.
-func contentOf(content event.InputContent, threadID string) jsontext.Value {
+func contentOf(content event.InputContent, threadID string) json.RawMessage {
 	if plain(content) {
 		return encode(content.Text())
 	}
@@ -55,7 +55,7 @@ func contentOf(content event.InputContent, threadID string) jsontext.Value {
 }
 
 // resultContent returns the content of a tool's result: its summary, and the media that the tool returned.
-func resultContent(b event.ToolResult, threadID string) jsontext.Value {
+func resultContent(b event.ToolResult, threadID string) json.RawMessage {
 	if len(b.Media) == 0 {
 		return encode(b.Summary)
 	}

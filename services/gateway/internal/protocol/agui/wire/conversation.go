@@ -2,10 +2,10 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // conversation is the messages that a client has after the events that it applied. It follows the rules of the published
@@ -105,7 +105,7 @@ func (c *conversation) snapshot() []Message {
 	all := make([]Message, 0, len(c.messages))
 	for _, m := range c.messages {
 		if m.Content == nil && m.text != nil {
-			m.Content = jsontext.Value(encode(string(m.text)))
+			m.Content = json.RawMessage(encode(string(m.text)))
 		}
 		all = append(all, m)
 	}

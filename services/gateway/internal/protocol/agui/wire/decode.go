@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -26,26 +27,26 @@ const (
 
 // Input is a RunAgentInput. Unknown members are ignored, as the published client does.
 type Input struct {
-	ThreadID       string         `json:"threadId"`
-	RunID          string         `json:"runId"`
-	ParentRunID    string         `json:"parentRunId"`
-	State          jsontext.Value `json:"state"`
-	Messages       []InMessage    `json:"messages"`
-	Tools          []Tool         `json:"tools"`
-	Context        []ContextItem  `json:"context"`
-	ForwardedProps jsontext.Value `json:"forwardedProps"`
-	Resume         []ResumeEntry  `json:"resume"`
+	ThreadID       string          `json:"threadId"`
+	RunID          string          `json:"runId"`
+	ParentRunID    string          `json:"parentRunId"`
+	State          json.RawMessage `json:"state"`
+	Messages       []InMessage     `json:"messages"`
+	Tools          []Tool          `json:"tools"`
+	Context        []ContextItem   `json:"context"`
+	ForwardedProps json.RawMessage `json:"forwardedProps"`
+	Resume         []ResumeEntry   `json:"resume"`
 }
 
 // InMessage is a message that a client sends.
 type InMessage struct {
-	ID            string         `json:"id"`
-	Role          string         `json:"role"`
-	Content       jsontext.Value `json:"content"`
-	ToolCalls     []InCall       `json:"toolCalls"`
-	ToolCallID    string         `json:"toolCallId"`
-	Error         string         `json:"error"`
-	SubagentRunID string         `json:"subagentRunId"`
+	ID            string          `json:"id"`
+	Role          string          `json:"role"`
+	Content       json.RawMessage `json:"content"`
+	ToolCalls     []InCall        `json:"toolCalls"`
+	ToolCallID    string          `json:"toolCallId"`
+	Error         string          `json:"error"`
+	SubagentRunID string          `json:"subagentRunId"`
 }
 
 // InCall is a call in a message that a client sends.
@@ -56,9 +57,9 @@ type InCall struct {
 
 // Tool is a tool that the client runs.
 type Tool struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Parameters  jsontext.Value `json:"parameters"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
 }
 
 // ContextItem is a fact that the client gives to the agent.
@@ -69,9 +70,9 @@ type ContextItem struct {
 
 // ResumeEntry answers an interrupt.
 type ResumeEntry struct {
-	InterruptID string         `json:"interruptId"`
-	Status      string         `json:"status"` // resolved, cancelled
-	Payload     jsontext.Value `json:"payload"`
+	InterruptID string          `json:"interruptId"`
+	Status      string          `json:"status"` // resolved, cancelled
+	Payload     json.RawMessage `json:"payload"`
 }
 
 const example = `{"threadId":"t1","runId":"r1","messages":[{"id":"m1","role":"user","content":"hi"}],"tools":[],"context":[]}`
@@ -85,7 +86,7 @@ func DecodeInput(text []byte) (Input, error) {
 	if codec.NestedDeeper(text, maxDepth) {
 		return in, invalid("the body is nested more than %d levels deep", maxDepth)
 	}
-	if err := json.Unmarshal(text, &in, json.WithUnmarshalers(lists)); err != nil {
+	if err := jsonv2.Unmarshal(text, &in, jsonv2.WithUnmarshalers(lists)); err != nil {
 		return in, explain(err)
 	}
 	return in, in.check()
@@ -133,13 +134,13 @@ func (r ResumeEntry) valid() bool {
 }
 
 // lists stops at the first entry too many, before a small body becomes a large one in memory.
-var lists = json.JoinUnmarshalers(
+var lists = jsonv2.JoinUnmarshalers(
 	atMost[InMessage](maxMessages), atMost[InCall](maxCalls), atMost[Tool](maxTools), atMost[ContextItem](maxContext),
 	atMost[ResumeEntry](maxResume), atMost[Part](maxParts),
 )
 
-func atMost[T any](limit int) *json.Unmarshalers {
-	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
+func atMost[T any](limit int) *jsonv2.Unmarshalers {
+	return jsonv2.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
 		if dec.PeekKind() != jsontext.KindBeginArray {
 			return errors.ErrUnsupported // the decoder says what is wrong, or accepts a null
 		}
@@ -152,7 +153,7 @@ func atMost[T any](limit int) *json.Unmarshalers {
 				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
 			}
 			var entry T
-			if err := json.UnmarshalDecode(dec, &entry); err != nil {
+			if err := jsonv2.UnmarshalDecode(dec, &entry); err != nil {
 				return err
 			}
 			*list = append(*list, entry)
@@ -177,7 +178,7 @@ func explain(err error) error {
 		}
 		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, path(syntactic.JSONPointer))
 	}
-	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
+	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
 		return invalid("%s has the wrong type", path(semantic.JSONPointer))
 	}
 	return invalid("the body is not valid JSON")

@@ -2,10 +2,10 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // end projects a terminal event of an agent.
@@ -91,10 +91,10 @@ func interrupt(c event.Continuation) Interrupt {
 	}
 	switch c.Kind {
 	case event.ContinueApproval:
-		i.Reason, i.ResponseSchema = reasonApproval, jsontext.Value(approvalSchema)
+		i.Reason, i.ResponseSchema = reasonApproval, json.RawMessage(approvalSchema)
 		i.Message = cmp.Or(i.Message, "Allow "+c.Payload.Tool+"?")
 	case event.ContinueInput:
-		i.Reason, i.ResponseSchema = reasonInput, jsontext.Value(inputSchema)
+		i.Reason, i.ResponseSchema = reasonInput, json.RawMessage(inputSchema)
 	}
 	if !c.ExpiresAt.IsZero() {
 		i.ExpiresAt = c.ExpiresAt.UTC().Format(time.RFC3339Nano)
@@ -103,7 +103,7 @@ func interrupt(c event.Continuation) Interrupt {
 		i.Metadata["toolName"] = c.Payload.Tool
 	}
 	if len(c.Payload.Args) > 0 {
-		i.Metadata["args"] = jsontext.Value(c.Payload.Args)
+		i.Metadata["args"] = json.RawMessage(c.Payload.Args)
 	}
 	if c.Payload.Again {
 		i.Metadata["again"] = true

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
+	"encoding/json"
 )
 
 // The types of events that this codec writes.
@@ -50,16 +50,16 @@ type Event struct {
 	Message         string       `json:"message,omitempty"`
 	Code            string       `json:"code,omitempty"`
 
-	MessageID    string         `json:"messageId,omitempty"`
-	Role         string         `json:"role,omitempty"`
-	Delta        string         `json:"delta,omitempty"`
-	ToolCallID   string         `json:"toolCallId,omitempty"`
-	ToolCallName string         `json:"toolCallName,omitempty"`
-	ActivityType string         `json:"activityType,omitempty"`
-	Content      jsontext.Value `json:"content,omitzero"`
-	Name         string         `json:"name,omitempty"`
-	Value        jsontext.Value `json:"value,omitzero"`
-	Messages     []Message      `json:"messages,omitzero"`
+	MessageID    string          `json:"messageId,omitempty"`
+	Role         string          `json:"role,omitempty"`
+	Delta        string          `json:"delta,omitempty"`
+	ToolCallID   string          `json:"toolCallId,omitempty"`
+	ToolCallName string          `json:"toolCallName,omitempty"`
+	ActivityType string          `json:"activityType,omitempty"`
+	Content      json.RawMessage `json:"content,omitzero"`
+	Name         string          `json:"name,omitempty"`
+	Value        json.RawMessage `json:"value,omitzero"`
+	Messages     []Message       `json:"messages,omitzero"`
 
 	Subtype        string `json:"subtype,omitempty"`
 	EntityID       string `json:"entityId,omitempty"`
@@ -92,13 +92,13 @@ const (
 
 // Interrupt is an action that the user must take. A resume entry with its id answers it.
 type Interrupt struct {
-	ID             string         `json:"id"`
-	Reason         string         `json:"reason"`
-	Message        string         `json:"message,omitempty"`
-	ToolCallID     string         `json:"toolCallId,omitempty"`
-	ResponseSchema jsontext.Value `json:"responseSchema,omitzero"`
-	ExpiresAt      string         `json:"expiresAt,omitempty"`
-	Metadata       Metadata       `json:"metadata,omitempty"`
+	ID             string          `json:"id"`
+	Reason         string          `json:"reason"`
+	Message        string          `json:"message,omitempty"`
+	ToolCallID     string          `json:"toolCallId,omitempty"`
+	ResponseSchema json.RawMessage `json:"responseSchema,omitzero"`
+	ExpiresAt      string          `json:"expiresAt,omitempty"`
+	Metadata       Metadata        `json:"metadata,omitempty"`
 }
 
 // TokenUsage is what a run used of one model.
@@ -114,15 +114,15 @@ type TokenUsage struct {
 
 // Message is a message of a conversation, of any role.
 type Message struct {
-	ID             string         `json:"id"`
-	Role           string         `json:"role"`
-	SubagentRunID  string         `json:"subagentRunId,omitempty"`
-	Content        jsontext.Value `json:"content,omitzero"` // a string, or parts; of an activity an object
-	ToolCalls      []ToolCall     `json:"toolCalls,omitempty"`
-	ToolCallID     string         `json:"toolCallId,omitempty"`
-	ActivityType   string         `json:"activityType,omitempty"`
-	EncryptedValue string         `json:"encryptedValue,omitempty"`
-	Metadata       Metadata       `json:"metadata,omitempty"`
+	ID             string          `json:"id"`
+	Role           string          `json:"role"`
+	SubagentRunID  string          `json:"subagentRunId,omitempty"`
+	Content        json.RawMessage `json:"content,omitzero"` // a string, or parts; of an activity an object
+	ToolCalls      []ToolCall      `json:"toolCalls,omitempty"`
+	ToolCallID     string          `json:"toolCallId,omitempty"`
+	ActivityType   string          `json:"activityType,omitempty"`
+	EncryptedValue string          `json:"encryptedValue,omitempty"`
+	Metadata       Metadata        `json:"metadata,omitempty"`
 
 	text []byte // of a text or reasoning message that grows
 }

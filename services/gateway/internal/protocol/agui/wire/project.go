@@ -2,14 +2,14 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // run turns the events of one log, in order and from the first one, into events of AG-UI. Deltas may be missing, as in what
@@ -183,7 +183,7 @@ const (
 func userText(e Event) []Event {
 	var text string
 	var parts []Part
-	if json.Unmarshal(e.Content, &text) != nil && json.Unmarshal(e.Content, &parts) == nil {
+	if jsonv2.Unmarshal(e.Content, &text) != nil && jsonv2.Unmarshal(e.Content, &parts) == nil {
 		for _, p := range parts {
 			text = strings.TrimPrefix(text+"\n"+p.Text, "\n")
 		}
@@ -286,9 +286,9 @@ func (r *run) other(a *agent, body event.Body) {
 	case event.Plan:
 		r.planned(a, b)
 	case event.Custom:
-		value := jsontext.Value(b.Data)
+		value := json.RawMessage(b.Data)
 		if len(value) == 0 {
-			value = jsontext.Value("{}")
+			value = json.RawMessage("{}")
 		}
 		r.custom(a, b.Type, value, b.ToolCallID)
 	case event.Notice, event.ContextCompressed, event.UsageSoFar:
@@ -328,10 +328,10 @@ func resultID(toolCallID string) string { return toolCallID + resultSuffix }
 const resultSuffix = "-result"
 
 // encode returns a value as JSON. Values are those of decoded events, which can be encoded.
-func encode(value any) jsontext.Value {
-	text, err := json.Marshal(value, options)
+func encode(value any) json.RawMessage {
+	text, err := jsonv2.Marshal(value, options)
 	if err != nil {
-		return jsontext.Value("{}")
+		return json.RawMessage("{}")
 	}
 	return text
 }

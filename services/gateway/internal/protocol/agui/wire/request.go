@@ -71,7 +71,7 @@ func (in Input) Request() (Request, error) {
 		r.Request.Context.ActionResults = append(r.Request.Context.ActionResults, result)
 		about.Resumed = append(about.Resumed, result.ActionID)
 	}
-	r.Request.Context.Extra = in.extra()
+	r.Request.Context.Extra = event.NewMembers(in.extra())
 	r.Metadata = json.RawMessage(encode(metadata{about}))
 	return r, nil
 }
@@ -81,7 +81,7 @@ func (in Input) tools() []event.RequestTool {
 	var tools []event.RequestTool
 	for _, t := range in.Tools {
 		one := event.RequestTool{Name: t.Name, Description: t.Description}
-		if t.Parameters.Kind() != jsontext.KindNull {
+		if jsontext.Value(t.Parameters).Kind() != jsontext.KindNull {
 			one.Schema = json.RawMessage(t.Parameters)
 		}
 		tools = append(tools, one)
@@ -102,10 +102,10 @@ func (in Input) facts() string {
 }
 
 // extra returns the context of the request, which templates read: {context.forwardedProps.…} and {context.state.…}.
-func (in Input) extra() jsontext.Value {
-	members := map[string]jsontext.Value{}
-	for name, value := range map[string]jsontext.Value{"forwardedProps": in.ForwardedProps, "state": in.State} {
-		if len(value) > 0 && value.Kind() != jsontext.KindNull && string(value) != "{}" {
+func (in Input) extra() json.RawMessage {
+	members := map[string]json.RawMessage{}
+	for name, value := range map[string]json.RawMessage{"forwardedProps": in.ForwardedProps, "state": in.State} {
+		if len(value) > 0 && jsontext.Value(value).Kind() != jsontext.KindNull && string(value) != "{}" {
 			members[name] = value
 		}
 	}
@@ -184,7 +184,7 @@ func (m InMessage) history(where string) (event.HistoryMessage, error) {
 
 // arguments returns the arguments of a call; nil = none, or text that is not an object, such as that of a call that was cut.
 func arguments(text string) json.RawMessage {
-	var object map[string]jsontext.Value
+	var object map[string]json.RawMessage
 	if jsonv2.Unmarshal([]byte(text), &object) != nil || len(object) == 0 {
 		return nil
 	}
@@ -193,7 +193,7 @@ func arguments(text string) json.RawMessage {
 
 // content decodes the content of a message. The core checks its parts.
 func (m InMessage) content(where string) (event.InputContent, error) {
-	switch m.Content.Kind() {
+	switch jsontext.Value(m.Content).Kind() {
 	case jsontext.KindInvalid, jsontext.KindNull:
 		return nil, nil
 	case jsontext.KindString:

@@ -1,10 +1,11 @@
 package wire
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,12 +38,12 @@ func (r ResumeEntry) approval(where string, a *event.ActionResult) error {
 		Approved *bool  `json:"approved"`
 		Reason   string `json:"reason"`
 	}
-	err := json.Unmarshal(r.Payload, &payload)
+	err := jsonv2.Unmarshal(r.Payload, &payload)
 	if err != nil || payload.Approved == nil {
 		payload.Approved = new(bool)
-		err = json.Unmarshal(r.Payload, payload.Approved)
+		err = jsonv2.Unmarshal(r.Payload, payload.Approved)
 	}
-	if err != nil || r.Payload.Kind() == jsontext.KindNull {
+	if err != nil || jsontext.Value(r.Payload).Kind() == jsontext.KindNull {
 		return invalid("%s.payload must be {\"approved\":true} or {\"approved\":false}", where)
 	}
 	if !*payload.Approved {
@@ -52,14 +53,14 @@ func (r ResumeEntry) approval(where string, a *event.ActionResult) error {
 }
 
 // answer is the member answer of the payload, or the whole payload if it has none.
-func (r ResumeEntry) answer() jsontext.Value {
+func (r ResumeEntry) answer() json.RawMessage {
 	var payload struct {
-		Answer jsontext.Value `json:"answer"`
+		Answer json.RawMessage `json:"answer"`
 	}
-	if json.Unmarshal(r.Payload, &payload) == nil && len(payload.Answer) > 0 {
+	if jsonv2.Unmarshal(r.Payload, &payload) == nil && len(payload.Answer) > 0 {
 		return payload.Answer
 	}
-	if r.Payload.Kind() == jsontext.KindNull {
+	if jsontext.Value(r.Payload).Kind() == jsontext.KindNull {
 		return nil
 	}
 	return r.Payload

@@ -56,6 +56,12 @@ func (Codec) Decode(text []byte) (event.AgentRequest, error) {
 // lists decodes the lists of a request and stops at the first entry beyond the limit: half a megabyte of {} would
 // become a hundred times as much in memory before a later check.
 var lists = json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, content *event.InputContent) error {
+		if dec.PeekKind() != jsontext.KindBeginArray {
+			return errors.ErrUnsupported // a string, or an error
+		}
+		return json.UnmarshalDecode(dec, (*[]event.InputPart)(content))
+	}),
 	atMost[event.InputMessage](maxMessages, "send only new messages: the thread has the earlier ones"),
 	atMost[event.InputPart](maxParts, "or fewer, larger ones"),
 	atMost[event.ActionResult](maxActions, "one for each action"),

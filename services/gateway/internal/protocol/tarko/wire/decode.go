@@ -95,7 +95,16 @@ func results(told []words.ActionResult) ([]event.ActionResult, error) {
 }
 
 // lists stops at the first entry beyond the limit, before a small body becomes large in memory.
-var lists = json.JoinUnmarshalers(atMost[words.Part](maxParts), atMost[words.ActionResult](maxActions))
+var lists = json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, content *words.Content) error {
+		if dec.PeekKind() != jsontext.KindBeginArray {
+			return errors.ErrUnsupported // a string, or an error
+		}
+		return json.UnmarshalDecode(dec, (*[]words.Part)(content))
+	}),
+	atMost[words.Part](maxParts),
+	atMost[words.ActionResult](maxActions),
+)
 
 func atMost[T any](limit int) *json.Unmarshalers {
 	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {

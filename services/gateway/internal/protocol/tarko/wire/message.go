@@ -2,10 +2,10 @@ package wire
 
 import (
 	"cmp"
+	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/eventstream"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // envelope has the fields that a WebSocket message adds to its event.
@@ -30,7 +30,7 @@ func (e *encoder) encodeMessage(one eventstream.Event, last bool) error {
 	if e.json, err = e.form(one, e.json[:0]); err != nil || add == (envelope{}) {
 		return err
 	}
-	text, err := json.Marshal(add)
+	text, err := jsonv2.Marshal(add)
 	if err != nil {
 		return err
 	}
@@ -41,12 +41,12 @@ func (e *encoder) encodeMessage(one eventstream.Event, last bool) error {
 // reserveNames ensures that the data of a flat event has no member with a name of the envelope, and returns the session
 // id for the envelope, "" if the data of this type contains it. A custom event with such a member is wrapped into a
 // member data: it must not look like an event of another session.
-func reserveNames(one eventstream.Event) (data jsontext.Value, sessionID string) {
+func reserveNames(one eventstream.Event) (data json.RawMessage, sessionID string) {
 	var has struct {
-		SessionID jsontext.Value `json:"sessionId"`
-		Cursor    jsontext.Value `json:"cursor"`
+		SessionID json.RawMessage `json:"sessionId"`
+		Cursor    json.RawMessage `json:"cursor"`
 	}
-	if err := json.Unmarshal(one.Data, &has); err != nil {
+	if err := jsonv2.Unmarshal(one.Data, &has); err != nil {
 		return one.Data, one.SessionID // the encoding of the event reports the error
 	}
 	switch {
