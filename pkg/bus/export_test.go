@@ -41,7 +41,7 @@ func (b *Bus) ParkAndDie(ctx context.Context, a record.Accepted) error {
 	if err != nil {
 		return err
 	}
-	msg.Subject = b.conn.Parked(msg.Subject)
+	msg.Subject = b.conn.BacklogSubject(msg.Subject)
 	return b.conn.Send(ctx, b.conn.BacklogStream(), msg, a.Tenant+"/"+a.RequestID)
 }
 

@@ -61,7 +61,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 	}
 	note := func(threadID string) {
 		t.Helper()
-		if _, err := b.SwapSession(ctx, "t", record.Session{ThreadID: threadID}, records.SessionRecord{}); err != nil {
+		if _, err := b.UpdateSession(ctx, "t", record.Session{ThreadID: threadID}, records.SessionRecord{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -375,7 +375,7 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 	if _, err := b.AdvanceThread(t.Context(), "t", record.Thread{ThreadID: "thr", RequestID: log.RequestID}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.SwapSession(t.Context(), "t", record.Session{ThreadID: "thr", Name: "new"}, bus.SessionRecord{}); err != nil {
+	if _, err := b.UpdateSession(t.Context(), "t", record.Session{ThreadID: "thr", Name: "new"}, bus.SessionRecord{}); err != nil {
 		t.Fatal(err)
 	}
 	emit(t, claim(t, b, log), delta("a"), event.Done{})

@@ -17,7 +17,7 @@ func changesSession(t *testing.T, b *bus.Bus) {
 	if _, err := b.Session(t.Context(), "t", session.ThreadID); !errors.Is(err, bus.ErrNotFound) {
 		t.Fatalf("got %v, want ErrNotFound", err)
 	}
-	first, err := b.SwapSession(t.Context(), "t", session, bus.SessionRecord{})
+	first, err := b.UpdateSession(t.Context(), "t", session, bus.SessionRecord{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func changesSession(t *testing.T, b *bus.Bus) {
 		race.Go(func() {
 			next := session
 			next.Name = "renamed"
-			_, err := b.SwapSession(t.Context(), "t", next, first)
+			_, err := b.UpdateSession(t.Context(), "t", next, first)
 			switch {
 			case err == nil:
 				wins.Add(1)
@@ -51,7 +51,7 @@ func ordersSession(t *testing.T, b *bus.Bus) {
 	session := record.Session{ThreadID: id.New(id.Thread), UpdatedAt: now}
 	var last bus.SessionRecord
 	for range 3 { // by a gateway whose clock is an hour late
-		next, err := b.SwapSession(t.Context(), "t", session, last)
+		next, err := b.UpdateSession(t.Context(), "t", session, last)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ package weaken
 // Safeguard is something that a program may go without.
 type Safeguard string
 
-// The safeguards outside the bus, whose safeguards are in pkg/bus/weakbus.
+// The safeguards outside the bus; pkg/bus/weakbus has those of the bus.
 const (
 	DiscardOpen    Safeguard = "keep-open-blocks"       // a takeover discards the blocks that a dead runner left open
 	RepeatBlocks   Safeguard = "repeat-blocks"          // a takeover does not write finished blocks a second time

@@ -16,7 +16,7 @@ import (
 func (b *bench) noted(owner string) bus.SessionRecord {
 	b.t.Helper()
 	now := time.Now().UTC()
-	s, err := b.bus.SwapSession(b.t.Context(), "default", record.Session{
+	s, err := b.bus.UpdateSession(b.t.Context(), "default", record.Session{
 		ThreadID: id.New(id.Thread), Owner: owner, AgentID: "demo", Name: "a name", CreatedAt: now, UpdatedAt: now,
 	}, bus.SessionRecord{})
 	if err != nil {

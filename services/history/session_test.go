@@ -20,7 +20,7 @@ import (
 func note(t *testing.T, b *bus.Bus, after bus.SessionRecord, threadID, name string) bus.SessionRecord {
 	t.Helper()
 	now := time.Now()
-	s, err := b.SwapSession(t.Context(), tenant, record.Session{
+	s, err := b.UpdateSession(t.Context(), tenant, record.Session{
 		ThreadID: threadID, Owner: "ada", AgentID: "demo", Name: name, CreatedAt: now, UpdatedAt: now,
 	}, after)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestADeletedSessionIsGoneAtOnce(t *testing.T) {
 	}
 	gone := record.Session
 	gone.Deleted = true
-	if _, err := b.SwapSession(t.Context(), tenant, gone, record); err != nil {
+	if _, err := b.UpdateSession(t.Context(), tenant, gone, record); err != nil {
 		t.Fatal(err)
 	}
 	_, err := ask.Session(t.Context(), ref("thr_1"))
@@ -223,7 +223,7 @@ func TestASessionThatTheStreamHasForgottenCanBeChanged(t *testing.T) {
 		}
 		next := *old.Record
 		next.Name, next.UpdatedAt = "new", next.UpdatedAt.Add(-time.Hour) // by a clock that is late
-		if _, err := b.SwapSession(t.Context(), tenant, next, bus.SessionRecord{Session: *old.Record}); err != nil {
+		if _, err := b.UpdateSession(t.Context(), tenant, next, bus.SessionRecord{Session: *old.Record}); err != nil {
 			t.Fatal(err)
 		}
 		renamed, err := ask.Session(t.Context(), ref("thr_1"))

@@ -25,10 +25,10 @@ func (b *Sessions) Session(ctx context.Context, tenant, threadID string) (Sessio
 	return SessionRecord{s, sequence}, err
 }
 
-// SwapSession appends next to its session if after is still the newest record (the zero record if the session has no
+// UpdateSession appends next to its session if after is still the newest record (the zero record if the session has no
 // record); record.ErrConflict otherwise. It returns the record that it wrote, with an UpdatedAt later than that of after:
 // UpdatedAt gives the order of the records of a session, because sequences restart with a new stream.
-func (b *Sessions) SwapSession(
+func (b *Sessions) UpdateSession(
 	ctx context.Context, tenant string, next record.Session, after SessionRecord,
 ) (SessionRecord, error) {
 	subject, err := b.conn.Subject(broker.KindSession, tenant, next.ThreadID)

@@ -37,39 +37,39 @@ const headerBacklog = "Agentbus-Backlog-Sequence"
 // advanceWait bounds the attempts to move a pointer from the backlog into the queue.
 const advanceWait = 10 * time.Second
 
-// point puts a pointer into the queue, or into the backlog of its tenant. It retries until ctx is done.
-func (b *RequestQueue) point(ctx context.Context, tenant string, msg *nats.Msg) error {
+// putPointer puts a pointer into the queue, or into the backlog of its tenant. It retries until ctx is done.
+func (b *RequestQueue) putPointer(ctx context.Context, tenant string, msg *nats.Msg) error {
 	// An idle tenant, which has no pointer in the queue, needs only this first attempt.
-	entry, err := b.enter(ctx, tenant, msg, 0)
+	entry, err := b.tryPut(ctx, tenant, msg, 0)
 	if err != nil || entry != refused {
 		return err
 	}
-	switch newest, free := b.free(ctx, tenant); {
+	switch newest, free := b.mayPut(ctx, tenant); {
 	case newest.Subject == msg.Subject:
 		return nil // an earlier attempt, or another process, has sent it
 	case free:
-		if entry, err := b.enter(ctx, tenant, msg, newest.Sequence); err != nil || entry != refused {
+		if entry, err := b.tryPut(ctx, tenant, msg, newest.Sequence); err != nil || entry != refused {
 			return err
 		}
 	}
-	waiting := &nats.Msg{Subject: b.conn.Parked(msg.Subject), Header: withoutCondition(msg.Header), Data: msg.Data}
+	waiting := &nats.Msg{Subject: b.conn.BacklogSubject(msg.Subject), Header: withoutCondition(msg.Header), Data: msg.Data}
 	if err := b.conn.Send(ctx, b.conn.BacklogStream(), waiting, msg.Header.Get(jetstream.MsgIDHeader)); err != nil {
 		return err
 	}
-	return b.insist(ctx, tenant, func(ctx context.Context) error { return b.advanceOnce(ctx, tenant) })
+	return b.retryAdvance(ctx, tenant, func(ctx context.Context) error { return b.advanceOnce(ctx, tenant) })
 }
 
-// entry is the outcome of an attempt to put a pointer into the queue.
-type entry int
+// outcome is the result of an attempt to put a pointer into the queue.
+type outcome int
 
 const (
-	refused entry = iota // the tenant has a newer pointer there than the caller expected, or one is being written
-	added                // the queue has it now
-	present              // the queue had it, or has had it within the duplicate window
+	refused outcome = iota // the tenant has a newer pointer there than the caller expected, or one is being written
+	added                  // the queue has it now
+	present                // the queue had it, or has had it within the duplicate window
 )
 
-// enter puts a pointer into the queue if the tenant's newest one there has the sequence newest, 0 for none.
-func (b *RequestQueue) enter(ctx context.Context, tenant string, msg *nats.Msg, newest uint64) (entry, error) {
+// tryPut puts a pointer into the queue if the tenant's newest one there has the sequence newest, 0 for none.
+func (b *RequestQueue) tryPut(ctx context.Context, tenant string, msg *nats.Msg, newest uint64) (outcome, error) {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(newest, 10))
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, b.conn.TenantWildcard(broker.KindRequest, tenant))
 	for {
@@ -96,9 +96,9 @@ func (b *RequestQueue) enter(ctx context.Context, tenant string, msg *nats.Msg, 
 	}
 }
 
-// free returns the tenant's newest pointer in the queue, and whether another may follow without waiting: runners have taken
+// mayPut returns the tenant's newest pointer in the queue, and whether another may follow without waiting: runners have taken
 // it, and the tenant's backlog is empty. After an error it reports false.
-func (b *RequestQueue) free(ctx context.Context, tenant string) (newest broker.Message, free bool) {
+func (b *RequestQueue) mayPut(ctx context.Context, tenant string) (newest broker.Message, free bool) {
 	newest, taken, err := b.newest(ctx, tenant)
 	if err != nil || !taken {
 		return newest, false
@@ -138,7 +138,7 @@ func (b *RequestQueue) advance(ctx context.Context, tenant string) error {
 		}
 		moved := present
 		switch {
-		case newest.Subject != "" && b.conn.Parked(newest.Subject) == oldest.Subject: // it was moved, and not deleted
+		case newest.Subject != "" && b.conn.BacklogSubject(newest.Subject) == oldest.Subject: // it was moved, and not deleted
 		case !taken:
 			return nil // the runner that takes it moves the next one
 		default:
@@ -181,7 +181,7 @@ func (b *RequestQueue) advanceBehind(ctx context.Context, tenant string, taken, 
 }
 
 // move copies a pointer of the backlog into the queue, if the tenant's newest one there has the sequence newest.
-func (b *RequestQueue) move(ctx context.Context, tenant string, waiting broker.Message, newest uint64) (entry, error) {
+func (b *RequestQueue) move(ctx context.Context, tenant string, waiting broker.Message, newest uint64) (outcome, error) {
 	_, rest := b.conn.Tokens(waiting.Subject)
 	subject, err := b.conn.Subject(append([]string{broker.KindRequest}, rest...)...)
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *RequestQueue) move(ctx context.Context, tenant string, waiting broker.M
 	}
 	msg := &nats.Msg{Subject: subject, Header: withoutCondition(waiting.Header), Data: waiting.Data}
 	msg.Header.Set(headerBacklog, strconv.FormatUint(waiting.Sequence, 10))
-	return b.enter(ctx, tenant, msg, newest)
+	return b.tryPut(ctx, tenant, msg, newest)
 }
 
 // AdvanceBacklog moves the oldest pointer of each tenant of a page of the backlog, if runners have taken all pointers of the
@@ -273,8 +273,8 @@ func (b *RequestQueue) advanceOnce(ctx context.Context, tenant string) error {
 	}
 }
 
-// insist calls advance until it succeeds or its time is over.
-func (b *RequestQueue) insist(ctx context.Context, tenant string, advance func(context.Context) error) error {
+// retryAdvance calls advance until it succeeds or its time is over.
+func (b *RequestQueue) retryAdvance(ctx context.Context, tenant string, advance func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, advanceWait)
 	defer cancel()
 	for {
@@ -293,11 +293,11 @@ func (b *RequestQueue) insist(ctx context.Context, tenant string, advance func(c
 // does not allow within advanceWait is left to [Bus.AdvanceBacklog].
 func (b *RequestQueue) Advancing(handle Handle[record.Start]) broker.HandleMessage[record.Start] {
 	return func(ctx context.Context, s record.Start, msg jetstream.Msg) error {
-		taken, parked := places(msg)
+		taken, parked := sequences(msg)
 		var next sync.WaitGroup
 		defer next.Wait()
 		next.Go(func() {
-			err := b.insist(ctx, s.Tenant, func(ctx context.Context) error {
+			err := b.retryAdvance(ctx, s.Tenant, func(ctx context.Context) error {
 				return b.advanceBehind(ctx, s.Tenant, taken, parked)
 			})
 			if err != nil {
@@ -308,8 +308,8 @@ func (b *RequestQueue) Advancing(handle Handle[record.Start]) broker.HandleMessa
 	}
 }
 
-// places returns the sequence of a pointer in the queue, and the one that it had in the backlog; 0 = it was not there.
-func places(msg jetstream.Msg) (taken, parked uint64) {
+// sequences returns the sequence of a pointer in the queue, and the one that it had in the backlog; 0 = it was not there.
+func sequences(msg jetstream.Msg) (taken, parked uint64) {
 	if meta, err := msg.Metadata(); err == nil {
 		taken = meta.Sequence.Stream
 	}

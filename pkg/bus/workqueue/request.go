@@ -33,7 +33,7 @@ func (b *RequestQueue) Start(ctx context.Context, a record.Accepted, index int) 
 		return err
 	}
 	msg.Header.Set(jetstream.MsgIDHeader, a.Tenant+"/"+a.RequestID)
-	return b.point(ctx, a.Tenant, msg)
+	return b.putPointer(ctx, a.Tenant, msg)
 }
 
 // HasPointer reports whether a request has a pointer: one that waits in the queue or in the backlog, or that a runner has
@@ -44,7 +44,7 @@ func (b *RequestQueue) HasPointer(ctx context.Context, a record.Accepted) (bool,
 		return false, err
 	}
 	// In this order, since a pointer moves from the one to the other.
-	parked, err := b.conn.Has(ctx, b.conn.BacklogStream(), b.conn.Parked(subject))
+	parked, err := b.conn.Has(ctx, b.conn.BacklogStream(), b.conn.BacklogSubject(subject))
 	if err != nil || parked {
 		return parked, err
 	}
@@ -100,6 +100,6 @@ func (b *RequestQueue) OpenRequests(ctx context.Context, tenant string) (int, er
 	if err != nil {
 		return 0, err
 	}
-	parked, err := b.conn.Count(ctx, b.conn.BacklogStream(), b.conn.Parked(subject)+".>")
+	parked, err := b.conn.Count(ctx, b.conn.BacklogStream(), b.conn.BacklogSubject(subject)+".>")
 	return queued + parked, err
 }

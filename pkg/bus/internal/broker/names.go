@@ -36,8 +36,8 @@ func (b *Conn) ObjectsBucket() string { return b.StreamName("OBJECTS") }
 // Wildcard returns the subject of all messages of a kind.
 func (b *Conn) Wildcard(kind string) string { return b.Prefix + "." + kind + ".>" }
 
-// Parked returns the subject in the backlog for a subject in the queue, or for a prefix of one.
-func (b *Conn) Parked(request string) string {
+// BacklogSubject returns the subject in the backlog for a subject in the queue, or for a prefix of one.
+func (b *Conn) BacklogSubject(request string) string {
 	return b.Prefix + "." + KindBacklog + request[len(b.Prefix)+1+len(KindRequest):]
 }
 

@@ -113,7 +113,7 @@ func (d *Acceptor) clearSession(ctx context.Context, tenant, threadID string) er
 		if err != nil {
 			return err
 		}
-		_, err = d.bus.SwapSession(ctx, tenant, record.Session{
+		_, err = d.bus.UpdateSession(ctx, tenant, record.Session{
 			ThreadID: threadID, Owner: noted.Owner, AgentID: noted.AgentID, CreatedAt: noted.CreatedAt,
 			UpdatedAt: d.bus.Now().UTC(), Deleted: true,
 		}, noted)

@@ -106,7 +106,7 @@ func (s *Server) change(x *protocol.Exchange, sessionID string, edit func(*recor
 		if err := edit(&next); err != nil {
 			return info{}, err
 		}
-		written, err := s.Bus.SwapSession(ctx, p.Tenant, next, bus.SessionRecord{Session: before, Sequence: found.record.Sequence})
+		written, err := s.Bus.UpdateSession(ctx, p.Tenant, next, bus.SessionRecord{Session: before, Sequence: found.record.Sequence})
 		if err == nil {
 			return s.info(x, written.Session), nil
 		}
@@ -150,7 +150,7 @@ func (s *Server) createSession(x *protocol.Exchange, threadID string, d draft) (
 			return made, err
 		}
 	}
-	written, err := s.Bus.SwapSession(x.Context(), p.Tenant, made, bus.SessionRecord{})
+	written, err := s.Bus.UpdateSession(x.Context(), p.Tenant, made, bus.SessionRecord{})
 	if errors.Is(err, bus.ErrConflict) {
 		written, err = s.Bus.Session(x.Context(), p.Tenant, threadID)
 	}
