@@ -77,7 +77,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	watch.end("start")
 	plan := nemesis.Plan(s.seed, c.Shape(), s.options.duration, s.options.gap, s.options.faults)
 	fmt.Fprintf(os.Stderr, "seed %d: %d NATS nodes, %v of load, %d faults\n", s.seed, c.Shape().Nodes, s.options.duration, len(plan))
-	stories, err := s.startFaults(ctx, c, log, plan, watch)
+	scenarios, err := s.startFaults(ctx, c, log, plan, watch)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 	if err != nil {
 		return err
 	}
-	s.check(evidence, f, outcome{shape: c.Shape(), scenarios: stories, phases: watch.phases, lost: lost(c)})
+	s.check(evidence, f, outcome{shape: c.Shape(), scenarios: scenarios, phases: watch.phases, lost: lost(c)})
 	return log.Err()
 }
 
@@ -146,10 +146,10 @@ func (s session) start(ctx context.Context, dir string) (*cluster.Cluster, error
 }
 
 // startFaults lets the clients work while the nemesis does, heals everything, and waits until the clients have ended. The clients
-// begin stories until the last fault is undone, which may be later than the time of the load.
+// begin scenarios until the last fault is undone, which may be later than the time of the load.
 func (s session) startFaults(
 	ctx context.Context, c *cluster.Cluster, log *oplog.Log, plan []nemesis.Fault, watch *stopwatch,
-) (stories int, err error) {
+) (scenarios int, err error) {
 	load, done := context.WithTimeout(ctx, s.options.duration)
 	defer done()
 	begin, enough := context.WithCancel(ctx)
@@ -172,9 +172,9 @@ func (s session) startFaults(
 	watch.end("heal")
 	timer := time.AfterFunc(s.patience(), cancel)
 	defer timer.Stop()
-	stories = <-ended
+	scenarios = <-ended
 	watch.end("last scenarios")
-	return stories, ctx.Err()
+	return scenarios, ctx.Err()
 }
 
 // users is the clients of the seed.

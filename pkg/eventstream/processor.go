@@ -178,7 +178,7 @@ func (p *Processor) admit(ctx context.Context, e Event) (_ Event, wanted bool, _
 	}
 	if p.log.Enabled(ctx, slog.LevelDebug) {
 		p.log.LogAttrs(ctx, slog.LevelDebug, "event", slog.String("type", e.Type), slog.String("id", e.ID),
-			slog.String("session", e.SessionID), slog.Time("at", e.Time), slog.String("data", string(e.Data)))
+			slog.String("sessionId", e.SessionID), slog.Time("at", e.Time), slog.String("data", string(e.Data)))
 	}
 	return e, true, nil
 }

@@ -92,7 +92,7 @@ func isAbort(err error) bool {
 // log reports an error whose text clients do not get.
 func (r *run) log(ctx context.Context, err error) {
 	if apierr.CodeOf(err) == apierr.Internal {
-		r.Logger.ErrorContext(ctx, "a request failed", "agent", r.Agent.Name, "request", r.RequestID, "error", err)
+		r.Logger.ErrorContext(ctx, "a request failed", "agent", r.Agent.Name, "requestId", r.RequestID, "error", err)
 	}
 }
 

@@ -196,7 +196,7 @@ func (r *run) readSteers(ctx context.Context) (steered bool, err error) {
 		input := event.Input{ThreadID: r.ThreadID, AgentID: r.Agent.Name, SteerID: s.ID, Messages: s.Messages}
 		err := r.events.emit(input)
 		if apierr.CodeOf(err) == apierr.MessageTooLarge { // an older version accepted it without measuring it
-			r.Logger.WarnContext(ctx, "a steer is too large for the log and is not read", "request", r.RequestID, "steer", s.ID, "error", err)
+			r.Logger.WarnContext(ctx, "a steer is too large for the log and is not read", "requestId", r.RequestID, "steerId", s.ID, "error", err)
 			continue
 		}
 		if err != nil {

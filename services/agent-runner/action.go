@@ -5,6 +5,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/rediscache"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
@@ -22,7 +23,7 @@ func (a actions) Put(ctx context.Context, waiting []event.Continuation) {
 		}
 	}
 	if err := c.runner.deps.Actions.PutActions(ctx, records...); err != nil {
-		c.runner.deps.Log.WarnContext(ctx, "could not cache actions; the log has them", "request", c.log.RequestID, "error", err)
+		c.runner.deps.Log.WarnContext(ctx, "could not cache actions; the log has them", telemetry.LogRequest, c.log.RequestID, "error", err)
 	}
 }
 
@@ -41,6 +42,6 @@ func (c *claim) forget(ctx context.Context, waiting []transcript.Action) {
 		return
 	}
 	if err := c.runner.deps.Actions.DropActions(ctx, c.log.Tenant, ids...); err != nil {
-		c.runner.deps.Log.WarnContext(ctx, "could not drop cached actions; the log decides", "request", c.log.RequestID, "error", err)
+		c.runner.deps.Log.WarnContext(ctx, "could not drop cached actions; the log decides", telemetry.LogRequest, c.log.RequestID, "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/catalog"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 )
 
 // BackendNames lists the backends that an agent may name, sorted.
@@ -29,7 +30,7 @@ func Backends(c config.Config, getenv func(string) string) (map[string]backend.B
 func (r *Runner) logUnavailable(ctx context.Context) {
 	for name, a := range r.agents {
 		if err := backend.Available(ctx, a.backend); err != nil {
-			r.deps.Log.WarnContext(ctx, "an agent cannot run here", "agent", name, "error", err)
+			r.deps.Log.WarnContext(ctx, "an agent cannot run here", telemetry.LogAgent, name, "error", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 )
 
 // The pauses between two attempts while a dependency does not answer. They double up to the longest.
@@ -47,7 +48,7 @@ func (c *claim) retry(ctx context.Context, what string, try func(context.Context
 		if !isOutage(err) {
 			return err
 		}
-		log.WarnContext(ctx, "a request waits for a dependency", "request", c.log.RequestID, "for", what, "error", err)
+		log.WarnContext(ctx, "a request waits for a dependency", telemetry.LogRequest, c.log.RequestID, "for", what, "error", err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

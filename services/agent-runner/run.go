@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/retry"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/transcript"
 	"github.com/agentbus/agentbus/pkg/weaken"
 	"github.com/agentbus/agentbus/services/agent-runner/internal/metrics"
@@ -48,7 +49,7 @@ type claim struct {
 func (r *Runner) handle(ctx context.Context, d *drain, start record.Start) error {
 	accepted, err := r.accepted(ctx, start)
 	if errors.Is(err, bus.ErrNotFound) {
-		r.deps.Log.WarnContext(ctx, "dropped a pointer without an accepted request", "request", start.RequestID)
+		r.deps.Log.WarnContext(ctx, "dropped a pointer without an accepted request", telemetry.LogRequest, start.RequestID)
 		return nil
 	}
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *claim) markReleased(ctx context.Context) {
 		err = c.writer.Flush(ctx)
 	}
 	if err != nil {
-		d.Log.WarnContext(ctx, "could not mark a request as handed over", "request", c.log.RequestID, "error", err)
+		d.Log.WarnContext(ctx, "could not mark a request as handed over", telemetry.LogRequest, c.log.RequestID, "error", err)
 	}
 }
 
@@ -284,7 +285,7 @@ func (c *claim) prepare(ctx context.Context) (found agent, thread *transcript.St
 func (c *claim) readCommands(ctx context.Context) (*loop.Abort, []loop.Steer) {
 	var more bus.CommandList
 	err := retry.Policy{First: commandsPause, Failed: func(err error, _ time.Duration) {
-		c.runner.deps.Log.WarnContext(ctx, "could not read commands", "request", c.log.RequestID, "error", err)
+		c.runner.deps.Log.WarnContext(ctx, "could not read commands", telemetry.LogRequest, c.log.RequestID, "error", err)
 	}}.Do(ctx, func(ctx context.Context) (err error) {
 		more, err = c.readCommandsOnce(ctx)
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 )
 
 // earlier returns the events of the thread's earlier requests, in order: from history, or from the stream while
@@ -23,7 +24,7 @@ func (c *claim) earlier(ctx context.Context) ([]event.Event, error) {
 		return events, err
 	}
 	c.runner.deps.Log.WarnContext(ctx, "history does not answer; reading the thread from the stream",
-		"request", c.log.RequestID, "error", err)
+		telemetry.LogRequest, c.log.RequestID, "error", err)
 	events, streamErr := c.fromStream(ctx, index)
 	if streamErr == nil {
 		return events, nil

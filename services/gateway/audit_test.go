@@ -33,10 +33,10 @@ type entry struct {
 	Message string `json:"msg"`
 	Tenant  string `json:"tenant"`
 	Subject string `json:"subject"`
-	Key     string `json:"key"`
+	Key     string `json:"keyId"`
 	Route   string `json:"route"`
-	Session string `json:"session"`
-	Request string `json:"request"`
+	Session string `json:"threadId"`
+	Request string `json:"requestId"`
 	Outcome string `json:"outcome"`
 }
 

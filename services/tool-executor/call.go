@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/retry"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/agentbus/agentbus/pkg/weaken"
@@ -67,8 +68,8 @@ func (e *Executor) handle(ctx context.Context, call record.ToolCall) error {
 	}
 	observed.End(ctx, v.status, stored)
 	e.deps.Log.LogAttrs(ctx, slog.LevelInfo, "tool call ended",
-		slog.String("tool", j.spec.Name), slog.String("status", string(v.status)), slog.String("toolCallId", j.ToolCallID),
-		slog.String("requestId", j.RequestID), slog.Duration("elapsed", observed.Elapsed()), slog.Bool("stored", stored))
+		slog.String(telemetry.LogTool, j.spec.Name), slog.String("status", string(v.status)), slog.String(telemetry.LogToolCall, j.ToolCallID),
+		slog.String(telemetry.LogRequest, j.RequestID), slog.Duration("elapsed", observed.Elapsed()), slog.Bool("stored", stored))
 	return nil
 }
 
@@ -96,7 +97,7 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 			return verdict{}, fmt.Errorf("look for its approval: %w", err)
 		}
 		if why != "" {
-			e.log(ctx, j, "a call was refused that claims to be approved", errors.New(why), slog.String("actionId", j.Approved))
+			e.log(ctx, j, "a call was refused that claims to be approved", errors.New(why), slog.String(telemetry.LogAction, j.Approved))
 			return verdict{status: event.ToolDenied, content: "the approval of this call does not hold: " + why + "; it did not run"}, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/retry"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -134,7 +135,7 @@ func (e *Executor) keep(ctx context.Context, r record.ToolResult, do func(contex
 	if e.kept.Add(size) > maxKept {
 		return fmt.Errorf("%d bytes of results are kept that could not be stored either: %w", maxKept, err)
 	}
-	e.deps.Log.WarnContext(ctx, "a result cannot be stored and is kept until it can", "toolCallId", r.ToolCallID, "error", err)
+	e.deps.Log.WarnContext(ctx, "a result cannot be stored and is kept until it can", telemetry.LogToolCall, r.ToolCallID, "error", err)
 	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(e.deps.Grace/4, lastTry), cancel) })()

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
 )
@@ -138,7 +139,7 @@ func (j job) aborted(err error) verdict {
 
 func (e *Executor) log(ctx context.Context, j job, message string, err error, more ...slog.Attr) {
 	attributes := append([]slog.Attr{
-		slog.String("tool", j.spec.Name), slog.String("toolCallId", j.ToolCallID), slog.String("requestId", j.RequestID),
+		slog.String(telemetry.LogTool, j.spec.Name), slog.String(telemetry.LogToolCall, j.ToolCallID), slog.String(telemetry.LogRequest, j.RequestID),
 		slog.Any("error", err),
 	}, more...)
 	e.deps.Log.LogAttrs(ctx, slog.LevelError, message, attributes...)

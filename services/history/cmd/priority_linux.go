@@ -24,7 +24,7 @@ func lowerPriority() {
 			err = syscall.Setpriority(syscall.PRIO_PROCESS, id, niceness)
 		}
 		if err != nil {
-			slog.Debug("a thread of history keeps its priority", "thread", t.Name(), "error", err)
+			slog.Debug("a thread of history keeps its priority", "osThread", t.Name(), "error", err)
 		}
 	}
 }

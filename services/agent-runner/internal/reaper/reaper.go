@@ -17,6 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 )
 
 // Bus reads and moves the records of requests. It is implemented by *bus.Bus.
@@ -195,7 +196,7 @@ func (r *Reaper) conclude(ctx context.Context, what string, a record.Accepted, c
 	}
 	if err == nil {
 		r.deps.Count(ctx, what)
-		r.deps.Log.InfoContext(ctx, "ended a request without a runner", "request", a.RequestID, "why", what)
+		r.deps.Log.InfoContext(ctx, "ended a request without a runner", telemetry.LogRequest, a.RequestID, "why", what)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/retry"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/go-json-experiment/json"
 )
@@ -128,7 +129,7 @@ func (u *Client) register(ctx context.Context) error {
 	u.mu.Lock()
 	u.id = id
 	u.mu.Unlock()
-	u.deps.Log.InfoContext(ctx, "registered at the hub", "hub", u.deps.Hub, "agent", id)
+	u.deps.Log.InfoContext(ctx, "registered at the hub", "hub", u.deps.Hub, telemetry.LogAgent, id)
 	return u.deps.Store.PutFact(context.WithoutCancel(ctx), registered, u.deps.Hub+" "+id)
 }
 

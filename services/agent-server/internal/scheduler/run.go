@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/retry"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/agentbus/agentbus/services/agent-server/internal/worker"
 	"github.com/go-json-experiment/json"
@@ -85,7 +86,7 @@ func (d *Scheduler) work(ctx context.Context, j *job) {
 			return errors.Is(err, worker.ErrStopping) || errors.Is(err, loop.ErrHandOver)
 		},
 		Failed: func(err error, _ time.Duration) {
-			d.deps.Log.ErrorContext(ctx, "a task could not be run; it is tried again", "task", j.TaskID, "error", err)
+			d.deps.Log.ErrorContext(ctx, "a task could not be run; it is tried again", telemetry.LogTask, j.TaskID, "error", err)
 		},
 	}.Do(ctx, func(context.Context) error { return d.deps.Run(task, j.Entry, d.leave) })
 }

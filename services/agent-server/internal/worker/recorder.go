@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 	"github.com/agentbus/agentbus/services/agent-server/internal/taskevents"
 	"github.com/go-json-experiment/json"
@@ -194,7 +195,7 @@ func (r *recorder) append(batch store.Batch) error {
 		if err == nil {
 			return nil
 		}
-		r.worker.deps.Log.WarnContext(ctx, "what a task did could not be stored", "task", batch.Task.TaskID, "error", err)
+		r.worker.deps.Log.WarnContext(ctx, "what a task did could not be stored", telemetry.LogTask, batch.Task.TaskID, "error", err)
 		select {
 		case <-ctx.Done():
 			return err

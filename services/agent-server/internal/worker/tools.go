@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/loop"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
 	"github.com/agentbus/agentbus/pkg/tool/output"
@@ -101,7 +102,7 @@ func (w *Worker) judge(ctx context.Context, spec tool.Spec, result tool.Result, 
 		return cutOff(spec, fmt.Sprintf("the call took too long and was stopped; %s has %v for a call",
 			spec.Name, cmp.Or(spec.Timeout, defaultTimeout)))
 	default:
-		w.deps.Log.ErrorContext(ctx, "a tool failed", "tool", spec.Name, "error", err)
+		w.deps.Log.ErrorContext(ctx, "a tool failed", telemetry.LogTool, spec.Name, "error", err)
 		return cutOff(spec, "the tool failed; the operator can see why in the log")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/threadqueue"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 )
@@ -98,7 +99,7 @@ func (d *Acceptor) Delete(ctx context.Context, tenant string, thread bus.ThreadR
 		return authz.Unavailable(fmt.Errorf("delete thread %s: %w", thread.ThreadID, err))
 	}
 	if err := d.clearSession(ctx, tenant, thread.ThreadID); err != nil { // the thread is deleted in any case
-		d.log.WarnContext(ctx, "what is noted on a deleted thread stays in the stream", "threadId", thread.ThreadID, "error", err)
+		d.log.WarnContext(ctx, "what is noted on a deleted thread stays in the stream", telemetry.LogThread, thread.ThreadID, "error", err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 )
 
 // summary returns what followers of a thread get at its end. It is nil if history does not answer: that must not
@@ -17,7 +18,7 @@ func (d *Acceptor) summary(ctx context.Context, ref historyapi.ThreadRef) *recor
 		messages, err = d.messages(ctx, ref)
 	}
 	if err != nil {
-		d.log.WarnContext(ctx, "could not read the summary of a deleted thread; its followers get none", "threadId", ref.ThreadID, "error", err)
+		d.log.WarnContext(ctx, "could not read the summary of a deleted thread; its followers get none", telemetry.LogThread, ref.ThreadID, "error", err)
 		return nil
 	}
 	return &record.Ended{BeganAt: session.CreatedAt, At: d.bus.Now().UTC(), Messages: messages}

@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/rediscache"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
@@ -101,7 +102,7 @@ func (h *Host) abortAbandoned(p auth.Principal, requestID string) {
 		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: h.Bus.Now().UTC(),
 	})
 	if err != nil {
-		h.Log.ErrorContext(ctx, "could not abort the request of a client that disconnected", "request", requestID, "error", err)
+		h.Log.ErrorContext(ctx, "could not abort the request of a client that disconnected", telemetry.LogRequest, requestID, "error", err)
 	}
 }
 
@@ -120,14 +121,14 @@ func (h *Host) audit(ctx context.Context, p auth.Principal, r reading, refused e
 		level, outcome = slog.LevelWarn, string(apierr.From(refused).Code)
 	}
 	attrs := []slog.Attr{
-		slog.String("tenant", p.Tenant), slog.String("subject", p.Subject), slog.String("key", p.KeyID),
+		slog.String(telemetry.LogTenant, p.Tenant), slog.String("subject", p.Subject), slog.String(telemetry.LogKey, p.KeyID),
 		slog.String("route", r.route), slog.String("outcome", outcome),
 	}
 	if r.threadID != "" {
-		attrs = append(attrs, slog.String("session", fmt.Sprintf("%.64s", r.threadID)))
+		attrs = append(attrs, slog.String(telemetry.LogThread, fmt.Sprintf("%.64s", r.threadID)))
 	}
 	if r.requestID != "" {
-		attrs = append(attrs, slog.String("request", fmt.Sprintf("%.64s", r.requestID)))
+		attrs = append(attrs, slog.String(telemetry.LogRequest, fmt.Sprintf("%.64s", r.requestID)))
 	}
 	h.Log.LogAttrs(ctx, level, "event access", attrs...)
 }

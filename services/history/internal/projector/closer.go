@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -103,7 +104,7 @@ func (c *Closer) visit(ctx context.Context, r historyapi.OpenRequest) error {
 		return errors.Join(err, errors.Join(errs...))
 	}
 	c.projector.announce()
-	c.log.WarnContext(ctx, "history ended a request that the stream has forgotten", "tenant", r.Tenant, "requestId", r.RequestID)
+	c.log.WarnContext(ctx, "history ended a request that the stream has forgotten", telemetry.LogTenant, r.Tenant, telemetry.LogRequest, r.RequestID)
 	return nil
 }
 

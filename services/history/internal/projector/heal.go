@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -66,7 +67,7 @@ func (r *Projector) missing(ctx context.Context, id bus.LogID, hole store.Hole) 
 		return nil
 	}
 	r.log.WarnContext(ctx, "the stream forgot events before history stored them",
-		"tenant", id.Tenant, "requestId", id.RequestID, "from", hole.Next, "to", from)
+		telemetry.LogTenant, id.Tenant, telemetry.LogRequest, id.RequestID, "from", hole.Next, "to", from)
 	found[0].Forgotten = true
 	return found
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/history/internal/store"
 )
 
@@ -175,7 +176,7 @@ func (r *Projector) put(ctx context.Context, entries []store.Entry) ([]error, er
 		r.metrics.events.Add(ctx, int64(result.Events))
 		for _, cut := range result.Cuts {
 			r.log.WarnContext(ctx, "history replaced the end of a log that the stream continued otherwise",
-				"tenant", cut.Tenant, "requestId", cut.RequestID, "from", cut.N, "was", cut.Was, "is", cut.Is)
+				telemetry.LogTenant, cut.Tenant, telemetry.LogRequest, cut.RequestID, "from", cut.N, "was", cut.Was, "is", cut.Is)
 		}
 		return result.Errors, nil
 	}

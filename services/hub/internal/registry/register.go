@@ -17,6 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
 
@@ -97,7 +98,7 @@ func (r *Registry) Remove(ctx context.Context, a store.Agent) error {
 	if err := r.Store.RemoveAgent(ctx, a.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	r.Log.InfoContext(ctx, "an agent was removed", "agent", a.ID, "tenant", a.Tenant)
+	r.Log.InfoContext(ctx, "an agent was removed", telemetry.LogAgent, a.ID, telemetry.LogTenant, a.Tenant)
 	return r.Publisher.PutAgent(ctx, bus.AgentRecord{ID: a.ID, Tenant: a.Tenant, Removed: true})
 }
 
@@ -110,7 +111,7 @@ func (r *Registry) added(ctx context.Context, a store.Agent, err error) error {
 		return err
 	}
 	r.wake(a.ID)
-	r.Log.InfoContext(ctx, "an agent was registered", "agent", a.ID, "tenant", a.Tenant, "url", a.URL)
+	r.Log.InfoContext(ctx, "an agent was registered", telemetry.LogAgent, a.ID, telemetry.LogTenant, a.Tenant, "url", a.URL)
 	return r.publish(ctx, a)
 }
 

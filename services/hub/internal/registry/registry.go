@@ -18,6 +18,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/keyseal"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
 
@@ -118,7 +119,7 @@ func (r *Registry) Authenticate(ctx context.Context, id, key string) (store.Agen
 func (r *Registry) opens(a store.Agent, sealed, key string) bool {
 	want, err := r.Vault.Open(a.ID, sealed)
 	if err != nil {
-		r.Log.Error("a sealed key cannot be opened", "agent", a.ID, "error", err)
+		r.Log.Error("a sealed key cannot be opened", telemetry.LogAgent, a.ID, "error", err)
 		return false
 	}
 	return subtle.ConstantTimeCompare([]byte(want), []byte(key)) == 1
@@ -133,7 +134,7 @@ func (r *Registry) Alive(ctx context.Context, a store.Agent) error {
 	if a.Online {
 		return nil
 	}
-	r.Log.InfoContext(ctx, "an agent is online", "agent", a.ID)
+	r.Log.InfoContext(ctx, "an agent is online", telemetry.LogAgent, a.ID)
 	a.Online = true
 	return r.publish(ctx, a)
 }
@@ -146,7 +147,7 @@ func (r *Registry) Lost(ctx context.Context, a store.Agent) error {
 	if err := r.Store.Offline(ctx, a.ID); err != nil {
 		return err
 	}
-	r.Log.WarnContext(ctx, "an agent is offline", "agent", a.ID, "lastHeartbeat", a.LastHeartbeat)
+	r.Log.WarnContext(ctx, "an agent is offline", telemetry.LogAgent, a.ID, "lastHeartbeat", a.LastHeartbeat)
 	a.Online = false
 	return r.publish(ctx, a)
 }

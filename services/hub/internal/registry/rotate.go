@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
 
@@ -30,7 +31,7 @@ func (r *Registry) Rotate(ctx context.Context, a store.Agent, key string) (until
 		return until, apierr.New(apierr.ThreadBusy, "the key of agent %s was replaced meanwhile; try again", a.ID)
 	}
 	if err == nil {
-		r.Log.InfoContext(ctx, "the key of an agent was replaced", "agent", a.ID, "oldUntil", until)
+		r.Log.InfoContext(ctx, "the key of an agent was replaced", telemetry.LogAgent, a.ID, "oldUntil", until)
 	}
 	return until, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/retry"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/hub/internal/registry"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 	"golang.org/x/sync/errgroup"
@@ -297,7 +298,7 @@ func (d *Service) ask(ctx context.Context, a store.Agent, into *hubapi.Agent) {
 		info, err = client.Info(ctx)
 	}
 	if err != nil {
-		d.log.InfoContext(ctx, "an agent does not report its activity", "agent", a.ID, "error", err)
+		d.log.InfoContext(ctx, "an agent does not report its activity", telemetry.LogAgent, a.ID, "error", err)
 		return
 	}
 	into.Status = string(info.Status)

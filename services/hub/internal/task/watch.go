@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/services/hub/internal/registry"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
@@ -92,7 +93,7 @@ func (w *watch) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.service.log.WarnContext(ctx, "a task cannot be followed now", "agent", w.task.AgentID, "task", w.task.TaskID, "error", err)
+		w.service.log.WarnContext(ctx, "a task cannot be followed now", telemetry.LogAgent, w.task.AgentID, telemetry.LogTask, w.task.TaskID, "error", err)
 		if w.last > before {
 			pause = firstPause
 		}
@@ -232,7 +233,7 @@ func (w *watch) take(ctx context.Context, client *remoteagent.Client, agent stor
 		return err
 	}
 	w.over = what
-	w.service.log.WarnContext(ctx, "a task is cancelled: a budget is used up", "agent", agent.ID, "task", t.TaskID, "budget", what)
+	w.service.log.WarnContext(ctx, "a task is cancelled: a budget is used up", telemetry.LogAgent, agent.ID, telemetry.LogTask, t.TaskID, "budget", what)
 	if err := w.stop(ctx, client); err != nil {
 		w.over = ""
 		return err
