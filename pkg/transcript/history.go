@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
@@ -36,7 +38,7 @@ func importedBlocks(m event.HistoryMessage) []Block {
 		if len(args) == 0 {
 			args = json.RawMessage("{}")
 		}
-		blocks = append(blocks, Block{Kind: event.NameToolCall, CallID: importedID(c.ID), Tool: c.Name, Args: json.RawMessage(args)})
+		blocks = append(blocks, Block{Kind: event.NameToolCall, CallID: importedID(c.ID), Tool: importedName(c.Name), Args: args})
 	}
 	return blocks
 }
@@ -50,6 +52,20 @@ func (s *State) importResult(m event.HistoryMessage) {
 		ToolCallID: callID, Status: cmp.Or(m.Status, event.ToolSuccess), Content: m.Content.Text(),
 		Media: slices.DeleteFunc(slices.Clone(m.Content), func(p event.InputPart) bool { return p.Type == event.ContentText }),
 	}
+}
+
+// importedName is the name of a tool as providers accept it: a client may have used other characters.
+func importedName(name string) string {
+	if id.Valid(name) {
+		return name
+	}
+	name = strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && id.Valid(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), id.MaxLength)]
 }
 
 // importedID is the id of a call, which a client may have given another form than ids have here.

@@ -23,7 +23,7 @@ func TestImportedHistoryPrecedesTheInput(t *testing.T) {
 		History: []event.HistoryMessage{
 			{Role: event.RoleUser, Content: text("weather?")},
 			{Role: event.RoleAssistant, Content: text("I look."), ToolCalls: []event.HistoryCall{
-				{ID: "call_1", Name: "weather", Args: json.RawMessage(`{"city":"Oslo"}`)}, {ID: "a call", Name: "clock"},
+				{ID: "call_1", Name: "weather", Args: json.RawMessage(`{"city":"Oslo"}`)}, {ID: "a call", Name: "the.clock"},
 			}},
 			{Role: event.RoleTool, ToolCallID: "call_1", Content: text("rain")},
 			{Role: event.RoleAssistant},
@@ -36,11 +36,11 @@ func TestImportedHistoryPrecedesTheInput(t *testing.T) {
 		{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "weather?"}}},
 		{Role: backend.Assistant, Parts: []backend.Part{
 			backend.Text{Text: "I look."}, backend.Call{ID: "call_1", Name: "weather", Args: []byte(`{"city":"Oslo"}`)},
-			backend.Call{ID: odd, Name: "clock", Args: []byte(`{}`)},
+			backend.Call{ID: odd, Name: "the_clock", Args: []byte(`{}`)},
 		}},
 		{Role: backend.Tool, Parts: []backend.Part{
 			backend.Result{ID: "call_1", Name: "weather", Content: "rain", Media: []event.InputPart{}, Status: event.ToolSuccess},
-			backend.Result{ID: odd, Name: "clock", Content: "this call has no result: the request ended before the tool did", Status: event.ToolAborted},
+			backend.Result{ID: odd, Name: "the_clock", Content: "this call has no result: the request ended before the tool did", Status: event.ToolAborted},
 		}},
 		{Role: backend.Assistant, Parts: []backend.Part{backend.Text{Text: "Rain."}}},
 		{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "and now?"}}},

@@ -186,6 +186,39 @@ func TestMessagesTellWhatWasSaid(t *testing.T) {
 	}
 }
 
+func TestMessagesHaveAnImportedConversation(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	start(t, b, url(t))
+	c := conversation{t: t, bus: b, thread: "thr_1"}
+	text := func(s string) event.InputContent { return event.UserText(s).Content }
+	log := c.talk("three")
+	input := log[0].(event.Input)
+	input.History = []event.HistoryMessage{
+		{Role: event.RoleUser, Content: text("one")},
+		{ID: "m2", Role: event.RoleAssistant, Content: text("two"), ToolCalls: []event.HistoryCall{{ID: "call_9", Name: "weather"}}},
+		{Role: event.RoleTool, ToolCallID: "call_9", Content: text("rain")},
+	}
+	log[0] = input
+	c.run(c.begin("three"), append(log, done(c.thread, "four"))...)
+	page, err := historyapi.NewClient(b).Messages(t.Context(), historyapi.MessagesQuery{ThreadRef: ref("thr_1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range page.Messages {
+		got = append(got, line(m))
+	}
+	if want := []string{"user: one", "assistant: two ()", "user: three", "assistant: four (stop)"}; !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	imported := page.Messages[1]
+	if len(imported.Content) != 3 || imported.MessageID != "m2" || imported.Content[1].ToolCallID != "call_9" ||
+		imported.Content[2].Status != event.ToolSuccess {
+		t.Errorf("got %+v", imported)
+	}
+}
+
 func line(m historyapi.Message) string {
 	if m.Role == event.RoleUser {
 		return "user: " + m.Input.Text()

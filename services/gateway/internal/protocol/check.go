@@ -59,8 +59,8 @@ func (h *Host) checked(p auth.Principal, r Request) (Request, error) {
 	if len(r.System) > maxSystem {
 		return r, tooLong("the instructions of the request have %d bytes; at most %d are allowed", len(r.System), maxSystem)
 	}
-	if len(r.Request.Context.Extra.JSON()) > maxContext {
-		return r, tooLong("context has %d bytes; at most %d are allowed", len(r.Request.Context.Extra.JSON()), maxContext)
+	if err := checkObject("context", r.Request.Context.Extra.JSON(), maxContext); err != nil {
+		return r, err
 	}
 	if err := checkObject("metadata", r.Metadata, maxMetadata); err != nil {
 		return r, err

@@ -127,6 +127,7 @@ func TestMembersOfARequest(t *testing.T) {
 		{"an unknown format", options(event.RequestOptions{ResponseFormat: &event.ResponseFormat{Type: "xml"}}), apierr.InvalidMessageFormat, "responseFormat.type"},
 		{"a format without its schema", options(event.RequestOptions{ResponseFormat: &event.ResponseFormat{Type: "json_schema"}}), apierr.InvalidMessageFormat, "responseFormat.schema is missing"},
 		{"a large context", protocol.Request{AgentID: "demo", Request: event.AgentRequest{Context: event.Context{Extra: event.NewMembers([]byte(`{"a":"` + strings.Repeat("x", 64<<10) + `"}`))}}}, apierr.MessageTooLarge, "context has"},
+		{"a context that is not UTF-8", protocol.Request{AgentID: "demo", Request: event.AgentRequest{Context: event.Context{Extra: event.NewMembers([]byte("{\"a\":\"\xff\"}"))}}}, apierr.InvalidMessageFormat, "context must be"},
 		{"metadata that is a list", protocol.Request{AgentID: "demo", Metadata: json.RawMessage(`[]`)}, apierr.InvalidMessageFormat, "metadata must be"},
 		{"large metadata", protocol.Request{AgentID: "demo", Metadata: json.RawMessage(`{"a":"` + strings.Repeat("x", 4<<10) + `"}`)}, apierr.MessageTooLarge, "metadata has"},
 		{"long instructions", protocol.Request{AgentID: "demo", System: strings.Repeat("x", 65<<10)}, apierr.MessageTooLarge, "instructions"},

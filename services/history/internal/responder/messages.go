@@ -141,7 +141,9 @@ func imported(r store.Request, history []event.HistoryMessage, at time.Time) []h
 		case event.RoleUser:
 			messages = append(messages, historyapi.Message{RequestID: r.RequestID, Role: m.Role, Input: m.Content, At: at})
 		case event.RoleAssistant:
-			messages = append(messages, historyapi.Message{RequestID: r.RequestID, Role: m.Role, MessageID: m.ID, Content: importedContent(m), At: at})
+			if content := importedContent(m); len(content) > 0 {
+				messages = append(messages, historyapi.Message{RequestID: r.RequestID, Role: m.Role, MessageID: m.ID, Content: content, At: at})
+			}
 		case event.RoleTool:
 			c := event.Content{Type: event.ContentToolResult, ToolCallID: m.ToolCallID, Status: cmp.Or(m.Status, event.ToolSuccess)}
 			if last := len(messages) - 1; last >= 0 && messages[last].Role == event.RoleAssistant {
