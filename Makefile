@@ -53,7 +53,7 @@ cross: ## build all binaries for PLATFORMS (linux, darwin and windows on amd64 a
 .PHONY: test
 test: ## run all tests
 	go test ./...
-	go test -tags chaos ./pkg/bus/weakbus
+	go test -tags chaos ./pkg/bus/weakbus ./pkg/app
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector

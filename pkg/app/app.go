@@ -17,6 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/sqldb"
 	"github.com/agentbus/agentbus/pkg/telemetry"
+	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
@@ -33,6 +34,17 @@ type Platform struct {
 	configFile string
 }
 
+// Tools returns the tools of a build for tests of faults, which are not in package builtin; none in other builds.
+func (*Platform) Tools() []tool.Tool { return instrumentTools() }
+
+// Specs adds the specs of [Platform.Tools] to specs, and returns it.
+func (p *Platform) Specs(specs map[string]tool.Spec) map[string]tool.Spec {
+	for _, t := range p.Tools() {
+		specs[t.Spec().Name] = t.Spec()
+	}
+	return specs
+}
+
 // Config reads the configuration. Backends are the names that agents may use; a service that runs no agents gives none
 // and does not check them.
 func (p *Platform) Config(backends ...string) (config.Config, error) {
@@ -41,6 +53,9 @@ func (p *Platform) Config(backends ...string) (config.Config, error) {
 		return base, nil
 	}
 	known := config.Known{Backends: backends, Tools: append(builtin.Names(), builtin.HubNames()...)}
+	for _, t := range p.Tools() {
+		known.Tools = append(known.Tools, t.Spec().Name)
+	}
 	c, err := config.Load(p.configFile, base, known)
 	if err != nil {
 		return config.Config{}, err

@@ -54,7 +54,6 @@ func layers() []layer {
 		{"pkg/tool/hubtool", and("pkg/hubapi", "pkg/remoteagent"), nil, "it knows the hub, and no other implementation"},
 		{"pkg/tool/command", and("pkg/sandbox", "pkg/tool/internal/..."), nil, "programs run in a sandbox and nowhere else"},
 		{"pkg/tool/mcp", and("pkg/egress", "pkg/procgroup", "pkg/contextvar", "pkg/tool/internal/..."), nil, "it starts servers, and knows no other implementation"},
-		{"pkg/tool/journal", and("pkg/weaken"), nil, "it knows its door, and the clock of builds for tests"},
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation knows its door and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/apierr", "pkg/tool"}, nil, "a door does not know who stands behind it"},
 		{"pkg/backend/internal/...", vocabulary, nil, "what implementations share knows none of them"},
@@ -95,9 +94,11 @@ func layers() []layer {
 		{"pkg/remoteagent", []string{"pkg/event", "pkg/apierr", "pkg/sse"}, nil, "what a hub and a spoke say to each other knows neither of them"},
 		{"pkg/telemetry/...", []string{"pkg/apierr", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
 		{"pkg/service/...", []string{"pkg/apierr", "pkg/retry", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
+		{"pkg/app", []string{"pkg/...", "internal/journal"}, nil, "it attaches the instruments of builds for tests of faults"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
 
 		// What runs services as processes, for tests and measurements.
+		{"internal/journal", []string{"pkg/apierr", "pkg/tool", "pkg/weaken"}, nil, "a tool of the fault harness, and the clock of its builds"},
 		{"internal/loopback", nil, nil, "an address belongs to no server in particular"},
 		{"internal/pgserver", nil, nil, "a PostgreSQL server is the same for every test"},
 		{"internal/testcluster", []string{"internal/loopback", "internal/pgserver", "pkg/procgroup"}, nil,

@@ -36,12 +36,12 @@ func Tools(cfg config.Config, secret func(name string) (string, error)) ([]tool.
 
 // list is where a new built-in tool gets its line.
 func list(allow egress.AllowList) []tool.Tool {
-	return append([]tool.Tool{
+	return []tool.Tool{
 		calculator.New(),
 		clock.New(time.Now),
 		echo.New(),
 		httpget.New(allow),
-	}, extra()...)
+	}
 }
 
 // Specs returns the specs of the tools by name, with what cfg changes about them.

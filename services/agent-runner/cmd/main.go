@@ -31,7 +31,8 @@ func build(_ context.Context, p *app.Platform, e env.AgentRunner) (service.Parts
 		return service.Parts{}, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: agentrunner.BusOf(p.Bus), History: historyapi.NewClient(p.Bus), Actions: store, Config: cfg, Specs: builtin.WithHub(cfg, builtin.Specs(cfg)),
+		Bus: agentrunner.BusOf(p.Bus), History: historyapi.NewClient(p.Bus), Actions: store, Config: cfg,
+		Specs:    p.Specs(builtin.WithHub(cfg, builtin.Specs(cfg))),
 		Backends: backends, Hub: hubapi.NewClient(p.Bus), Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
 	})
 	if err != nil {

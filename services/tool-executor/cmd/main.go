@@ -25,7 +25,8 @@ func build(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Part
 		return service.Parts{}, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: toolexecutor.BusOf(p.Bus), History: historyapi.NewClient(p.Bus), Config: cfg, Tools: builtin.HubTools(cfg, hubapi.NewClient(p.Bus)),
+		Bus: toolexecutor.BusOf(p.Bus), History: historyapi.NewClient(p.Bus), Config: cfg,
+		Tools:  append(builtin.HubTools(cfg, hubapi.NewClient(p.Bus)), p.Tools()...),
 		Secret: env.Secrets(p.Environ.Get), Log: p.Log, Slots: e.Slots, Grace: e.ActorGrace(),
 	})
 	if err != nil {

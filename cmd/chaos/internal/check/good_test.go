@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
+	"github.com/agentbus/agentbus/internal/journal"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
 var begin = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
-	"github.com/agentbus/agentbus/pkg/tool/journal"
+	"github.com/agentbus/agentbus/internal/journal"
 )
 
 func TestWhatTheStreamsHaveForgottenStaysKnown(t *testing.T) {

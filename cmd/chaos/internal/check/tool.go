@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
+	"github.com/agentbus/agentbus/internal/journal"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
-	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
 // call is a tool call as the logs have it.

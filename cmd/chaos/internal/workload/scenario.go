@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
+	"github.com/agentbus/agentbus/internal/journal"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/tool/journal"
 )
 
 // runScenario runs one scenario.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/journal"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/tool/journal"
 	"github.com/go-json-experiment/json"
 )
 

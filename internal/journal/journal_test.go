@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/agentbus/agentbus/internal/journal"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/pkg/tool/journal"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
 	jsonv2 "github.com/go-json-experiment/json"
 )

@@ -1,5 +1,5 @@
-// Package journal is tools that do nothing but note their executions in a file: they show how often a call really ran.
-// They are for tests, and only programs that were built with the tag chaos have them.
+// Package journal has tools that write each of their executions into a file, which shows how often a call ran. The fault
+// harness (cmd/chaos) uses them; only services that are built with the tag chaos have them (see pkg/app).
 package journal
 
 import (
