@@ -39,7 +39,7 @@ func TestFromHidesWhatHasNoCode(t *testing.T) {
 	}
 }
 
-func TestNilIsNoFault(t *testing.T) {
+func TestNilIsNotAnError(t *testing.T) {
 	t.Parallel()
 	if got := apierr.From(nil); got != nil {
 		t.Errorf("From(nil) is %v", got)

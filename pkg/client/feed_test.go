@@ -46,7 +46,7 @@ func TestFeedSurvivesCuts(t *testing.T) {
 	}
 }
 
-func TestFeedTellsWhatWentWrong(t *testing.T) {
+func TestFeedReturnsErrors(t *testing.T) {
 	t.Parallel()
 	p := eventstream.New(eventstream.Options{})
 	nowhere := serve(t, http.NotFoundHandler())

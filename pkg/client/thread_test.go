@@ -121,7 +121,7 @@ func TestAThreadIsFollowedFromWhereOneIs(t *testing.T) {
 }
 
 // A stream that begins anew under another incarnation brings again what was seen: it is not told twice.
-func TestAThreadWhoseStreamBeginsAnewIsToldOnce(t *testing.T) {
+func TestThreadIsAnnouncedOnceAfterAReset(t *testing.T) {
 	t.Parallel()
 	body, _ := new(screens).body("one", "")
 	s := &screens{cut: len(body) * 2 / 3, incarnation: func(n int) string { return []string{"one", "two"}[min(n, 1)] }}

@@ -30,7 +30,7 @@ func TestNamesOfMCPTools(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAToolGoesBeforeWhatIsSaidOfItsServer(t *testing.T) {
+func TestSettingsOfAToolPrecedeThoseOfItsServer(t *testing.T) {
 	t.Parallel()
 	c := config.Config{
 		MCP:   map[string]config.MCPServer{"a": {Approval: tool.ApprovalNever, Effect: tool.EffectIdempotent, Timeout: config.Duration(time.Minute)}},

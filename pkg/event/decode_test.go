@@ -69,7 +69,7 @@ func TestUnknownEventsAndMembersSurvive(t *testing.T) {
 	}
 }
 
-func TestUnknownEventsAreTold(t *testing.T) {
+func TestUnknownEventsAreReported(t *testing.T) {
 	t.Parallel()
 	e, err := event.Decode([]byte(`{"event":"hologram","requestId":"r","depth":3}`))
 	if err != nil {

@@ -204,7 +204,7 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesABodyThatIsNoJSON(t *testing.T) {
+func TestEncodeRefusesInvalidJSON(t *testing.T) {
 	t.Parallel()
 	tests := map[string]event.Body{
 		"arguments cut off":      event.ToolCall{Args: json.RawMessage(`{"a":`)},

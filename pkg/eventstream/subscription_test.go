@@ -81,7 +81,7 @@ func TestHandlersKeepTheOrderAcrossTypes(t *testing.T) {
 }
 
 // A subscriber that does not come back holds up nobody; what it misses is counted, and the others miss nothing.
-func TestASlowSubscriberHoldsUpNobody(t *testing.T) {
+func TestSlowSubscriberDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := eventstream.New(eventstream.Options{Queue: 2})

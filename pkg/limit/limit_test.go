@@ -132,7 +132,7 @@ func ask(t *testing.T, addr string) (conn net.Conn, status int) {
 	return dialed, int(answer[9]-'0')*100 + int(answer[10]-'0')*10 + int(answer[11]-'0')
 }
 
-func TestConnectionsOverTheLimitAreToldAndThenClosed(t *testing.T) {
+func TestConnectionsOverTheLimitGetAnErrorAndAreClosed(t *testing.T) {
 	t.Parallel()
 	addr := served(t, 2, true)
 	var first net.Conn

@@ -82,7 +82,7 @@ func newWorker(turns ...[]backend.Chunk) *worker {
 	}}
 }
 
-func TestAnAgentsOwnToolsAreInTheLogAndNobodyRunsThem(t *testing.T) {
+func TestToolsOfAnAgentAreLoggedAndNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)

@@ -79,7 +79,7 @@ func TestALongThreadIsSummarised(t *testing.T) {
 	})
 }
 
-func TestAThreadThatCannotBeSummarisedGoesOn(t *testing.T) {
+func TestThreadContinuesWithoutASummary(t *testing.T) {
 	t.Parallel()
 	for name, summary := range map[string]func() (string, error){
 		"the model fails":        func() (string, error) { return "", errors.New("no") },

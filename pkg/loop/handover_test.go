@@ -90,7 +90,7 @@ func TestAHandOverIsNeitherAStallNorACrash(t *testing.T) {
 	})
 }
 
-func TestACrashEndsARequestWhereTheAgentSaysSo(t *testing.T) {
+func TestCrashEndsARequestIfTheAgentIsConfiguredSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := "/say first\n/tool calculator {}\n/stream 5 1"

@@ -274,7 +274,7 @@ func TestPanickingToolEndsTheRequestAlone(t *testing.T) {
 	}
 }
 
-func TestLongTextGoesOnInTheNextBlock(t *testing.T) {
+func TestLongTextContinuesInTheNextBlock(t *testing.T) {
 	t.Parallel()
 	th := newThread(t)
 	text := strings.Repeat("ä\x01", 200<<10)

@@ -81,7 +81,7 @@ func afar() []backend.Chunk {
 
 // A runner that dies anywhere in the task of an agent that works by itself: the next one writes what is missing, each
 // text, call, result and line of output once.
-func TestTakeoverOfAnAgentThatGoesOn(t *testing.T) {
+func TestTakeoverOfAnAgentThatContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		play := func() (*thread, *follower) {

@@ -121,7 +121,7 @@ func TestASteerIsReadOnceOverTakeovers(t *testing.T) {
 	})
 }
 
-func TestTheNextRequestKnowsWhereASteerWasSaid(t *testing.T) {
+func TestNextRequestHasTheSteerInItsPosition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)

@@ -26,7 +26,7 @@ func doubtful(t *testing.T, ends int, ask bool) (th *thread, runs *int) {
 	return th, runs
 }
 
-func TestAnUnknownOutcomeIsToldToTheModel(t *testing.T) {
+func TestModelGetsAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th, runs := doubtful(t, 1, false)

@@ -22,7 +22,7 @@ func TestOpenNeedsNoRedis(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesAURLThatIsNone(t *testing.T) {
+func TestOpenRefusesAnInvalidURL(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "localhost:6379", "http://localhost", "redis://localhost/abc"} {
 		if s, err := rediscache.Open(url); err == nil {
@@ -88,7 +88,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-func TestAnEmptiedRedisKnowsNothing(t *testing.T) {
+func TestEmptiedRedisHasNoActions(t *testing.T) {
 	t.Parallel()
 	server, s := open(t)
 	if err := errors.Join(s.PutActions(t.Context(), action("a1", time.Time{})), s.MarkAborted(t.Context(), "acme", "r1")); err != nil {
@@ -173,7 +173,7 @@ func TestRedisIsUsedAgainWhenItIsBack(t *testing.T) {
 	}
 }
 
-func TestACallerWhoLeavesDoesNotOpenTheBreaker(t *testing.T) {
+func TestCancelledCallDoesNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	_, s := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

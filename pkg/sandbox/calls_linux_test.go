@@ -11,7 +11,7 @@ import (
 )
 
 // Not every kernel runs programs of another architecture, so that this runs the filter.
-func TestTheFilterKnowsEveryConventionOfTheProcessor(t *testing.T) {
+func TestFilterSupportsEveryConventionOfTheProcessor(t *testing.T) {
 	t.Parallel()
 	instructions, err := filter()
 	if err != nil {

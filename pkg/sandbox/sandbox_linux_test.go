@@ -214,7 +214,7 @@ func TestBare(t *testing.T) {
 	}
 }
 
-func TestAProgramThatSaysThatItIsNoSandbox(t *testing.T) {
+func TestProgramThatReportsNoSandbox(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{"sandbox: ": "", "sandbox: no\n": "no", "sandbox: no": "no", "other": "exit status 125"} {
 		output := []byte(said)

@@ -48,7 +48,7 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-func TestNobodyForgesALogLine(t *testing.T) {
+func TestLogLinesCannotBeForged(t *testing.T) {
 	t.Parallel()
 	const attack = "x\n2026-01-01 INFO root logged in \x1b[2K\u202eevil\u200b\u2028"
 	for _, text := range []bool{false, true} {

@@ -47,7 +47,7 @@ func crashing(a config.Agent) config.Agent {
 	return a
 }
 
-func TestARequestEndsWithItsRunnerWhereTheAgentSaysSo(t *testing.T) {
+func TestRequestEndsWithItsRunnerIfConfigured(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.agents["demo"] = crashing(s.agents["demo"])

@@ -32,7 +32,7 @@ func (*lossy) WatchAbort(context.Context, bus.LogID, func(record.Abort)) (stop f
 	return func() {}, nil
 }
 
-func TestARequestThatGoesOnLooksForCommandsUntilItIsAnswered(t *testing.T) {
+func TestRunningRequestRetriesToReadCommands(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	link := &lossy{Bus: s.bus}

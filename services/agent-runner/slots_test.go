@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-func TestWhatGoesOnInAPlaceThatIsWantedBackCounts(t *testing.T) {
+func TestWorkInAReclaimedSlotCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1)

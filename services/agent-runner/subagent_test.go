@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-func TestAnAgentThatNobodyCanWaitForIsStopped(t *testing.T) {
+func TestChildRequestWithoutASlotIsStopped(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.slots = 1 // four calls may wait

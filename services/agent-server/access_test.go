@@ -247,7 +247,7 @@ func TestBadTasksAreRefused(t *testing.T) {
 }
 
 // S3-17, S3-18.
-func TestTheAgentTellsWhatItIs(t *testing.T) {
+func TestAgentDescribesItself(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{Capabilities: []string{"code", "test"}}}})
 	info, err := s.Info(t.Context())
@@ -306,7 +306,7 @@ func TestPermissionModes(t *testing.T) {
 }
 
 // The hub side of S3-26, S3-27 and 2(d): registration by a token, heartbeats, and the ends of tasks.
-func TestTheHubIsTold(t *testing.T) {
+func TestHubGetsReports(t *testing.T) {
 	t.Parallel()
 	hub := newHub(t)
 	dir := t.TempDir()
@@ -339,7 +339,7 @@ func TestTheHubIsTold(t *testing.T) {
 	}
 }
 
-func TestAHubThatIsAwayIsToldLater(t *testing.T) {
+func TestUnavailableHubGetsTheReportLater(t *testing.T) {
 	t.Parallel()
 	hub := newHub(t)
 	hub.away(true)

@@ -18,7 +18,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-func TestASecondRequestOnABusyThreadIsToldWhoRuns(t *testing.T) {
+func TestBusyThreadNamesTheRunningRequest(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, threadID := b.accepted(hello)
@@ -201,8 +201,8 @@ func TestManyCallsWithOneKeyOnAThreadAreOneRequest(t *testing.T) {
 	}
 }
 
-// TestARetryGoesOnWhereTheFirstCallStopped leaves a call after each of its steps.
-func TestARetryGoesOnWhereTheFirstCallStopped(t *testing.T) {
+// TestRetryContinuesAfterTheFirstCall leaves a call after each of its steps.
+func TestRetryContinuesAfterTheFirstCall(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	first := b.post("/v1/agents/demo/requests", hello, "Idempotency-Key", "steps")
@@ -336,7 +336,7 @@ func TestActionsReadFromTheLogArePutBackIntoRedis(t *testing.T) {
 	}
 }
 
-func TestTwoClientsWhoResolveAnActionAtOnce(t *testing.T) {
+func TestTwoClientsResolveAnActionConcurrently(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for round := range 100 {

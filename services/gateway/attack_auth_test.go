@@ -62,7 +62,7 @@ func TestAttackKeys(t *testing.T) {
 		for what, headers := range tests {
 			a := b.do(b.request(r.method, r.at(to), hello, headers...))
 			if a.status == http.StatusTooManyRequests {
-				b.redis.FlushAll() // so many wrong keys: see TestWhoGuessesKeysIsMadeToWait
+				b.redis.FlushAll() // so many wrong keys: see TestWrongKeysAreDelayed
 				a = b.do(b.request(r.method, r.at(to), hello, headers...))
 			}
 			if a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") != "Bearer" {

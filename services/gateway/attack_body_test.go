@@ -69,7 +69,7 @@ func TestAttackBodies(t *testing.T) {
 	}
 	for _, r := range b.routes() {
 		if !r.takesBody() {
-			continue // TestBodiesThatNobodyAskedFor
+			continue // TestBodiesOfRoutesWithoutABody
 		}
 		walked[r.owner.Name()]++
 		for what, body := range bodies {
@@ -107,8 +107,8 @@ func TestAttackBodies(t *testing.T) {
 	b.works()
 }
 
-// TestBodiesThatNobodyAskedFor sends bodies to routes that have no use for one.
-func TestBodiesThatNobodyAskedFor(t *testing.T) {
+// TestBodiesOfRoutesWithoutABody sends bodies to routes that have no use for one.
+func TestBodiesOfRoutesWithoutABody(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	tests := []struct {

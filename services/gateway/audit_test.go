@@ -63,9 +63,9 @@ func withLedger(l *ledger) func(*gateway.Deps) {
 	return func(d *gateway.Deps) { d.Log = slog.New(slog.NewJSONHandler(l, nil)) }
 }
 
-// TestEveryReadingOfEventsIsTold walks the routes: each that gives events of a thread says who was given them, or was not
+// TestEveryReadOfEventsIsAudited walks the routes: each that gives events of a thread says who was given them, or was not
 // let (S0-52).
-func TestEveryReadingOfEventsIsTold(t *testing.T) {
+func TestEveryReadOfEventsIsAudited(t *testing.T) {
 	t.Parallel()
 	var log ledger
 	short := func(d *gateway.Deps) { d.Config.Gateway.StreamTimeout = config.Duration(300 * time.Millisecond) } // nobody runs it
@@ -118,7 +118,7 @@ func readsEvents(r route) bool {
 	return false
 }
 
-func TestWhoJoinsASessionIsTold(t *testing.T) { // S0-52
+func TestJoinOfASessionIsAudited(t *testing.T) { // S0-52
 	t.Parallel()
 	var log ledger
 	b := start(t, withLedger(&log))

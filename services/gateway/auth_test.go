@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-func TestEveryRouteAsksForAKey(t *testing.T) {
+func TestEveryRouteRequiresAKey(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)
 	routes := []string{
@@ -187,7 +187,7 @@ func TestAnExpiredKeyLosesItsStreams(t *testing.T) {
 	}
 }
 
-func TestWhoGuessesKeysIsMadeToWait(t *testing.T) {
+func TestWrongKeysAreDelayed(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)
 	key, _ := b.key("acme", "alice")

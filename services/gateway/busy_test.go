@@ -171,9 +171,9 @@ func TestRequestsWaitTheirTurnOnAThread(t *testing.T) {
 	}
 }
 
-// TestWhoeverIsLastStartsTheNext ends a request while another one comes in: the one who ends it or the gateway must
+// TestLastRunnerStartsTheNextRequest ends a request while another one comes in: the one who ends it or the gateway must
 // start the second, and often both do.
-func TestWhoeverIsLastStartsTheNext(t *testing.T) {
+func TestLastRunnerStartsTheNextRequest(t *testing.T) {
 	t.Parallel()
 	b := start(t, withPolicies)
 	pointed := b.pointed()

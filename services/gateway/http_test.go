@@ -85,7 +85,7 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsCutIsNoRequest(t *testing.T) {
+func TestTruncatedBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
@@ -172,7 +172,7 @@ func TestParametersThatAreNoTextAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnOriginThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidOriginIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := gateway.New(gateway.Deps{Config: config.Config{Gateway: config.Gateway{CORS: []string{"app.example.com"}}}})
 	if err == nil || !strings.Contains(err.Error(), "gateway.cors") {

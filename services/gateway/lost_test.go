@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestALogWhoseEndWasLostIsNoWholeStream(t *testing.T) {
+func TestLogWithoutItsEndIsAnIncompleteStream(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.archive.keep(frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("a"), delta("b")))

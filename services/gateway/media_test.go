@@ -46,7 +46,7 @@ func parts(list ...string) string {
 // large lets bodies be large enough for pictures.
 func large(d *gateway.Deps) { d.Config.Gateway.MaxBody = 24 << 20 }
 
-func TestLargeDataIsKeptBesideTheRequest(t *testing.T) {
+func TestLargeDataIsStoredOutsideTheRequest(t *testing.T) {
 	t.Parallel()
 	b := start(t, large)
 	small, big, huge := picture(t, 8<<10), picture(t, 60<<10), picture(t, 2<<20)

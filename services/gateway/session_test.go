@@ -56,7 +56,7 @@ func TestASessionWithoutARequestHasNoActions(t *testing.T) {
 	}
 }
 
-func TestASessionOfSomebodyElseIsDenied(t *testing.T) {
+func TestSessionOfAnotherOwnerIsDenied(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	session := b.noted("somebody else")
@@ -71,7 +71,7 @@ func TestASessionOfSomebodyElseIsDenied(t *testing.T) {
 	}
 }
 
-func TestADeletedThreadTakesWhatIsNotedOnItAlong(t *testing.T) {
+func TestDeletedThreadDropsItsSession(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for _, requests := range []int{0, 1} {

@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-func TestSocketTellsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
+func TestSocketSendsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
 	t.Parallel()
 	b := start(t)
 	id := b.session()

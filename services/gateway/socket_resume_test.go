@@ -74,8 +74,8 @@ func TestSocketResumesAfterEachCursor(t *testing.T) {
 	}
 }
 
-// TestSocketWhoSawNothingComesBackAndMissesNothing leaves before anything has come, and comes back when all is over.
-func TestSocketWhoSawNothingComesBackAndMissesNothing(t *testing.T) {
+// TestSocketWithoutEventsResumesWithoutLoss leaves before anything has come, and comes back when all is over.
+func TestSocketWithoutEventsResumesWithoutLoss(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.session()
@@ -101,8 +101,8 @@ func TestSocketWhoSawNothingComesBackAndMissesNothing(t *testing.T) {
 	}
 }
 
-// TestSocketOfADrainingGatewayIsClosedAndAnotherGoesOn restarts the gateway in the middle of a run.
-func TestSocketOfADrainingGatewayIsClosedAndAnotherGoesOn(t *testing.T) {
+// TestSocketOfADrainingGatewayResumesAtAnother restarts the gateway in the middle of a run.
+func TestSocketOfADrainingGatewayResumesAtAnother(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.session()
@@ -227,8 +227,8 @@ func TestSocketWhoReadsLaterReadsAll(t *testing.T) {
 	}
 }
 
-// TestSocketWhoTakesNothingIsLetGo lets a client read nothing until the gateway gives up: then its place is free.
-func TestSocketWhoTakesNothingIsLetGo(t *testing.T) {
+// TestSocketThatReadsNothingIsClosed lets a client read nothing until the gateway gives up: then its place is free.
+func TestSocketThatReadsNothingIsClosed(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) {
 		d.Config.Gateway.Limits.SendTime, d.Config.Gateway.Limits.Streams = config.Duration(300*time.Millisecond), 1

@@ -279,7 +279,7 @@ func TestAFollowUpOfAnAgentThatIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidToARequestThatOnlyHistoryKnows(t *testing.T) {
+func TestSteerOfARequestInHistory(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.archive.keep(frame(t, 0, metadata(), done()))

@@ -162,7 +162,7 @@ func TestDrainCutsStreamsAndSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
-func TestTheRequestOfAClientThatLeavesIsAbortedWhereTheAgentSaysSo(t *testing.T) {
+func TestRequestOfADisconnectedClientIsAbortedIfConfigured(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) {
 		d.Config.Agents["fragile"] = config.Agent{Backend: "scripted", OnDisconnect: "abort"}
@@ -217,7 +217,7 @@ func TestTheRequestOfAClientThatLeavesIsAbortedWhereTheAgentSaysSo(t *testing.T)
 	}
 }
 
-func TestASlowReaderHoldsUpNobody(t *testing.T) {
+func TestSlowReaderDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, _ := b.accepted(hello)

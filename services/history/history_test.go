@@ -147,7 +147,7 @@ func TestTranscriptHoldsWhatAModelMustKnow(t *testing.T) {
 	}
 }
 
-func TestMessagesTellWhatWasSaid(t *testing.T) {
+func TestMessagesListTheConversation(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))
@@ -291,7 +291,7 @@ func TestADeletedThreadIsGoneAtOnce(t *testing.T) {
 	wantCode(t, err, apierr.RequestNotFound)
 }
 
-func TestNobodySeesAnotherTenantsThings(t *testing.T) {
+func TestTenantsAreIsolated(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))

@@ -259,7 +259,7 @@ func TestAFrozenAgentIsOfflineNearTheConfiguredTime(t *testing.T) {
 }
 
 // S3-32: whoever asks hears it in the words of S3, and the task is asked about again when the agent is back.
-func TestAnAgentThatIsAwayIsToldAndAskedAgain(t *testing.T) {
+func TestUnavailableAgentIsReportedAndRetried(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
 	h.register(m)

@@ -329,7 +329,7 @@ func TestLargeContentGoesToTheObjectStore(t *testing.T) {
 	}
 }
 
-func TestProgressIsHeardBeforeTheResult(t *testing.T) {
+func TestProgressPrecedesTheResult(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	listening := make(chan struct{})

@@ -246,9 +246,9 @@ func (e expired) Frames(_ context.Context, q historyapi.FramesQuery) (historyapi
 	return historyapi.FramePage{Frames: e.log.Frames}, nil
 }
 
-// TestAnAgentGoesOnWhenItsThreadHasExpired approves what an agent asked for that another one has called. The agent must not
+// TestAgentContinuesAfterItsThreadHasExpired approves what an agent asked for that another one has called. The agent must not
 // begin its task again.
-func TestAnAgentGoesOnWhenItsThreadHasExpired(t *testing.T) {
+func TestAgentContinuesAfterItsThreadHasExpired(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	c := callOfHelper(t)

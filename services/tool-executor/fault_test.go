@@ -81,7 +81,7 @@ func TestOfTwoExecutorsAtOnceOneRunsAnUnsafeCall(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsLostIsNoFailure(t *testing.T) {
+func TestLostResponseIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	b := lossy{bustest.New(t), new(atomic.Int32), new(atomic.Int32), new(atomic.Int32)}
 	large := make([]byte, 300<<10)

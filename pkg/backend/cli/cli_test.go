@@ -118,7 +118,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func TestAProgramIsToldWhatItUnderstands(t *testing.T) {
+func TestProgramGetsSupportedArguments(t *testing.T) {
 	t.Parallel()
 	turn := say("do it")
 	turn.Model, turn.System = "m1", "Be brief."
@@ -232,7 +232,7 @@ func TestASessionThatIsGoneIsBegunAnewWithTheConversation(t *testing.T) {
 	}
 }
 
-func TestAResumedSessionIsToldOnlyWhatIsNew(t *testing.T) {
+func TestResumedSessionGetsOnlyNewMessages(t *testing.T) {
 	t.Parallel()
 	bench := newBench(t)
 	turn := backend.Turn{Known: 2, Messages: []backend.Message{

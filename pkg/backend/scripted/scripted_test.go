@@ -158,7 +158,7 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestFailsAsTold(t *testing.T) {
+func TestFailsAsScripted(t *testing.T) {
 	t.Parallel()
 	answer, err := backendtest.Ask(t.Context(), scripted.New(), say("/say one two\n/usage 7 8\n/fail stream_timeout"))
 	f, ok := errors.AsType[*apierr.Error](err)
@@ -216,7 +216,7 @@ func TestChoosesWhatToDo(t *testing.T) {
 	}
 }
 
-func TestBadOptionsAreToldFinal(t *testing.T) {
+func TestInvalidOptionsAreFinal(t *testing.T) {
 	t.Parallel()
 	turn := say("hello")
 	turn.Options = []byte(`{"script":7}`)

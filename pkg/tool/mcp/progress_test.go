@@ -6,7 +6,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func TestProgressOfWhatNobodyHasCalledIsDropped(t *testing.T) {
+func TestProgressWithoutACallIsDropped(t *testing.T) {
 	t.Parallel()
 	var p progress
 	var said string

@@ -190,7 +190,7 @@ func TestResults(t *testing.T) {
 	})
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsReported(t *testing.T) {
 	both(t, func(t *testing.T, r running) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -221,7 +221,7 @@ func TestAServerThatGrowsIsListedAgain(t *testing.T) {
 	})
 }
 
-func TestTheServerHearsOfACancellation(t *testing.T) {
+func TestServerGetsACancellation(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	r := run(t, s.options())
@@ -300,7 +300,7 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-func TestWhatAProcessSaidLastIsTold(t *testing.T) {
+func TestLastOutputOfAProcessIsReported(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
 	r := run(t, mcp.Options{Name: "broken", Command: "sh", Args: []string{"-c", "echo no token given >&2; exit 1"}, Log: log.logger()})

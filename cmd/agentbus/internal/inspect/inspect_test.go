@@ -51,7 +51,7 @@ const (
 	newer    = `{"event":"dream","id":"a-2",` + envelope + `,"of":"\u001b[2Jsheep"}`
 )
 
-func TestValidateTellsWhatIsWrong(t *testing.T) {
+func TestValidateReportsErrors(t *testing.T) {
 	t.Parallel()
 	var out, side bytes.Buffer
 	err := inspect.Run(t.Context(), inspect.Options{

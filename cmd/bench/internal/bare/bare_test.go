@@ -66,7 +66,7 @@ func TestStreamKeepsItsRateAndTellsTheTime(t *testing.T) {
 	}
 }
 
-func TestStreamRefusesWhatIsNoShape(t *testing.T) {
+func TestStreamRefusesInvalidShapes(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"", "deltas=1&size=1&last=x&rate=0", "deltas=-1&size=1&last=1&rate=0", "deltas=1&size=1&last=1&rate=-1"} {
 		w := httptest.NewRecorder()

@@ -91,7 +91,7 @@ func TestReadCountsBytesHoweverTheyCome(t *testing.T) {
 	}
 }
 
-func TestReadRefusesAStatusAndTellsTheBody(t *testing.T) {
+func TestReadReturnsAStatusAndItsBody(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "slow down", http.StatusTooManyRequests)

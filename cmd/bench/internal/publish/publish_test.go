@@ -69,7 +69,7 @@ func TestRefusedMessagesAreErrors(t *testing.T) {
 	}
 }
 
-func TestDialTellsThatNobodyListens(t *testing.T) {
+func TestDialReportsARefusedConnection(t *testing.T) {
 	t.Parallel()
 	if _, err := publish.Dial(t.Context(), "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "connect to NATS") {
 		t.Errorf("got %v", err)

@@ -323,7 +323,7 @@ func fault(what string) oplog.Entry {
 	return oplog.Entry{Op: oplog.Fault, Fault: what, Target: "gateway-0 http://127.0.0.1:1", At: 2 * time.Second, Took: 3 * time.Second}
 }
 
-func TestWhatIsNoViolation(t *testing.T) {
+func TestValidEvidenceIsNotAViolation(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		what string
@@ -396,7 +396,7 @@ func TestWhatIsNoViolation(t *testing.T) {
 	}
 }
 
-func TestTheHistoryOfARequestTellsAllOfIt(t *testing.T) {
+func TestHistoryOfARequestIsComplete(t *testing.T) {
 	t.Parallel()
 	r := good(t)
 	var b bytes.Buffer

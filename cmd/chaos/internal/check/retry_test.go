@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 )
 
-func TestAKeyStandsForOneBody(t *testing.T) {
+func TestIdempotencyKeyRequiresTheSameBody(t *testing.T) {
 	t.Parallel()
 	post := func(status int, body, code string, stream bool) oplog.Entry {
 		return oplog.Entry{

@@ -106,7 +106,7 @@ func TestAFrozenProcessDoesNothing(t *testing.T) {
 	eventually(t, "the next tick", func() bool { return ticks() > before })
 }
 
-func TestAProgramThatIsNotThereIsTold(t *testing.T) {
+func TestMissingProgramIsReported(t *testing.T) {
 	t.Parallel()
 	n := newNode(testcluster.Command{Name: "missing", Path: "/nonexistent", Dir: t.TempDir(), Ready: func(context.Context) error {
 		return context.DeadlineExceeded

@@ -29,7 +29,7 @@ func TestEntriesAreKeptAndWritten(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeWrittenIsTold(t *testing.T) {
+func TestUnwritableFileIsReported(t *testing.T) {
 	t.Parallel()
 	l := New(full{})
 	l.Add(Entry{Actor: "a", Op: Post})
@@ -38,7 +38,7 @@ func TestAFileThatCannotBeWrittenIsTold(t *testing.T) {
 	}
 }
 
-func TestSumsTellEventsApart(t *testing.T) {
+func TestSumsDistinguishEvents(t *testing.T) {
 	t.Parallel()
 	if SumOf([]byte(`{"n":1}`)) == SumOf([]byte(`{"n":2}`)) {
 		t.Error("two events have one sum")

@@ -91,7 +91,7 @@ func TestLatencyDelaysBothDirections(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatHangsGoesOnAfterwards(t *testing.T) {
+func TestStalledConnectionContinues(t *testing.T) {
 	t.Parallel()
 	p, conn, received := open(t)
 	p.Set(Mode{Hang: true})
@@ -107,7 +107,7 @@ func TestAConnectionThatHangsGoesOnAfterwards(t *testing.T) {
 	}
 }
 
-func TestADeafClientIsHeard(t *testing.T) {
+func TestDeafProxyForwardsTheClient(t *testing.T) {
 	t.Parallel()
 	p, conn, received := open(t)
 	p.Set(Mode{Deaf: true})

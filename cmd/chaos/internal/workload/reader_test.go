@@ -95,7 +95,7 @@ func TestBothFormatsShowTheSameEvents(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEventIsTold(t *testing.T) {
+func TestInvalidEventIsReported(t *testing.T) {
 	t.Parallel()
 	got, _ := read(t, reader{format: formatLines}, strings.NewReader("{\"event\":1}\n"))
 	if got.Error == "" || got.Events != 0 {
@@ -103,7 +103,7 @@ func TestWhatIsNoEventIsTold(t *testing.T) {
 	}
 }
 
-func TestOneSeedTellsOneStory(t *testing.T) {
+func TestOneSeedGivesOneScenario(t *testing.T) {
 	t.Parallel()
 	script := func() string {
 		u := &user{name: "u1", tenant: "ash", rng: rand.New(rand.NewPCG(4, 2))}

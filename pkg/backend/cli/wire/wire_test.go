@@ -135,7 +135,7 @@ func TestRecordingsGiveTheirChunksHoweverTheyAreCut(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatBreaksOffIsNoAnswer(t *testing.T) {
+func TestTruncatedOutputIsNotAnAnswer(t *testing.T) {
 	t.Parallel()
 	for file, archive := range recordings(t) {
 		name := filepath.Base(file)
@@ -171,7 +171,7 @@ func TestALineWithoutEndIsRefused(t *testing.T) {
 	}
 }
 
-func TestLinesOutsideTheFormatAreToldOfAFewTimes(t *testing.T) {
+func TestLinesOutsideTheFormatAreReportedAFewTimes(t *testing.T) {
 	t.Parallel()
 	d := Codex()
 	chunks, err := d.Write(bytes.Repeat([]byte("panic: \xff"+strings.Repeat("x", 1000)+"\n"), 100))

@@ -39,7 +39,7 @@ func (f *full) MarkReported(context.Context, string) error {
 	return nil
 }
 
-func TestAHubIsToldOnceThoughThatCannotBeNotedAtOnce(t *testing.T) {
+func TestHubGetsOneReportIfTheMarkIsDelayed(t *testing.T) {
 	t.Parallel()
 	var told atomic.Int64
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -59,7 +59,7 @@ func TestFoldersThatTasksMayUse(t *testing.T) {
 	}
 }
 
-func TestARootThatIsNoFolder(t *testing.T) {
+func TestRootMustBeAFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

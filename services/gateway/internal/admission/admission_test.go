@@ -6,7 +6,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 )
 
-func TestHashKnowsTheSameCall(t *testing.T) {
+func TestHashOfTheSameCallIsEqual(t *testing.T) {
 	t.Parallel()
 	const body = `{"messages":[{"role":"user","content":"hi"}],"threadId":"t"}`
 	tests := []struct {

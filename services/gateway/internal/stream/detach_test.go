@@ -135,7 +135,7 @@ func (l *lot) all(r io.Reader) string {
 	return string(body)
 }
 
-func TestAQuietStreamLeavesItsHandlerAndGoesOn(t *testing.T) {
+func TestIdleStreamIsDetached(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	r := l.parked()
@@ -205,7 +205,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestTheConnectionOfAParkedStreamServesTheNextRequest(t *testing.T) {
+func TestConnectionOfADetachedStreamServesTheNextRequest(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{"sent when the stream has ended": false, "sent before that": true}
 	for name, early := range tests {
@@ -229,7 +229,7 @@ func TestTheConnectionOfAParkedStreamServesTheNextRequest(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesAParkedStreamIsNoticed(t *testing.T) {
+func TestDisconnectOfADetachedStreamIsNoticed(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	l.parked()
@@ -241,7 +241,7 @@ func TestAClientThatLeavesAParkedStreamIsNoticed(t *testing.T) {
 	}
 }
 
-func TestDrainEndsParkedStreamsAndWaitsForThem(t *testing.T) {
+func TestDrainEndsDetachedStreamsAndWaitsForThem(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	r := l.parked()
@@ -263,7 +263,7 @@ func TestDrainEndsParkedStreamsAndWaitsForThem(t *testing.T) {
 	}
 }
 
-func TestARevokedKeyEndsItsParkedStreams(t *testing.T) {
+func TestRevokedKeyEndsDetachedStreams(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	l.parked()
@@ -287,7 +287,7 @@ func TestAConnectionThatIsToBeClosedIs(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeParkedIsServedByItsHandler(t *testing.T) {
+func TestStreamThatCannotBeDetachedIsServedByItsHandler(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"HTTP/1.0, which has no chunks":      "GET /stream HTTP/1.0\r\nHost: x\r\n\r\n",

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-func TestWhatIsAttendedEndsWithTheReason(t *testing.T) {
+func TestTrackEndsWithTheReason(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		what string
@@ -59,7 +59,7 @@ func TestWhatIsAttendedEndsWithTheReason(t *testing.T) {
 }
 
 // There are many who are attended for hours, and what a server keeps for a request is large.
-func TestWhatIsAttendedKeepsNothingOfItsRequest(t *testing.T) {
+func TestTrackKeepsNothingOfItsRequest(t *testing.T) {
 	t.Parallel()
 	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {

@@ -116,7 +116,7 @@ func TestFetchesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestGoesOnWhereTheStreamForgotTheStart(t *testing.T) {
+func TestContinuesAfterTheStartHasExpired(t *testing.T) {
 	t.Parallel()
 	for _, first := range []int{9, 5, 4} { // whichever is delivered first
 		s, l := open(t), storetest.NewLog("thr", 0)

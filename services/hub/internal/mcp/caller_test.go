@@ -10,7 +10,7 @@ import (
 )
 
 // A call of which nobody says who makes it is refused, and never taken for one of a hub without authentication.
-func TestACallOfNobodyIsRefused(t *testing.T) {
+func TestCallWithoutOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]*sdk.RequestExtra{
 		"nothing is known of the request":  nil,

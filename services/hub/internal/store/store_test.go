@@ -259,7 +259,7 @@ func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := store.Open(t.Context(), "mysql://root:secret@db"); err == nil {
 		t.Error("it was opened")

@@ -86,7 +86,7 @@ func TestProvidersThatTakeNoPage(t *testing.T) {
 	}
 }
 
-func TestClientsAreNotToldTheKeyOfAProvider(t *testing.T) {
+func TestClientsDoNotGetTheKeyOfAProvider(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"https://share.example.com/upload":                      "https://share.example.com/upload",

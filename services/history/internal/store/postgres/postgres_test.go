@@ -75,7 +75,7 @@ func TestOpensAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestErrorsDoNotTellThePassword(t *testing.T) {
+func TestErrorsDoNotContainThePassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://me:hunter2@127.0.0.1:1/db?connect_timeout=1", "postgres://me:hunter2@host:port/db"} {
 		_, err := postgres.Open(t.Context(), url)

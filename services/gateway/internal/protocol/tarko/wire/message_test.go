@@ -87,8 +87,8 @@ func objectOf(t *testing.T, text string) map[string]string {
 	return all
 }
 
-// TestNobodySpeaksForAnotherSession has an application use the names that a message has for itself.
-func TestNobodySpeaksForAnotherSession(t *testing.T) {
+// TestMessagesOfOtherSessionsAreDropped has an application use the names that a message has for itself.
+func TestMessagesOfOtherSessionsAreDropped(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
 		`{"sessionId":"theirs"}`:            `"data":{"sessionId":"theirs"},"sessionId":"ours","cursor":"k3f9-1"}`,

@@ -166,7 +166,7 @@ func TestNotesAreBlocksOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestEncoderRefusesWhatIsNoEvent(t *testing.T) {
+func TestEncoderRefusesInvalidEvents(t *testing.T) {
 	t.Parallel()
 	enc, err := wire.Codec{}.Encoder(codec.Options{})
 	if err != nil {
