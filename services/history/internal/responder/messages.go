@@ -20,18 +20,8 @@ const messageBytes = 8 << 20
 // Messages lists what was said on a thread, the messages of so many requests a page.
 func (a *Answerer) Messages(ctx context.Context, q historyapi.MessagesQuery) (historyapi.MessagePage, error) {
 	page := historyapi.MessagePage{Messages: []historyapi.Message{}}
-	size, err := limit(q.Limit, 50, 200)
+	size, from, err := a.openList(ctx, q.ThreadRef, list{historyapi.VerbMessages, q.Cursor, q.Limit, 50, 200})
 	if err != nil {
-		return page, err
-	}
-	from, err := readCursor(historyapi.VerbMessages, q.Cursor)
-	if err != nil {
-		return page, err
-	}
-	if err := a.seeThread(ctx, q.ThreadRef, whole); err != nil {
-		return page, err
-	}
-	if _, err := a.thread(ctx, q.ThreadRef); err != nil {
 		return page, err
 	}
 	requests, err := a.store.Requests(ctx, q.Tenant, q.ThreadID, from.position(), size+1)

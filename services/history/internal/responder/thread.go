@@ -97,18 +97,8 @@ func (a *Answerer) Sessions(ctx context.Context, q historyapi.ThreadsQuery) (his
 
 // Events lists a thread's events, without the internal ones.
 func (a *Answerer) Events(ctx context.Context, q historyapi.EventsQuery) (historyapi.EventPage, error) {
-	size, err := limit(q.Limit, 100, 1000)
+	size, from, err := a.openList(ctx, q.ThreadRef, list{historyapi.VerbEvents, q.Cursor, q.Limit, 100, 1000})
 	if err != nil {
-		return historyapi.EventPage{}, err
-	}
-	from, err := readCursor(historyapi.VerbEvents, q.Cursor)
-	if err != nil {
-		return historyapi.EventPage{}, err
-	}
-	if err := a.seeThread(ctx, q.ThreadRef, whole); err != nil {
-		return historyapi.EventPage{}, err
-	}
-	if _, err := a.thread(ctx, q.ThreadRef); err != nil {
 		return historyapi.EventPage{}, err
 	}
 	events, err := a.store.Events(ctx, store.Events{
@@ -132,21 +122,32 @@ func (a *Answerer) Events(ctx context.Context, q historyapi.EventsQuery) (histor
 	return page, nil
 }
 
+// list is a call for a page of a list, with the default and the maximum of its limit.
+type list struct {
+	verb, cursor       string
+	limit, usual, most int
+}
+
+// openList returns the size and the start of a page of a thread's list. It waits until the whole thread is projected.
+func (a *Answerer) openList(ctx context.Context, thread historyapi.ThreadRef, l list) (size int, from place, err error) {
+	if size, err = limit(l.limit, l.usual, l.most); err != nil {
+		return 0, place{}, err
+	}
+	if from, err = readCursor(l.verb, l.cursor); err != nil {
+		return 0, place{}, err
+	}
+	if err = a.seeThread(ctx, thread, whole); err != nil {
+		return 0, place{}, err
+	}
+	_, err = a.thread(ctx, thread)
+	return size, from, err
+}
+
 // ThreadFrames lists the events of a thread's requests without the deltas, internal ones too.
 func (a *Answerer) ThreadFrames(ctx context.Context, q historyapi.ThreadFramesQuery) (historyapi.ThreadFramePage, error) {
 	page := historyapi.ThreadFramePage{Requests: []historyapi.RequestFrames{}}
-	size, err := limit(q.Limit, 1000, 2000)
+	size, from, err := a.openList(ctx, q.ThreadRef, list{historyapi.VerbThreadFrames, q.Cursor, q.Limit, 1000, 2000})
 	if err != nil {
-		return page, err
-	}
-	from, err := readCursor(historyapi.VerbThreadFrames, q.Cursor)
-	if err != nil {
-		return page, err
-	}
-	if err := a.seeThread(ctx, q.ThreadRef, whole); err != nil {
-		return page, err
-	}
-	if _, err := a.thread(ctx, q.ThreadRef); err != nil {
 		return page, err
 	}
 	events, err := a.store.Events(ctx, store.Events{
