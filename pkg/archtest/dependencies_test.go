@@ -43,7 +43,7 @@ func dependencies() []dependency {
 
 		{"golang.org/x/net", []string{"services/gateway/internal/protocol/tarko/frontend", "pkg/sandbox"},
 			"HTML as browsers read it: which scripts are a page's own; instructions of a filter of system calls"},
-		{"github.com/klauspost/compress", []string{"pkg/event"}, "S2: frames shrink to a tenth, at a gigabyte a second"},
+		{"github.com/klauspost/compress", []string{"pkg/event"}, "Snappy: frames shrink to an eighth, at a gigabyte a second"},
 
 		// Models.
 		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},

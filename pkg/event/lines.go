@@ -8,20 +8,24 @@ import (
 
 const (
 	// packFrom is the length from which lines are compressed. Shorter ones would save little; and a length from 128 on
-	// makes the first byte of the packed form one that no JSON text begins with.
+	// makes the first byte of the packed form one that no JSON text begins with, which identifies compressed lines that have no
+	// Content-Encoding: those in the database of history, and the frames of earlier versions.
 	packFrom = 1 << 10
 	// maxLines bounds what packed lines may claim to be.
 	maxLines = 4 << 20
 )
 
-// PackLines returns a frame's lines as they are stored: long ones compressed as a block of
-// package klauspost/compress/s2, short ones unchanged. Events repeat most of their bytes, so long frames shrink to a tenth or less. The
-// result is lines itself, or uses room if that is large enough.
+// LinesEncoding is the Content-Encoding of compressed lines: one block of Snappy, whose format has a decoder in most languages.
+const LinesEncoding = "snappy"
+
+// PackLines returns a frame's lines as they are stored: long ones compressed, see [LinesEncoding], short ones unchanged. Events
+// repeat most of their bytes, so long frames shrink to an eighth. The result is lines itself, or uses room if that is large
+// enough.
 func PackLines(room, lines []byte) []byte {
 	if len(lines) < packFrom {
 		return lines
 	}
-	packed := s2.Encode(room[:cap(room)], lines)
+	packed := s2.EncodeSnappy(room[:cap(room)], lines)
 	if len(packed) >= len(lines) {
 		return lines
 	}
@@ -39,7 +43,8 @@ func UnpackedSize(packed []byte) int64 {
 	return int64(len(packed))
 }
 
-// UnpackLines is the inverse of [PackLines]. What is not compressed is returned as it is, not copied.
+// UnpackLines is the inverse of [PackLines]. It also reads the blocks of package s2 that earlier versions have stored. Lines
+// that are not compressed are returned as they are, not copied.
 func UnpackLines(packed []byte) ([]byte, error) {
 	if len(packed) == 0 || packed[0] < 0x80 {
 		return packed, nil

@@ -14,6 +14,8 @@ import (
 const (
 	HeaderFrame  = "Agentbus-Frame"  // <incarnation>-<epoch>-<first n>
 	HeaderEvents = "Agentbus-Events" // names in order, runs as "text*12"
+
+	headerEncoding = "Content-Encoding" // of the body: event.LinesEncoding, or absent for JSON lines
 )
 
 func setFrameHeaders(h nats.Header, f event.Frame) {
@@ -27,6 +29,10 @@ func ParseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (even
 	if err != nil {
 		return event.Frame{}, err
 	}
+	if encoding := h.Get(headerEncoding); encoding != "" && encoding != event.LinesEncoding {
+		return event.Frame{}, fmt.Errorf("message %d: %s is %.40q, must be %s or absent", sequence, headerEncoding, encoding, event.LinesEncoding)
+	}
+	// Compressed frames of earlier versions have no Content-Encoding.
 	if frame.Lines, err = event.UnpackLines(body); err != nil {
 		return event.Frame{}, fmt.Errorf("message %d: %w", sequence, err)
 	}

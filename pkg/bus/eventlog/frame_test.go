@@ -1,11 +1,15 @@
 package eventlog
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/snappy"
 	"github.com/nats-io/nats.go"
 )
 
@@ -48,4 +52,35 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("%q %q: came back as %+v, %v", head, events, twin, err)
 		}
 	})
+}
+
+func TestFramesHaveTheirEncodingInAHeader(t *testing.T) {
+	t.Parallel()
+	long := bytes.Repeat([]byte(`{"event":"text","id":"k3f9-1","delta":"hello"}`+"\n"), 100)
+	tests := []struct {
+		name     string
+		encoding string
+		body     []byte
+		refused  bool
+	}{
+		{"JSON lines have none", "", long, false},
+		{"compressed lines name it", "snappy", snappy.Encode(nil, long), false},
+		{"compressed lines of an earlier version have none", "", s2.Encode(nil, long), false},
+		{"another encoding is refused", "zstd", long, true},
+		{"compressed lines that are cut short are refused", "snappy", snappy.Encode(nil, long)[:100], true},
+	}
+	for _, tt := range tests {
+		h := nats.Header{}
+		setFrameHeaders(h, event.Frame{Incarnation: "k3f9", Epoch: 1, Names: slices.Repeat([]event.Name{event.NameText}, 100)})
+		if tt.encoding != "" {
+			h.Set("Content-Encoding", tt.encoding)
+		}
+		frame, err := ParseFrame(h, tt.body, 1, time.Unix(0, 0))
+		if refused := err != nil; refused != tt.refused {
+			t.Errorf("%s: got %v, want it refused: %t", tt.name, err, tt.refused)
+		}
+		if err == nil && !bytes.Equal(frame.Lines, long) {
+			t.Errorf("%s: got %d bytes, want %d", tt.name, len(frame.Lines), len(long))
+		}
+	}
 }

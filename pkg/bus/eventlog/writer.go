@@ -307,6 +307,7 @@ func (w *Writer) store(ctx context.Context, f event.Frame, msgID string) error {
 	msg := &nats.Msg{Subject: w.subject, Header: nats.Header{}, Data: event.PackLines(w.room, f.Lines)}
 	if len(msg.Data) < len(f.Lines) {
 		w.room = msg.Data // not shared: the next frame may have it
+		msg.Header.Set(headerEncoding, event.LinesEncoding)
 	}
 	setFrameHeaders(msg.Header, f)
 	broker.Inject(ctx, msg.Header)
