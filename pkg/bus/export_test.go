@@ -23,8 +23,15 @@ func (b *Bus) StartLate(ctx context.Context, a record.Accepted) (held int, err e
 	if err := b.conn.Send(ctx, b.conn.RequestsStream(), msg, id.New("late")); err != nil {
 		return 0, err
 	}
-	messages, _, err := b.conn.Page(ctx, b.conn.RequestsStream(), msg.Subject, 0, broker.FullPage())
-	return len(messages), err
+	for { // the replica that answers may not have the first pointer yet
+		messages, _, err := b.conn.Page(ctx, b.conn.RequestsStream(), msg.Subject, 0, broker.FullPage())
+		if err != nil || len(messages) > 0 {
+			return len(messages), err
+		}
+		if err := broker.Pause(ctx, time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
 }
 
 func (b *Bus) pointer(ctx context.Context, a record.Accepted) (*nats.Msg, error) {
