@@ -27,9 +27,9 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	for wrong, args := range map[string][]string{
-		"no such experiment":  {"-only", "fastest"},
-		"at least 1":          {"-rounds", "0"},
-		"unexpected argument": {"quick"},
+		"the experiment does not exist": {"-only", "fastest"},
+		"at least 1":                    {"-rounds", "0"},
+		"unexpected argument":           {"quick"},
 	} {
 		if _, err := parse(args); err == nil || !strings.Contains(err.Error(), wrong) {
 			t.Errorf("%v: got %v, want %q", args, err, wrong)
