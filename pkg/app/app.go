@@ -18,7 +18,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/sqldb"
 	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
 // Environment is the struct of a service in pkg/config/env.
@@ -45,16 +44,17 @@ func (p *Platform) Specs(specs map[string]tool.Spec) map[string]tool.Spec {
 	return specs
 }
 
-// Config reads the configuration. Backends are the names that agents may use; a service that runs no agents gives none
-// and does not check them.
-func (p *Platform) Config(backends ...string) (config.Config, error) {
+// Config reads the configuration. Known are the backends and tools that agents may name; a service that runs neither does
+// not check them.
+func (p *Platform) Config(known config.Known) (config.Config, error) {
 	base := config.Default(p.Environ.Get)
 	if p.configFile == "" {
 		return base, nil
 	}
-	known := config.Known{Backends: backends, Tools: append(builtin.Names(), builtin.HubNames()...)}
 	for _, t := range p.Tools() {
-		known.Tools = append(known.Tools, t.Spec().Name)
+		if len(known.Tools) > 0 { // an empty list allows every name
+			known.Tools = append(known.Tools, t.Spec().Name)
+		}
 	}
 	c, err := config.Load(p.configFile, base, known)
 	if err != nil {
@@ -74,7 +74,7 @@ type Build[E Environment] func(context.Context, *Platform, E) (service.Parts, er
 func Main[E Environment](name string, build Build[E]) {
 	ctx, stop := service.Signals(context.Background())
 	defer stop()
-	if err := run(ctx, name, os.Environ(), build); err != nil {
+	if err := Run(ctx, name, os.Environ(), build); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		stop()
 		os.Exit(1) //nolint:gocritic // nothing is deferred but stop
@@ -84,7 +84,8 @@ func Main[E Environment](name string, build Build[E]) {
 // flushTime is how long the last spans and metrics may take on their way.
 const flushTime = 3 * time.Second
 
-func run[E Environment](ctx context.Context, name string, environ []string, build Build[E]) error {
+// Run runs a service until ctx is done. environ is its environment, as os.Environ returns it.
+func Run[E Environment](ctx context.Context, name string, environ []string, build Build[E]) error {
 	vars, err := env.Read(environ)
 	if err != nil {
 		return err

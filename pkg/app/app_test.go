@@ -19,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/bustest"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/pkg/sqldb"
@@ -39,7 +40,7 @@ func TestAServiceRunsOnItsPlatform(t *testing.T) {
 		"NATS_URL=" + bustest.NewServer(t).URL(), "ADMIN_ADDR=127.0.0.1:0", "CONFIG_FILE=" + file, "SLOTS=3", "LOG_LEVEL=error",
 		"OPENAI_API_KEY=k",
 	}, func(ctx context.Context, p *app.Platform, e env.AgentRunner) (service.Parts, error) {
-		cfg, err := p.Config("scripted")
+		cfg, err := p.Config(config.Known{Backends: []string{"scripted"}})
 		if err != nil {
 			return service.Parts{}, err
 		}
@@ -99,7 +100,7 @@ func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			environ := append([]string{"ADMIN_ADDR=127.0.0.1:0", "LOG_LEVEL=error"}, test.environ...)
 			err := app.Run(t.Context(), "thing", environ, func(_ context.Context, p *app.Platform, _ env.ToolExecutor) (service.Parts, error) {
-				_, err := p.Config("scripted")
+				_, err := p.Config(config.Known{Backends: []string{"scripted"}})
 				return service.Parts{}, errors.Join(err, broken)
 			})
 			if err == nil || !strings.Contains(err.Error(), test.want) {

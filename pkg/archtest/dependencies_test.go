@@ -50,7 +50,7 @@ func dependencies() []dependency {
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
 
 		// Tools.
-		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/hub/internal/mcp", "cmd/agentbus"},
+		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/hub/internal/mcp", "cmd/agentbus/..."},
 			"MCP, client and server: the protocol's own SDK"},
 
 		// SQL.

@@ -95,6 +95,7 @@ func layers() []layer {
 		{"pkg/telemetry/...", []string{"pkg/apierr", "pkg/telemetry/..."}, nil, "it is under everything that can be watched"},
 		{"pkg/service/...", []string{"pkg/apierr", "pkg/retry", "pkg/service/...", "pkg/telemetry/..."}, nil, "a process does not know what runs in it"},
 		{"pkg/app", []string{"pkg/...", "internal/journal"}, nil, "it attaches the instruments of builds for tests of faults"},
+		{"pkg/agentbus", []string{"cmd/agentbus/command", "pkg/..."}, nil, "it is the program, for other modules"},
 		{"pkg/...", []string{"pkg/..."}, nil, "what services share knows no service"},
 
 		// What runs services as processes, for tests and measurements.
@@ -110,6 +111,8 @@ func layers() []layer {
 		{"services/*/internal/...", []string{"services/$1/internal/...", "pkg/...", "schemas"}, implementations,
 			"services never import one another, and only a service's root knows the implementations behind a door"},
 		{"services/*", []string{"services/$1/internal/...", "pkg/...", "schemas"}, nil, "services never import one another"},
+		{"docs/examples/extension", []string{"pkg/agentbus", "pkg/backend", "pkg/config", "pkg/event", "pkg/tool"}, nil,
+			"it is a module of its own"},
 		{"docs/examples/*", []string{"pkg/client", "pkg/event", "pkg/eventstream", "pkg/tarko"}, nil, "an example shows what anyone may do"},
 		{"cmd/*/...", []string{"cmd/$1/...", "services/*", "pkg/...", "schemas", "internal/..."}, nil,
 			"it puts services together by their roots; nobody imports cmd"},

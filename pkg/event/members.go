@@ -18,7 +18,7 @@ type members struct {
 // NewMembers returns the members of a JSON object. It keeps object, which the caller must not change. [Encode] refuses
 // a value that is not an object, and a member that the type declares.
 func NewMembers(object json.RawMessage) Members {
-	return Members{members{jsontext.Value(json.RawMessage(json.RawMessage(json.RawMessage(object))))}}
+	return Members{members{jsontext.Value(object)}}
 }
 
 // JSON returns the members as a JSON object; nil without members.

@@ -85,7 +85,7 @@ func (e Event) AppendFlat(dst []byte) ([]byte, error) {
 	if e.Type == "" {
 		return dst, errNoType
 	}
-	return appendJSON(dst, e.Type, flat{ID: e.ID, Type: e.Type, Timestamp: millis(e.Time), Rest: jsontext.Value(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(e.Data))))))})
+	return appendJSON(dst, e.Type, flat{ID: e.ID, Type: e.Type, Timestamp: millis(e.Time), Rest: jsontext.Value(e.Data)})
 }
 
 // AppendNested appends e as S0 writes it, in one line: {id, type, timestamp, sessionId, data, metadata}. It fails, and

@@ -10,14 +10,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/telemetry"
 )
 
-// BackendNames lists the backends that an agent may name, sorted.
-func BackendNames() []string { return catalog.Names() }
-
-// Backends makes the backend of each agent in c. Keys and addresses that c does not name come from the environment.
-func Backends(c config.Config, getenv func(string) string) (map[string]backend.Backend, error) {
+// Backends opens the backend of each agent in c, a built-in one or one of added. Keys and addresses that c does not name come
+// from the environment.
+func Backends(c config.Config, getenv func(string) string, added map[string]catalog.Factory) (map[string]backend.Backend, error) {
 	backends := make(map[string]backend.Backend, len(c.Agents))
 	for name, agent := range c.Agents {
-		b, err := catalog.Open(agent, getenv)
+		b, err := catalog.Open(agent, getenv, added)
 		if err != nil {
 			return nil, fmt.Errorf("agent %s: %w", name, err)
 		}

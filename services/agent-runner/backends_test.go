@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/catalog"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/tool"
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
@@ -31,7 +32,7 @@ func TestBackendsFindTheirServerAndKey(t *testing.T) {
 			}
 			backends, err := agentrunner.Backends(config.Config{Agents: map[string]config.Agent{
 				"plain": {Backend: name}, "own": {Backend: name, APIKeyEnv: "OTHER"},
-			}}, func(v string) string { return variables[v] })
+			}}, func(v string) string { return variables[v] }, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,8 +57,8 @@ func TestBackendsFindTheirServerAndKey(t *testing.T) {
 
 func TestNewRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
-	if want := []string{"anthropic", "claude-code", "cli", "codex", "openai", "opencode", "scripted"}; !slices.Equal(agentrunner.BackendNames(), want) {
-		t.Errorf("the backends are %v, want %v", agentrunner.BackendNames(), want)
+	if want := []string{"anthropic", "claude-code", "cli", "codex", "openai", "opencode", "scripted"}; !slices.Equal(catalog.Names(), want) {
+		t.Errorf("the backends are %v, want %v", catalog.Names(), want)
 	}
 	tests := []struct {
 		name, says string

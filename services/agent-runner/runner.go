@@ -81,7 +81,7 @@ type Runner struct {
 func New(d Deps) (*Runner, error) {
 	d = d.withDefaults()
 	if d.Backends == nil {
-		backends, err := Backends(d.Config, os.Getenv)
+		backends, err := Backends(d.Config, os.Getenv, nil)
 		if err != nil {
 			return nil, err
 		}

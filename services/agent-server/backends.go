@@ -12,7 +12,7 @@ import (
 func BackendNames() []string { return catalog.Names() }
 
 func newBackend(a config.Agent, getenv func(string) string) (backend.Backend, error) {
-	b, err := catalog.Open(a, getenv)
+	b, err := catalog.Open(a, getenv, nil)
 	if err != nil {
 		return nil, fmt.Errorf("AGENT_BACKEND: %w", err)
 	}

@@ -29,7 +29,8 @@ type Deps struct {
 	Bus     Bus
 	History Archive // nil = what the stream has forgotten is gone
 	Config  config.Config
-	Tools   []tool.Tool                       // in addition to the configured ones; names must be unique
+	Added   []tool.Tool                       // of the program; the configuration may change their settings
+	Tools   []tool.Tool                       // in addition, with their settings; names must be unique
 	Secret  func(name string) (string, error) // for secrets that the configuration refers to; nil = no secrets
 	Log     *slog.Logger                      // nil = slog's default
 	Slots   int                               // calls at a time; 0 = 32
@@ -62,7 +63,7 @@ type Executor struct {
 // or with a tool.
 func New(deps Deps) (*Executor, error) {
 	deps = deps.withDefaults()
-	list, err := builtin.Tools(deps.Config, deps.Secret)
+	list, err := builtin.Tools(deps.Config, deps.Secret, deps.Added...)
 	if err != nil {
 		return nil, fmt.Errorf("configured tools: %w", err)
 	}

@@ -38,11 +38,19 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 // Names lists the backends, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(list())) }
 
-// Open makes the backend of an agent. Keys and addresses that the agent does not name come from the environment.
-func Open(a config.Agent, getenv func(string) string) (backend.Backend, error) {
+// Factory opens the backend of an agent. It is called once for each agent, when the service starts.
+type Factory func(config.Agent) (backend.Backend, error)
+
+// Open opens the backend of an agent, one of the list or of added. Keys and addresses that the agent does not name come
+// from the environment.
+func Open(a config.Agent, getenv func(string) string, added map[string]Factory) (backend.Backend, error) {
+	if open, ok := added[a.Backend]; ok {
+		return open(a)
+	}
 	open, ok := list()[a.Backend]
 	if !ok {
-		return nil, fmt.Errorf("there is no backend %q; there are %s", a.Backend, strings.Join(Names(), ", "))
+		names := slices.Concat(Names(), slices.Sorted(maps.Keys(added)))
+		return nil, fmt.Errorf("there is no backend %q; there are %s", a.Backend, strings.Join(names, ", "))
 	}
 	return open(a, getenv), nil
 }

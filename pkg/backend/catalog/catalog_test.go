@@ -23,7 +23,7 @@ func TestEachBackendOpensAndSaysWhereItRuns(t *testing.T) {
 		}
 	}
 	for _, name := range Names() {
-		b, err := Open(config.Agent{Backend: name}, nothing)
+		b, err := Open(config.Agent{Backend: name}, nothing, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -37,7 +37,7 @@ func TestEachBackendOpensAndSaysWhereItRuns(t *testing.T) {
 
 func TestABackendThatIsNotThereIsRefusedWithThoseThatAre(t *testing.T) {
 	t.Parallel()
-	_, err := Open(config.Agent{Backend: "oracle"}, nothing)
+	_, err := Open(config.Agent{Backend: "oracle"}, nothing, nil)
 	if err == nil || !strings.Contains(err.Error(), `no backend "oracle"`) || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
 		t.Errorf("got %v", err)
 	}
@@ -57,7 +57,7 @@ func TestAProgramIsRunAsItsAgentSays(t *testing.T) {
 		Command: script, Args: []string{"--model={model}"}, Env: map[string]string{"WORD": "hello"}, UnitCost: 0.5,
 		SessionArgs: []string{"--session={session}"}, Output: "ndjson",
 		Fields: config.Fields{Text: []string{"say"}, Session: []string{"id"}},
-	}}, nothing)
+	}}, nothing, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,18 +20,18 @@ import (
 const Toolset = "builtin"
 
 // Tools returns the tools as cfg has them: each Spec is the one that [Specs] gives. Secret gives the values of the secrets
-// that cfg names. An error names the entry of the configuration that is wrong.
-func Tools(cfg config.Config, secret func(name string) (string, error)) ([]tool.Tool, error) {
+// that cfg names. An error names the entry of the configuration that is wrong. More are the tools of the program.
+func Tools(cfg config.Config, secret func(name string) (string, error), more ...tool.Tool) ([]tool.Tool, error) {
 	allow, err := egress.ParseAllow(cfg.Tools[httpget.Name].Allow)
 	if err != nil {
 		return nil, fmt.Errorf("tools.%s.allow: %w", httpget.Name, err)
 	}
-	tools := list(allow)
+	tools := append(list(allow), more...)
 	for i, t := range tools {
 		tools[i] = configured{Tool: t, spec: cfg.Tools[t.Spec().Name].Of(t.Spec())}
 	}
-	more, err := added(cfg, secret)
-	return append(tools, more...), err
+	described, err := added(cfg, secret)
+	return append(tools, described...), err
 }
 
 // list is where a new built-in tool gets its line.
@@ -45,9 +45,9 @@ func list(allow egress.AllowList) []tool.Tool {
 }
 
 // Specs returns the specs of the tools by name, with what cfg changes about them.
-func Specs(cfg config.Config) map[string]tool.Spec {
+func Specs(cfg config.Config, more ...tool.Tool) map[string]tool.Spec {
 	specs := addedSpecs(cfg)
-	for _, t := range list(egress.AllowList{}) {
+	for _, t := range append(list(egress.AllowList{}), more...) {
 		spec := t.Spec()
 		specs[spec.Name] = cfg.Tools[spec.Name].Of(spec)
 	}

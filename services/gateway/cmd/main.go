@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/agentbus/agentbus/pkg/app"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/rediscache"
@@ -15,7 +16,7 @@ import (
 func main() { app.Main("gateway", build) }
 
 func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, error) {
-	cfg, err := p.Config()
+	cfg, err := p.Config(config.Known{})
 	if err != nil {
 		return service.Parts{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/agentbus/agentbus/pkg/app"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/agentbus/agentbus/services/hub"
@@ -13,7 +14,7 @@ import (
 func main() { app.Main("hub", build) }
 
 func build(ctx context.Context, p *app.Platform, e env.Hub) (service.Parts, error) {
-	cfg, err := p.Config()
+	cfg, err := p.Config(config.Known{})
 	if err != nil {
 		return service.Parts{}, err
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	Auth       bool   // require API keys
 	Pepper     string // the pepper of API keys; "" = the one in Data, or a new one
 
+	Extensions app.Extensions // backends and tools of the program
+
 	Getenv  func(string) string
 	Metrics http.Handler
 	Log     *slog.Logger
@@ -66,9 +68,8 @@ func Run(ctx context.Context, o Options) error {
 	base = base.With(config.Config{Demo: true, Hub: allowPrivate()})
 	cfg := base
 	if o.ConfigFile != "" {
-		known := config.Known{Backends: agentrunner.BackendNames(), Tools: append(builtin.Names(), builtin.HubNames()...)}
 		var err error
-		if cfg, err = config.Load(o.ConfigFile, base, known); err != nil {
+		if cfg, err = config.Load(o.ConfigFile, base, o.Extensions.Known()); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,8 @@ func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: toolexecutor.BusOf(b), History: historyapi.NewClient(b), Config: s.config, Tools: builtin.HubTools(s.config, hubapi.NewClient(b)),
+		Bus: toolexecutor.BusOf(b), History: historyapi.NewClient(b), Config: s.config,
+		Added: s.options.Extensions.Tools, Tools: builtin.HubTools(s.config, hubapi.NewClient(b)),
 		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
 	})
 	if err != nil {
@@ -198,12 +200,13 @@ func (s *stack) agentRunner(ctx context.Context) ([]service.Actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	backends, err := agentrunner.Backends(s.config, s.options.Getenv)
+	backends, err := agentrunner.Backends(s.config, s.options.Getenv, s.options.Extensions.Backends)
 	if err != nil {
 		return nil, err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: store, Config: s.config, Specs: builtin.WithHub(s.config, builtin.Specs(s.config)),
+		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: store, Config: s.config,
+		Specs:    builtin.WithHub(s.config, builtin.Specs(s.config, s.options.Extensions.Tools...)),
 		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
 	})
 	if err != nil {

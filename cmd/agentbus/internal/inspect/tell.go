@@ -3,7 +3,6 @@ package inspect
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +88,7 @@ func array(entries iter.Seq2[entry, error], file io.Writer) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if err := write.WriteValue(jsontext.Value(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(json.RawMessage(e.line))))))); err != nil {
+		if err := write.WriteValue(jsontext.Value(e.line)); err != nil {
 			return n, err
 		}
 		n++

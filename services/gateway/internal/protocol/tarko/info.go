@@ -43,7 +43,7 @@ const metadataVersion = 1
 // info returns a session of the caller's tenant as Tarko's clients read it.
 func (s *Server) info(x *protocol.Exchange, n record.Session) info {
 	m := metadata{
-		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: jsontext.Value(json.RawMessage(json.RawMessage(n.Metadata))),
+		Version: metadataVersion, Name: n.Name, Tags: n.Tags, ModelConfig: n.Model, RuntimeSettings: n.RuntimeSettings, Extra: jsontext.Value(n.Metadata),
 		AgentInfo: agentInfo{n.AgentID, millis(n.CreatedAt)},
 	}
 	if agent := s.Config.Agents[n.AgentID]; m.ModelConfig == nil && agent.Model != "" {

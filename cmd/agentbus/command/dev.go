@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func (cmd *devCommand) Run(ctx context.Context, g globals, c *console) error {
 	err = dev.Run(ctx, dev.Options{
 		Addr: cmd.Addr, Data: cmd.Data, ConfigFile: cmd.Config, NATS: cmd.NATS, NATSAddr: cmd.NATSAddr,
 		Redis: cmd.Redis, Database: cmd.Database,
-		Auth: cmd.Auth, Pepper: c.getenv("KEY_PEPPER"),
+		Extensions: c.extensions, Auth: cmd.Auth, Pepper: c.getenv("KEY_PEPPER"),
 		Getenv: c.getenv, Metrics: told.Metrics, Log: log,
 		Started: func(i dev.Info) { welcome(c.out, g, i) },
 	})

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 func TestTheTarkoExampleShowsARun(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "tarko-cli")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../docs/examples/tarko-cli").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../docs/examples/tarko-cli").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	tests := map[string]struct{ query, out, side string }{

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bufio"
@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/go-json-experiment/json"
 )
 
 // TestMain lets the test binary be the program itself, for the tests that need a process.
 func TestMain(m *testing.M) {
 	if os.Getenv("AGENTBUS_TEST_PROGRAM") != "" {
-		main()
+		Main(app.Extensions{})
 		return
 	}
 	os.Exit(m.Run())
