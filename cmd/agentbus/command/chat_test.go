@@ -92,7 +92,7 @@ func TestTheAgentAsks(t *testing.T) {
 		"and is denied for a reason":      {approve, []string{"too late in the day"}, "← denied: "},
 		"and is answered":                 {ask, []string{"blue"}, "Which colour?"},
 		"for a tool of the client":        {client, []string{`{"city":"Bern"}`}, "locate"},
-		"and gets no JSON at first":       {client, []string{"Bern", `"Bern"`}, "That is no JSON"},
+		"and gets no JSON at first":       {client, []string{"Bern", `"Bern"`}, "That is not JSON"},
 		"for a tool that fails over here": {client, []string{"!no signal"}, "← error: "},
 	}
 	for name, test := range tests {

@@ -23,7 +23,7 @@ func TestHistoryIsRebuiltWhileDevRuns(t *testing.T) {
 func TestARebuildNeedsADatabaseThatExists(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"--data=" + t.TempDir(), "--database=sqlite:" + filepath.Join(t.TempDir(), "x.db")} {
-		if _, message := execute(t, 1, "history", "rebuild", where); !strings.Contains(message, "there is no database") {
+		if _, message := execute(t, 1, "history", "rebuild", where); !strings.Contains(message, "does not exist") {
 			t.Errorf("%s: got %q", where, message)
 		}
 	}
