@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 	"github.com/go-json-experiment/json"
 )
 

@@ -37,7 +37,7 @@ func dependencies() []dependency {
 		{"github.com/go-json-experiment/json", everywhere, "strict JSON: case-sensitive, no duplicate names, unknown members kept"},
 		{"github.com/goccy/go-yaml", []string{"pkg/config/..."}, "the configuration file, with line and column of every mistake"},
 		{"github.com/caarlos0/env/v11", []string{"pkg/config/..."}, "the environment as a struct"},
-		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/...", "pkg/eventstream"},
+		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/...", "pkg/eventschema"},
 			"JSON Schema 2020-12: arguments of tools, types of events, and the contract's tests"},
 		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/objects"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -137,25 +138,19 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, stream, err)
 		}
 	}
-	storage := jetstream.FileStorage
-	if s.Memory {
-		storage = jetstream.MemoryStorage
-	}
-	return b.provisionBuckets(ctx, s, storage)
+	return b.provisionBuckets(ctx, s)
 }
 
-func (b *Bus) provisionBuckets(ctx context.Context, s Storage, storage jetstream.StorageType) error {
+func (b *Bus) provisionBuckets(ctx context.Context, s Storage) error {
 	replicas := max(s.Replicas, 1)
-	for _, provision := range []func(context.Context, jetstream.StorageType, int) error{
+	for _, provision := range []func(context.Context, bool, int) error{
 		b.KeyBucket.Provision, b.ToolsetBucket.Provision, b.AgentBucket.Provision,
 	} {
-		if err := provision(ctx, storage, replicas); err != nil {
+		if err := provision(ctx, s.Memory, replicas); err != nil {
 			return err
 		}
 	}
-	err := b.Store.Provision(ctx, jetstream.ObjectStoreConfig{
-		Storage: storage, Replicas: replicas, TTL: s.MaxAge, MaxBytes: s.MaxBytes,
-	})
+	err := b.Store.Provision(ctx, objects.Config{Memory: s.Memory, Replicas: replicas, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes})
 	if err != nil {
 		return err
 	}

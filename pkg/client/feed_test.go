@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/client"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
-// However often the connection is cut, an event stream hears each event once and in order, and a subscriber with a short
-// queue misses nothing.
+// An event stream of Tarko gets each event of a request once and in order, however often the connection is cut, also with a
+// subscriber whose queue is short.
 func TestFeedSurvivesCuts(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(int) int{
@@ -34,13 +34,13 @@ func TestFeedSurvivesCuts(t *testing.T) {
 			said.WriteString(e.Type + " " + delta.Delta + "\n")
 		})
 		stream := c.Stream(t.Context(), "demo", hello, client.StreamOptions{Include: []string{client.Extended}})
-		if err := errors.Join(client.Feed(t.Context(), p, stream, tarko.Nested), p.Drain(t.Context())); err != nil {
+		if err := errors.Join(tarko.Feed(t.Context(), p, stream, tarko.Nested), p.Drain(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		const want = "agent_run_start \nassistant_message_start \nassistant_message_delta éééééééééé\n" +
 			"assistant_message_delta world\nassistant_message \nagent_run_end \n"
 		if said.String() != want || g.include[0] != client.Extended {
-			t.Errorf("%s: heard\n%s\nwant\n%s", name, &said, want)
+			t.Errorf("%s: got\n%s\nwant\n%s", name, &said, want)
 		}
 		p.Dispose()
 	}
@@ -50,20 +50,20 @@ func TestFeedReturnsErrors(t *testing.T) {
 	t.Parallel()
 	p := eventstream.New(eventstream.Options{})
 	nowhere := serve(t, http.NotFoundHandler())
-	if err := client.Feed(t.Context(), p, nowhere.Follow(t.Context(), "req_1", ""), tarko.Flat); err == nil {
-		t.Error("a request that is not there: no error")
+	if err := tarko.Feed(t.Context(), p, nowhere.Follow(t.Context(), "req_1", ""), tarko.Flat); err == nil {
+		t.Error("got no error for a request that does not exist")
 	}
 	p.Dispose()
 	c := serve(t, &gateway{log: transcript(2)})
-	err := client.Feed(t.Context(), p, c.Follow(t.Context(), "req_1", ""), tarko.Flat)
+	err := tarko.Feed(t.Context(), p, c.Follow(t.Context(), "req_1", ""), tarko.Flat)
 	if !errors.Is(err, eventstream.ErrDisposed) {
-		t.Errorf("nobody hears: %v", err)
+		t.Errorf("got %v, want %v", err, eventstream.ErrDisposed)
 	}
 }
 
-// Hand what an agent does to handlers, as Tarko's agents do.
-func ExampleFeed() {
-	server := httptest.NewServer(&gateway{log: transcript(2)}) // in life: agentbus dev
+// Pass the events of a request to handlers, as Tarko's agents do.
+func Example_tarko() {
+	server := httptest.NewServer(&gateway{log: transcript(2)}) // agentbus dev serves the same
 	defer server.Close()
 
 	p := eventstream.New(eventstream.Options{})
@@ -80,7 +80,7 @@ func ExampleFeed() {
 
 	ctx := context.Background()
 	stream := client.New(server.URL, "").Stream(ctx, "demo", hello, client.StreamOptions{Include: []string{client.Extended}})
-	if err := client.Feed(ctx, p, stream, tarko.Nested); err != nil {
+	if err := tarko.Feed(ctx, p, stream, tarko.Nested); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 	"pgregory.net/rapid"
 )
 

@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 // Events yields the events of log in vocabulary v. The log must be read from the start of a request and include

@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/eventschema"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 	"github.com/agentbus/agentbus/schemas"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/tools/txtar"
@@ -155,7 +156,7 @@ func TestEveryStoryFitsTheSchemas(t *testing.T) {
 		for v, known := range registries {
 			for _, e := range project(t, v, readLog(t, archive.Files[0].Data)) {
 				err := known.Validate(e)
-				if custom := strings.HasPrefix(e.Type, "custom_"); custom != errors.Is(err, eventstream.ErrNoSchema) || err != nil && !custom {
+				if custom := strings.HasPrefix(e.Type, "custom_"); custom != errors.Is(err, eventschema.ErrNoSchema) || err != nil && !custom {
 					t.Errorf("%s: %s %s: %v", file, e.Type, e.Data, err)
 				}
 			}

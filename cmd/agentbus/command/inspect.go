@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/inspect"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/service"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 type inspectCommand struct {

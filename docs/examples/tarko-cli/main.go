@@ -19,8 +19,8 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 func main() {
@@ -61,7 +61,7 @@ func show(ctx context.Context, stream iter.Seq2[event.Event, error], out, side i
 	shown := terminal{out: out, side: side}
 	events.Subscribe(eventstream.Filter{}, shown.handlers().Handle) //nolint:contextcheck // handlers have none
 
-	if err := client.Feed(ctx, events, stream, tarko.Nested); err != nil {
+	if err := tarko.Feed(ctx, events, stream, tarko.Nested); err != nil {
 		return err
 	}
 	return events.Drain(ctx)

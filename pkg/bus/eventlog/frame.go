@@ -24,7 +24,8 @@ func setFrameHeaders(h nats.Header, f event.Frame) {
 }
 
 // ParseFrame returns the frame of a message. A body that is not compressed is shared, not copied.
-func ParseFrame(h nats.Header, body []byte, sequence uint64, at time.Time) (event.Frame, error) {
+func ParseFrame(header map[string][]string, body []byte, sequence uint64, at time.Time) (event.Frame, error) {
+	h := nats.Header(header)
 	frame, err := parsePosition(h, sequence, at)
 	if err != nil {
 		return event.Frame{}, err

@@ -36,9 +36,12 @@ func (b *Bucket[T]) republished() *jetstream.RePublish {
 	}
 }
 
-// Provision creates the bucket, or changes it to what this build needs.
-func (b *Bucket[T]) Provision(ctx context.Context, storage jetstream.StorageType, replicas int) error {
-	c := jetstream.KeyValueConfig{Bucket: b.Name(), Storage: storage, Replicas: replicas, RePublish: b.republished()}
+// Provision creates the bucket, in memory or in files, or changes it to what this build needs.
+func (b *Bucket[T]) Provision(ctx context.Context, memory bool, replicas int) error {
+	c := jetstream.KeyValueConfig{Bucket: b.Name(), Storage: jetstream.FileStorage, Replicas: replicas, RePublish: b.republished()}
+	if memory {
+		c.Storage = jetstream.MemoryStorage
+	}
 	if _, err := b.conn.JetStream.CreateOrUpdateKeyValue(ctx, c); err != nil {
 		return fmt.Errorf("provision bucket %s: %w", c.Bucket, err)
 	}

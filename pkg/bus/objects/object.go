@@ -109,9 +109,23 @@ func objectName(tenant, threadID string, ref event.ObjectRef) (string, error) {
 	return tenant + "." + threadID + "." + ref.Object, nil
 }
 
+// Config is the storage of the objects.
+type Config struct {
+	Memory   bool
+	Replicas int
+	MaxAge   time.Duration // 0 = no limit
+	MaxBytes int64         // -1 = no limit
+}
+
 // Provision creates the object store, or changes it to what this build needs.
-func (b *Store) Provision(ctx context.Context, c jetstream.ObjectStoreConfig) error {
-	c.Bucket = b.conn.ObjectsBucket()
+func (b *Store) Provision(ctx context.Context, config Config) error {
+	c := jetstream.ObjectStoreConfig{
+		Bucket: b.conn.ObjectsBucket(), Storage: jetstream.FileStorage, Replicas: config.Replicas, TTL: config.MaxAge,
+		MaxBytes: config.MaxBytes,
+	}
+	if config.Memory {
+		c.Storage = jetstream.MemoryStorage
+	}
 	if _, err := b.conn.JetStream.CreateOrUpdateObjectStore(ctx, c); err != nil {
 		return fmt.Errorf("provision object store %s: %w", c.Bucket, err)
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// giveWay does nothing: only Linux is worth the trouble.
-func giveWay() {}
+// lowerPriority does nothing: it is implemented for Linux only.
+func lowerPriority() {}

@@ -7,13 +7,13 @@ import (
 	"iter"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/eventschema"
 	"github.com/agentbus/agentbus/schemas"
 )
 
 // checker validates events against the contract and reports those that are invalid.
 type checker struct {
-	schemas *eventstream.Schemas
+	schemas *eventschema.Registry
 	side    io.Writer
 
 	seen, wrong, unknown int
@@ -21,7 +21,7 @@ type checker struct {
 
 // newChecker loads the schemas of a folder of the contract.
 func newChecker(folder string, side io.Writer) (*checker, error) {
-	registry := eventstream.NewSchemas(eventstream.Flat) // the format does not matter for encoded events
+	registry := eventschema.New()
 	if err := registry.Read(schemas.FS, folder); err != nil {
 		return nil, err
 	}
@@ -44,12 +44,12 @@ func (c *checker) checkAll(entries iter.Seq2[entry, error]) iter.Seq2[entry, err
 
 func (c *checker) check(e entry) error {
 	c.seen++
-	err := c.schemas.ValidateJSON(e.event.Type, e.line)
-	if errors.Is(err, eventstream.ErrNoSchema) {
+	err := c.schemas.Validate(e.event.Type, e.line)
+	if errors.Is(err, eventschema.ErrNoSchema) {
 		c.unknown++
 		return nil
 	}
-	invalid, ok := errors.AsType[*eventstream.Invalid](err)
+	invalid, ok := errors.AsType[*eventschema.Invalid](err)
 	if !ok {
 		return err
 	}

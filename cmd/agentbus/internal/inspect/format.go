@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/inspect"
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/client"
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 // thread is a gateway with a thread of these events and no other; a last page that is not there cuts it.

@@ -38,7 +38,7 @@ func TestConsumersAreToldApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []jetstream.ConsumerConfig{{Durable: "history"}, {Name: "reader"}, {Name: "witness_1"}} {
+	for _, c := range []jetstream.ConsumerConfig{{Durable: "history"}, {Name: "reader"}, {Name: ownConsumers + "1"}} {
 		if _, err := stream.CreateConsumer(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 // outcome is the result of a query. Tarko's server sends the result; its documentation has the response and the events.

@@ -1,8 +1,8 @@
 package wire
 
 import (
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	words "github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 

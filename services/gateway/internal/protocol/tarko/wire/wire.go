@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/eventstream"
 	"github.com/agentbus/agentbus/pkg/sse"
 	words "github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 )
 

@@ -1,8 +1,7 @@
-// Package eventstream is the event stream of Agent TARS and Tarko for Go programs: the event that both documents mean,
-// in the flat form of S4 and the nested form of S0, and the processor that keeps, filters and hands out such events
-// within one process.
+// Package eventstream is the event stream of Agent TARS and Tarko for Go programs: their event, in Tarko's flat form and the
+// nested form of the agentbus design, and a processor that keeps, filters and distributes such events within one process.
 //
-// Start at [Event]; it knows nothing of the log. Package tarko makes such events of a request's log.
+// Start at [Event]. The package does not depend on the log; package tarko projects the log of a request to such events.
 package eventstream
 
 import (
@@ -17,28 +16,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Event is something that happened (S0, AgentEvent; S4, BaseEvent). Members with a zero value are absent from its JSON;
-// Type alone must be there.
+// Event is one event. Its JSON omits members with a zero value; Type is required.
 type Event struct {
 	ID        string // unique in its session
 	Type      string
-	Time      time.Time // kept in milliseconds; order is the stream's, never the clock's
+	Time      time.Time // in milliseconds; the stream defines the order
 	SessionID string
-	Meta      Meta            // of the nested form alone
-	Data      json.RawMessage // the members of the type: an object (S4), or any value in the nested form (S0); nil = none
+	Meta      Meta            // nested form only
+	Data      json.RawMessage // members of the type: an object, or any value in the nested form; nil = none
 }
 
-// Meta tells where an event comes from (S0, metadata).
+// Meta is the origin of an event.
 type Meta struct {
 	Source  string `json:"source,omitempty"`  // the component that emitted it
-	Version string `json:"version,omitempty"` // of the protocol; "" stands for [Version]
+	Version string `json:"version,omitempty"` // of the protocol; "" = [Version]
 	TraceID string `json:"traceId,omitempty"`
 }
 
-// Version is the protocol's version of an event that does not tell one (S0, Protocol Versioning).
+// Version is the protocol's version of an event without one.
 const Version = "1.0"
 
-// ProtocolVersion is the version of the protocol that e keeps to.
+// ProtocolVersion returns the version of the protocol of e.
 func (e Event) ProtocolVersion() string {
 	if e.Meta.Version == "" {
 		return Version
@@ -57,7 +55,7 @@ func (e Event) Decode(data any) error {
 	return nil
 }
 
-// flat is the form of S4: the members of the type stand beside id, type and timestamp.
+// flat is Tarko's form: one object with id, type, timestamp and the members of the type.
 type flat struct {
 	ID        string         `json:"id,omitempty"`
 	Type      string         `json:"type"`
@@ -65,7 +63,7 @@ type flat struct {
 	Rest      jsontext.Value `json:",embed"`
 }
 
-// nested is the form of S0: the members of the type stand in data.
+// nested is the form with the members of the type in data.
 type nested struct {
 	ID        string          `json:"id,omitempty"`
 	Type      string          `json:"type"`
@@ -78,9 +76,8 @@ type nested struct {
 // wire makes the text safe in one line anywhere: some readers split lines at U+2028 and U+2029.
 var wire = jsonv2.JoinOptions(jsontext.EscapeForJS(true), jsonv2.Deterministic(true))
 
-// AppendFlat appends e as S4 writes it, in one line: {id, type, timestamp, …members of Data}. The session is there only
-// as a member of Data. It fails, and leaves dst as it was, when Data is no object or has a member named id, type or
-// timestamp.
+// AppendFlat appends the flat form of e in one line: {id, type, timestamp, …members of Data}. It has the session only if Data
+// has it. On an error dst is unchanged: Data is not an object, or has a member named id, type or timestamp.
 func (e Event) AppendFlat(dst []byte) ([]byte, error) {
 	if e.Type == "" {
 		return dst, errNoType
@@ -88,8 +85,8 @@ func (e Event) AppendFlat(dst []byte) ([]byte, error) {
 	return appendJSON(dst, e.Type, flat{ID: e.ID, Type: e.Type, Timestamp: millis(e.Time), Rest: jsontext.Value(e.Data)})
 }
 
-// AppendNested appends e as S0 writes it, in one line: {id, type, timestamp, sessionId, data, metadata}. It fails, and
-// leaves dst as it was, when Data is not JSON.
+// AppendNested appends the nested form of e in one line: {id, type, timestamp, sessionId, data, metadata}. If Data is not
+// JSON it returns an error and dst is unchanged.
 func (e Event) AppendNested(dst []byte) ([]byte, error) {
 	if e.Type == "" {
 		return dst, errNoType
@@ -136,7 +133,7 @@ func DecodeFlat(line []byte) (Event, error) {
 	return e, err
 }
 
-// DecodeNested reads what [Event.AppendNested] writes. It leaves out members that S0 does not know.
+// DecodeNested reads what [Event.AppendNested] writes. It drops unknown members.
 func DecodeNested(line []byte) (Event, error) {
 	var n nested
 	if err := jsonv2.Unmarshal(line, &n); err != nil {
@@ -159,16 +156,16 @@ func decoded(id, kind string, timestamp *float64) (Event, error) {
 		return e, nil
 	}
 	if math.Abs(*timestamp) > maxMillis {
-		return Event{}, fmt.Errorf("the timestamp %g of a %s event is no time: write milliseconds since 1970", *timestamp, kind)
+		return Event{}, fmt.Errorf("the timestamp %g of a %s event is not a time: write milliseconds since 1970", *timestamp, kind)
 	}
 	e.Time = time.UnixMilli(int64(*timestamp)).UTC()
 	return e, nil
 }
 
-// maxMillis is the last moment that JavaScript knows (ECMAScript, time values).
+// maxMillis is the largest time value of JavaScript (ECMAScript).
 const maxMillis = 8.64e15
 
-// millis is nil for the zero time.
+// millis returns nil for the zero time.
 func millis(t time.Time) *float64 {
 	if t.IsZero() {
 		return nil

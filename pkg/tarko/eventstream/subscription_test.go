@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 // heard collects what a handler gets.
@@ -237,12 +237,12 @@ func TestAHandlerPanics(t *testing.T) {
 	}
 }
 
-func TestEachEventIsToldToTheLog(t *testing.T) {
+func TestEachEventIsLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	p := eventstream.New(eventstream.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	send(t, p, example)
-	for _, want := range []string{"type=plan_start", "id=a-1", "session=s1", "at=2025-05-27T07:12:39.480Z", `\"sessionId\":\"s1\"`} {
+	for _, want := range []string{"type=plan_start", "id=a-1", "sessionId=s1", "at=2025-05-27T07:12:39.480Z", `\"sessionId\":\"s1\"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in the log: %s", want, &log)
 		}

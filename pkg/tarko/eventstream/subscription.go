@@ -9,24 +9,23 @@ import (
 	"sync"
 )
 
-// Subscription is one subscriber's place at a [Processor]: a queue of its own, with the events that it has yet to see.
+// Subscription is the queue of one subscriber of a [Processor].
 type Subscription struct {
 	processor *Processor
 	filter    Filter
 	queue     chan Event    // never more than pending events, so that sending to it never blocks
 	stopped   chan struct{} // closed by Stop
-	done      chan struct{} // closed when nobody reads the queue any more
+	done      chan struct{} // closed when the queue is no longer read
 	stop      sync.Once
 
 	// Under the processor's lock.
-	attended bool // somebody reads the queue, or has
+	attended bool // the queue is, or was, read
 	pending  int  // events in the queue or in the handler
 	count    SubscriberStats
 }
 
-// Subscribe calls handle for each event that f means and that is sent from now on, one after the other, in a goroutine
-// of its own (S4, subscribe, subscribeToTypes and subscribeToStreamingEvents). [Subscription.Stop] of what it returns
-// unsubscribes. A handler that panics loses that event alone: the panic is logged with its stack and counted.
+// Subscribe calls handle for each event that f selects and that is sent from now on, one at a time, in a new goroutine.
+// [Subscription.Stop] ends it. A panic of the handler is logged with its stack and counted; the next event follows.
 func (p *Processor) Subscribe(f Filter, handle func(Event)) *Subscription {
 	s := p.subscribe(f)
 	s.attend()
@@ -39,17 +38,17 @@ func (p *Processor) Subscribe(f Filter, handle func(Event)) *Subscription {
 	return s
 }
 
-// On calls handle for each event of a type, or of every type for [Any] (S0, on). It is short for Subscribe. Two
-// subscriptions hear what they hear beside each other; for one after the other use [Handlers].
+// On calls handle for each event of a type, or of every type for [Any]. It is short for Subscribe. Two subscriptions run
+// concurrently; [Handlers] run one after the other.
 func (p *Processor) On(kind string, handle func(Event)) *Subscription {
 	return p.Subscribe(Of(kind), handle)
 }
 
-// Handlers are what one subscriber does about events of several types, in the order in which the events came: give
-// [Handlers.Handle] to [Processor.Subscribe]. That of [Any] is called after that of the type.
+// Handlers has the handlers of one subscriber by type: pass [Handlers.Handle] to [Processor.Subscribe]. The handler of [Any]
+// is called after the one of the type.
 type Handlers map[string]func(Event)
 
-// Handle calls the functions that are meant for e.
+// Handle calls the handlers of e.
 func (h Handlers) Handle(e Event) {
 	for _, kind := range []string{e.Type, Any} {
 		if handle := h[kind]; handle != nil {
@@ -58,9 +57,9 @@ func (h Handlers) Handle(e Event) {
 	}
 }
 
-// Watch yields each event that f means and that is sent from the call of Watch on, until ctx is done, the loop is left
-// or the processor is disposed of. It is Subscribe for programs that would rather have a loop, and can be ranged over
-// once. Until that begins nobody waits for it: it misses what its queue has no room for.
+// Watch yields each event that f selects and that is sent after the call of Watch, until ctx is done, the loop ends or the
+// processor is disposed. It can be ranged over once. Until then, events are dropped when its queue is full, also with
+// [Processor.SendWait].
 func (p *Processor) Watch(ctx context.Context, f Filter) iter.Seq[Event] {
 	s := p.subscribe(f)
 	forget := context.AfterFunc(ctx, s.Stop)
@@ -92,8 +91,8 @@ func (p *Processor) subscribe(f Filter) *Subscription {
 	return s
 }
 
-// Stop ends the subscription: the handler gets at most the event that it is being handed at this moment. It waits for
-// nothing, so that a handler may call it, and may be called again.
+// Stop ends the subscription: the handler gets at most one more event. It does not wait, so that a handler may call it. It
+// may be called again.
 func (s *Subscription) Stop() {
 	s.stop.Do(func() {
 		close(s.stopped)
@@ -105,17 +104,18 @@ func (s *Subscription) Stop() {
 	})
 }
 
-// Done is closed when the subscription has ended and its handler has returned for the last time.
+// Done is closed when the subscription has ended and its handler has returned.
 func (s *Subscription) Done() <-chan struct{} { return s.done }
 
-// Dropped tells how many events the subscriber has missed because its queue was full.
+// Dropped returns the number of events that were dropped because the queue was full.
 func (s *Subscription) Dropped() uint64 {
 	s.processor.mu.Lock()
 	defer s.processor.mu.Unlock()
 	return s.count.Dropped
 }
 
-// offer puts e into the queue, if it is wanted and there is room. It is called under the processor's lock.
+// offer puts e into the queue if it matches, or counts it as dropped if the queue is full. The caller holds the processor's
+// lock.
 func (s *Subscription) offer(e Event) {
 	if !s.filter.Match(e) {
 		return
@@ -130,12 +130,12 @@ func (s *Subscription) offer(e Event) {
 
 func (s *Subscription) full() bool { return s.pending == cap(s.queue) }
 
-// events yields what comes, until the subscription ends.
+// events yields the events of the queue until the subscription ends.
 func (s *Subscription) events(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
 			select {
-			case <-s.stopped: // rather than an event that waits as well
+			case <-s.stopped: // before an event that is queued too
 				return
 			case <-ctx.Done():
 				return
@@ -163,7 +163,7 @@ func (s *Subscription) attend() {
 	s.attended = true
 }
 
-// busy reports whether somebody is about to read what the queue holds. It is called under the processor's lock.
+// busy reports whether the queue is read and not empty. The caller holds the processor's lock.
 func (s *Subscription) busy() bool { return s.attended && s.pending > 0 }
 
 func (s *Subscription) handled() {
@@ -175,7 +175,7 @@ func (s *Subscription) handled() {
 	p.moved.Broadcast()
 }
 
-// call hands e over, and survives what the handler does.
+// call calls the handler and recovers from its panic.
 func (s *Subscription) call(handle func(Event), e Event) {
 	defer func() {
 		if cause := recover(); cause != nil {

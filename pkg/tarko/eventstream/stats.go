@@ -2,26 +2,26 @@ package eventstream
 
 import "maps"
 
-// Stats counts what a [Processor] has done (S4, debugging).
+// Stats has the counters of a [Processor].
 type Stats struct {
-	Sent        uint64            // events that were kept, also those that have been forgotten since
-	Refused     uint64            // events that the middleware dropped
-	Trimmed     uint64            // events that were forgotten
-	Kept        int               // events that are there
+	Sent        uint64            // events that were stored, including trimmed ones
+	Refused     uint64            // events that middleware dropped
+	Trimmed     uint64            // events that were removed
+	Kept        int               // events that are stored
 	ByType      map[string]uint64 // of Sent; beyond a thousand types, the others under Any
-	Subscribers []SubscriberStats // in the order in which they came
+	Subscribers []SubscriberStats // in the order of their subscription
 }
 
-// SubscriberStats counts what came of the events for one subscriber.
+// SubscriberStats has the counters of one subscriber.
 type SubscriberStats struct {
 	Filter    Filter
 	Delivered uint64
-	Dropped   uint64 // its queue was full
+	Dropped   uint64 // because its queue was full
 	Panics    uint64 // of Delivered
-	Waiting   int    // in its queue, or being handled
+	Waiting   int    // in its queue or handler
 }
 
-// Stats counts what was done until now.
+// Stats returns the counters.
 func (p *Processor) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ type counters struct {
 	byType           map[string]uint64
 }
 
-// maxTypes bounds what is counted apart: applications name types as they like.
+// maxTypes bounds the types with a counter, since applications choose types.
 const maxTypes = 1000
 
 func newCounters() counters { return counters{byType: map[string]uint64{}} }

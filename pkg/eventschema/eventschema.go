@@ -1,4 +1,5 @@
-package eventstream
+// Package eventschema validates events of named types against JSON Schemas, draft 2020-12.
+package eventschema
 
 import (
 	"bytes"
@@ -16,34 +17,28 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schemas is a registry of event types: what an event of each looks like when it is written in one of the two forms, in
-// JSON Schema 2020-12 (S0, Custom Event Types and Protocol Validation). It fetches nothing from anywhere. It is safe for
-// concurrent use.
-type Schemas struct {
-	form Form
-
+// Registry has the schemas of event types. It loads nothing over the network. It is safe for concurrent use.
+type Registry struct {
 	mu     sync.RWMutex
 	byType map[string]*jsonschema.Schema
 }
 
-// NewSchemas returns a registry of events in form that knows no type yet.
-func NewSchemas(form Form) *Schemas {
-	return &Schemas{form: form, byType: map[string]*jsonschema.Schema{}}
-}
+// New returns an empty registry.
+func New() *Registry { return &Registry{byType: map[string]*jsonschema.Schema{}} }
 
-// Add adds the schema of a type, or puts it in the place of the one before.
-func (s *Schemas) Add(kind string, schema json.RawMessage) error {
-	const address = "eventstream:///schema"
+// Add sets the schema of a type.
+func (r *Registry) Add(kind string, schema json.RawMessage) error {
+	const address = "eventschema:///schema"
 	c := compiler()
 	if err := addResource(c, address, schema); err != nil {
 		return fmt.Errorf("schema of %s events: %w", kind, err)
 	}
-	return s.compile(c, kind, address)
+	return r.compile(c, kind, address)
 }
 
-// Read adds the schemas in the folder dir, where <type>.json is that of a type. They may refer to any other schema in
+// Read adds the schemas of the folder dir of files; <type>.json is the schema of a type. A schema may refer to each schema in
 // files by its $id.
-func (s *Schemas) Read(files fs.FS, dir string) error {
+func (r *Registry) Read(files fs.FS, dir string) error {
 	c := compiler()
 	addresses, err := load(c, files)
 	if err != nil {
@@ -53,14 +48,14 @@ func (s *Schemas) Read(files fs.FS, dir string) error {
 		if path.Dir(file) != path.Clean(dir) {
 			continue
 		}
-		if err := s.compile(c, strings.TrimSuffix(path.Base(file), ".json"), addresses[file]); err != nil {
+		if err := r.compile(c, strings.TrimSuffix(path.Base(file), ".json"), addresses[file]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// load gives c every schema in files, which is every JSON file with an $id, and returns their addresses.
+// load adds each JSON file with an $id to c, and returns the addresses by file.
 func load(c *jsonschema.Compiler, files fs.FS) (map[string]string, error) {
 	addresses := map[string]string{}
 	err := fs.WalkDir(files, ".", func(file string, _ fs.DirEntry, err error) error {
@@ -87,7 +82,7 @@ func load(c *jsonschema.Compiler, files fs.FS) (map[string]string, error) {
 	return addresses, nil
 }
 
-// idOf is the $id of a JSON text, "" for one without.
+// idOf returns the $id of a schema; "" = none.
 func idOf(text []byte) string {
 	var schema struct {
 		ID string `json:"$id"`
@@ -102,7 +97,7 @@ func compiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // knows no scheme
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // without a scheme: no schema is loaded by its address
 	return c
 }
 
@@ -114,57 +109,48 @@ func addResource(c *jsonschema.Compiler, address string, text []byte) error {
 	return c.AddResource(address, document)
 }
 
-func (s *Schemas) compile(c *jsonschema.Compiler, kind, address string) error {
+func (r *Registry) compile(c *jsonschema.Compiler, kind, address string) error {
 	compiled, err := c.Compile(address)
 	if err != nil {
 		return fmt.Errorf("schema of %s events: %w", kind, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byType[kind] = compiled
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byType[kind] = compiled
 	return nil
 }
 
-// Types lists the types that s knows, sorted.
-func (s *Schemas) Types() []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Sorted(maps.Keys(s.byType))
+// Types lists the types that have a schema, sorted.
+func (r *Registry) Types() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.byType))
 }
 
-// ErrNoSchema says that nobody has registered the type of an event.
+// ErrNoSchema means that the type of an event has no schema.
 var ErrNoSchema = errors.New("no schema is registered for events of this type")
 
-// Invalid is what [Schemas.Validate] finds wrong with an event.
+// Invalid is the error of an event that does not match its schema.
 type Invalid struct {
 	Type     string
-	Problems []string // each with the place where it is, as a JSON pointer
+	Problems []string // each begins with a JSON pointer
 }
 
-// Error says everything that is wrong.
+// Error lists all problems.
 func (i *Invalid) Error() string {
 	return fmt.Sprintf("a %s event does not fit its schema: %s", i.Type, strings.Join(i.Problems, "; "))
 }
 
-// Validate returns nil for an event that fits the schema of its type, an *[Invalid] for one that does not, and
-// [ErrNoSchema] for one of an unknown type.
-func (s *Schemas) Validate(e Event) error {
-	line, err := s.form.Append(nil, e)
-	if err != nil {
-		return err
-	}
-	return s.ValidateJSON(e.Type, line)
-}
-
-// ValidateJSON is Validate of an event that is written already.
-func (s *Schemas) ValidateJSON(kind string, line []byte) error {
-	s.mu.RLock()
-	schema := s.byType[kind]
-	s.mu.RUnlock()
+// Validate checks the JSON of an event of a type. It returns nil if the event is valid, an *[Invalid] if it is not, and
+// [ErrNoSchema] if the type has no schema.
+func (r *Registry) Validate(kind string, text []byte) error {
+	r.mu.RLock()
+	schema := r.byType[kind]
+	r.mu.RUnlock()
 	if schema == nil {
 		return fmt.Errorf("%s: %w", kind, ErrNoSchema)
 	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return &Invalid{Type: kind, Problems: []string{err.Error()}}
 	}
@@ -174,7 +160,7 @@ func (s *Schemas) ValidateJSON(kind string, line []byte) error {
 	return nil
 }
 
-// problems lists the places that are wrong.
+// problems lists the errors of a validation with their positions.
 func problems(wrong *jsonschema.ValidationError) []string {
 	var list []string
 	for _, unit := range wrong.BasicOutput().Errors {

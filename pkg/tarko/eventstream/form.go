@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Form is one of the two ways to write an event.
+// Form is an encoding of events.
 type Form int
 
 // The forms.
 const (
-	Flat   Form = iota // of S4: see [Event.AppendFlat]
-	Nested             // of S0: see [Event.AppendNested]
+	Flat   Form = iota // see [Event.AppendFlat]
+	Nested             // see [Event.AppendNested]
 )
 
 // Append appends e in the form f.
@@ -35,9 +35,8 @@ func (f Form) Decode(line []byte) (Event, error) {
 	return DecodeFlat(line)
 }
 
-// Export writes the kept events that are meant as a JSON array for people to read (S0, getEventHistory). None is left out:
-// data that has no place in the flat form, because it is no object or has a member named id, type or timestamp, stands in
-// a member data.
+// Export writes the stored events that match as an indented JSON array. Data that the flat form cannot have, since it is not
+// an object or has a member named id, type or timestamp, is written as a member data.
 func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
 	array := []json.RawMessage{}
 	for _, e := range p.Events(f) {
@@ -56,13 +55,13 @@ func (p *Processor) Export(w io.Writer, form Form, f Filter) error {
 	return nil
 }
 
-// wrapped is e with its data one level deeper.
+// wrapped returns e with its data one level deeper.
 func wrapped(e Event) Event {
 	e.Data = slices.Concat(json.RawMessage(`{"data":`), e.Data, json.RawMessage("}"))
 	return e
 }
 
-// Import reads what [Processor.Export] wrote, for [Options.InitialEvents].
+// Import reads the output of [Processor.Export], for [Options.InitialEvents].
 func Import(r io.Reader, form Form) ([]Event, error) {
 	var array []json.RawMessage
 	if err := jsonv2.UnmarshalRead(r, &array); err != nil {

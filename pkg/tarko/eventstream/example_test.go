@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/eventschema"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 // Keep what happens, tell others of it, and look back.
@@ -110,7 +111,7 @@ func ExampleSchemas() {
 	defer p.Dispose()
 
 	_, err = p.Emit("user_feedback", map[string]int{"rating": 11})
-	if invalid, ok := errors.AsType[*eventstream.Invalid](err); ok {
+	if invalid, ok := errors.AsType[*eventschema.Invalid](err); ok {
 		fmt.Println(invalid.Problems)
 	}
 	fmt.Println(p.Protocol().Extensions)

@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// Filter says which events are meant: those that fit every member that is set. The zero value means all of them. It is
-// the filter of S4 (types, streaming) and of S0 (prefix, session, time) in one.
+// Filter selects the events that match every member that is set. The zero value selects all.
 type Filter struct {
 	Types     []string // any of these
-	Prefix    string   // what the type begins with, such as "tool_"
+	Prefix    string   // prefix of the type, such as "tool_"
 	SessionID string
 	Since     time.Time // not before it
 	Until     time.Time // before it
-	Streaming bool      // only parts of something that is still being said
+	Streaming bool      // only events for which [IsStreaming] is true
 }
 
-// Of returns the filter of events of these types. The type "*", or none, means all.
+// Of returns a filter of types; "*", or no type, selects all.
 func Of(types ...string) Filter {
 	if slices.Contains(types, Any) {
 		return Filter{}
@@ -25,10 +24,10 @@ func Of(types ...string) Filter {
 	return Filter{Types: types}
 }
 
-// Any stands for every type (S0, on('*')).
+// Any selects every type.
 const Any = "*"
 
-// Match reports whether f means e.
+// Match reports whether f selects e.
 func (f Filter) Match(e Event) bool {
 	switch {
 	case len(f.Types) > 0 && !slices.Contains(f.Types, e.Type),
@@ -43,12 +42,11 @@ func (f Filter) Match(e Event) bool {
 	}
 }
 
-// streaming lists the types that say a part of what a later event says whole (S4, subscribeToStreamingEvents; the two
-// deltas are those of S0).
+// streaming lists the types whose content a later event repeats as a whole.
 var streaming = []string{
 	"assistant_streaming_message", "assistant_streaming_thinking_message", "assistant_streaming_tool_call",
 	"final_answer_streaming", "assistant_message_delta", "tool_execution_delta",
 }
 
-// IsStreaming reports whether events of the type are parts of something that a later event says whole.
+// IsStreaming reports whether a later event repeats the content of events of a type as a whole.
 func IsStreaming(kind string) bool { return slices.Contains(streaming, kind) }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/eventschema"
 	"github.com/agentbus/agentbus/pkg/id"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,53 +22,53 @@ const (
 	DefaultQueue     = 256
 )
 
-// Options say how a [Processor] works. The zero value is what most want.
+// Options configures a [Processor]. The zero value has the defaults.
 type Options struct {
-	// MaxEvents is how many events are kept; older ones are forgotten (S4, maxEvents). 0 = DefaultMaxEvents.
+	// MaxEvents is the number of events that are stored; older ones are removed. 0 = DefaultMaxEvents.
 	MaxEvents int
-	// NoTrim keeps events beyond MaxEvents, until [Processor.Trim] (S4, autoTrim: false).
+	// NoTrim stores events beyond MaxEvents, until [Processor.Trim].
 	NoTrim bool
-	// InitialEvents are there from the start. Nobody is told of them.
+	// InitialEvents are stored at the start. Subscribers do not get them.
 	InitialEvents []Event
-	// Queue is how many events may wait for one subscriber. What comes while it is full, that subscriber misses.
+	// Queue is the number of events that may wait for one subscriber. While it is full, events for it are dropped.
 	// 0 = DefaultQueue.
 	Queue int
-	// Middleware sees each event before it is kept and before anyone is told, in the order of this list, and returns the
-	// event that goes on; false drops it. It runs in the goroutine of the sender, of several senders at once.
+	// Middleware is called for each event before it is stored, in the order of this list, and returns the event to store;
+	// false drops it. It runs in the goroutine of the sender, and concurrently for several senders.
 	Middleware []func(Event) (Event, bool)
-	// Schemas, where it is set, refuses events that do not fit the schema of their type.
+	// Schemas rejects events that do not match the schema of their type; nil = no check.
 	Schemas *Schemas
-	// SessionID and Protocol are of the events that [Processor.Create] makes.
+	// SessionID and Protocol are set in the events of [Processor.Create].
 	SessionID string
 	Protocol  Protocol
-	// Log is told of each event, at level debug, and of handlers that panic. nil = slog.Default().
+	// Log gets each event, at level debug, and the panics of handlers. nil = slog.Default().
 	Log *slog.Logger
 }
 
-// Protocol is what the events of a stream keep to (S0, Protocol Versioning).
+// Protocol is the version of the protocol of a stream.
 type Protocol struct {
 	Version    string   `json:"version"` // "" = Version
 	Extensions []string `json:"extensions,omitempty"`
 }
 
-// ErrDisposed says that the processor has been disposed of.
+// ErrDisposed means that the processor was disposed.
 var ErrDisposed = errors.New("the event stream has been disposed of")
 
-// Processor keeps the newest events of one program and tells its subscribers of each (S4, AgentEventStreamProcessor).
-// It is safe for concurrent use. Every subscriber gets its events in the order in which they are kept.
+// Processor stores the newest events of one program and distributes each to its subscribers, in the order in which they are
+// stored. It is safe for concurrent use.
 type Processor struct {
 	options Options
 	log     *slog.Logger
 
 	mu          sync.Mutex
-	moved       *sync.Cond // a subscriber has handled an event, or has gone
+	moved       *sync.Cond // a subscriber has handled an event or has ended
 	disposed    bool
-	events      []Event // appended to and cut from the front; what is in it never changes, so that a reader may keep a part
+	events      []Event // appended to and cut at the front; elements never change, so that readers share them
 	subscribers []*Subscription
 	count       counters
 }
 
-// New returns a processor. [Processor.Dispose] of it when it is no longer needed.
+// New returns a processor. Call [Processor.Dispose] when it is no longer needed.
 func New(o Options) *Processor {
 	if o.MaxEvents <= 0 {
 		o.MaxEvents = DefaultMaxEvents
@@ -90,11 +91,10 @@ func New(o Options) *Processor {
 	return p
 }
 
-// Protocol tells what the events of p keep to.
+// Protocol returns the version of the protocol of p.
 func (p *Processor) Protocol() Protocol { return p.options.Protocol }
 
-// Create makes an event of now with an id of its own; data is what becomes its members, nil for none (S4, createEvent).
-// Nobody knows of it until it is sent.
+// Create returns a new event with an id and the current time; data becomes its members, nil = none. It does not send it.
 func (p *Processor) Create(kind string, data any) (Event, error) {
 	e := Event{
 		ID: id.New("evt"), Type: kind, Time: time.Now().UTC(), SessionID: p.options.SessionID,
@@ -111,20 +111,20 @@ func (p *Processor) Create(kind string, data any) (Event, error) {
 	return e, check(e)
 }
 
-// Send keeps e and tells its subscribers (S4, sendEvent). It waits for none of them: see [Options.Queue], and
-// [Processor.SendWait] for a sender that would rather wait. Nobody may change e.Data afterwards. It fails for an event
-// that has no type or does not fit its schema, and after Dispose.
+// Send stores e and puts it into the queues of the subscribers, without waiting: see [Options.Queue] and
+// [Processor.SendWait]. The caller must not change e.Data afterwards. It returns an error for an event that has no type or
+// does not match its schema, and after Dispose.
 func (p *Processor) Send(e Event) error {
 	return p.send(context.Background(), e, false)
 }
 
-// SendWait is Send that waits, until ctx is done, for room with every subscriber who wants e: none of them misses it.
-// A handler that calls it may wait for itself.
+// SendWait is Send, but waits until the queue of each matching subscriber has space or ctx is done, so that no event is
+// dropped. A handler that calls it may deadlock until ctx is done.
 func (p *Processor) SendWait(ctx context.Context, e Event) error {
 	return p.send(ctx, e, true)
 }
 
-// Emit is Create and Send (S0, emit). It returns what it sent.
+// Emit is Create and Send. It returns the event.
 func (p *Processor) Emit(kind string, data any) (Event, error) {
 	e, err := p.Create(kind, data)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *Processor) send(ctx context.Context, e Event, patient bool) error {
 	return nil
 }
 
-// admit checks e and passes it through the middleware, which may change it or have it dropped.
+// admit applies the middleware to e and checks the result.
 func (p *Processor) admit(ctx context.Context, e Event) (_ Event, wanted bool, _ error) {
 	for _, m := range p.options.Middleware {
 		if e, wanted = m(e); !wanted {
@@ -172,7 +172,7 @@ func (p *Processor) admit(ctx context.Context, e Event) (_ Event, wanted bool, _
 		return e, false, err
 	}
 	if p.options.Schemas != nil {
-		if err := p.options.Schemas.Validate(e); err != nil && !errors.Is(err, ErrNoSchema) {
+		if err := p.options.Schemas.Validate(e); err != nil && !errors.Is(err, eventschema.ErrNoSchema) {
 			return e, false, err
 		}
 	}
@@ -183,7 +183,7 @@ func (p *Processor) admit(ctx context.Context, e Event) (_ Event, wanted bool, _
 	return e, true, nil
 }
 
-// check refuses what could not be written down in either form. The flat one asks for more: see [Event.AppendFlat].
+// check returns an error for an event that no form can encode. The flat form has more rules: see [Event.AppendFlat].
 func check(e Event) error {
 	if e.Type == "" {
 		return errNoType
@@ -194,7 +194,7 @@ func check(e Event) error {
 	return nil
 }
 
-// awaitNone waits until there is no subscriber that is such, or ctx is done. It is called under the lock.
+// awaitNone waits until no subscriber satisfies such, or ctx is done. The caller holds the lock.
 func (p *Processor) awaitNone(ctx context.Context, such func(*Subscription) bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
@@ -211,7 +211,7 @@ func (p *Processor) awaitNone(ctx context.Context, such func(*Subscription) bool
 	return nil
 }
 
-// Events returns the kept events that f means, the oldest first (S4, getEvents and getEventsByType).
+// Events returns the stored events that f selects, oldest first.
 func (p *Processor) Events(f Filter) []Event {
 	var found []Event
 	for _, e := range p.kept() {
@@ -222,7 +222,7 @@ func (p *Processor) Events(f Filter) []Event {
 	return found
 }
 
-// Last returns the last n of the kept events that f means, the oldest first (S4, limit).
+// Last returns the last n stored events that f selects, oldest first.
 func (p *Processor) Last(n int, f Filter) []Event {
 	var found []Event
 	for _, e := range slices.Backward(p.kept()) {
@@ -237,23 +237,23 @@ func (p *Processor) Last(n int, f Filter) []Event {
 	return found
 }
 
-// kept is all that is kept, for reading.
+// kept returns the stored events, which must not be changed.
 func (p *Processor) kept() []Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clip(p.events)
 }
 
-// ToolResult is what a tool answered (S4, getLatestToolResults).
+// ToolResult is the result of a tool call.
 type ToolResult struct {
 	ToolCallID string          `json:"toolCallId"`
 	Name       string          `json:"name"`
 	Content    json.RawMessage `json:"content"`
-	Error      string          `json:"error,omitempty"` // to be looked at first: the call failed
+	Error      string          `json:"error,omitempty"` // set if the call failed
 }
 
-// LatestToolResults returns the results of tools since the last assistant_message of a session ("" = of any); none when
-// there is no such message.
+// LatestToolResults returns the results of tools after the last assistant_message of a session ("" = any session); nil
+// without such a message.
 func (p *Processor) LatestToolResults(sessionID string) []ToolResult {
 	events := p.Events(Filter{Types: []string{assistantMessage, toolResult}, SessionID: sessionID})
 	var results []ToolResult
@@ -264,7 +264,7 @@ func (p *Processor) LatestToolResults(sessionID string) []ToolResult {
 			continue
 		}
 		var r ToolResult
-		if err := e.Decode(&r); err == nil && spoken { // what is no result of a tool was sent by somebody else
+		if err := e.Decode(&r); err == nil && spoken { // other members: an event of an application
 			results = append(results, r)
 		}
 	}
@@ -276,12 +276,12 @@ const (
 	toolResult       = "tool_result"
 )
 
-// Trim forgets all but the newest keep events.
+// Trim removes all but the newest keep events.
 func (p *Processor) Trim(keep int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trimTo(max(0, keep), true)
-	p.events = slices.Clone(p.events) // else what is forgotten stays in memory until others take its place
+	p.events = slices.Clone(p.events) // releases the memory of the removed events
 }
 
 func (p *Processor) trimTo(keep int, wanted bool) {
@@ -291,16 +291,16 @@ func (p *Processor) trimTo(keep int, wanted bool) {
 	}
 }
 
-// Drain waits, until ctx is done, for every subscriber to have handled what was sent. It is for the end of a program:
-// while events are still being sent it may take as long as that. A handler that calls it waits for itself.
+// Drain waits until the subscribers have handled all events, or ctx is done. Call it at the end of a program: it does not
+// return while other goroutines send events. A handler must not call it.
 func (p *Processor) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.awaitNone(ctx, func(s *Subscription) bool { return s.busy() })
 }
 
-// Dispose forgets all events and ends all subscriptions; what still waits for a subscriber is dropped. It waits for
-// nobody, so that a handler may call it: see [Processor.Drain], and [Subscription.Done].
+// Dispose removes all events and ends all subscriptions; queued events are dropped. It does not wait for handlers, so that a
+// handler may call it: see [Processor.Drain] and [Subscription.Done].
 func (p *Processor) Dispose() {
 	p.mu.Lock()
 	subscribers := p.subscribers

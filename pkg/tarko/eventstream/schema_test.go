@@ -8,7 +8,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/agentbus/agentbus/pkg/eventstream"
+	"github.com/agentbus/agentbus/pkg/eventschema"
+	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
 const feedback = `{"type":"object","required":["rating"],"properties":{"rating":{"type":"integer","maximum":5},"comment":{"type":"string"}}}`
@@ -42,7 +43,7 @@ func TestValidate(t *testing.T) {
 				}
 				continue
 			}
-			invalid, ok := errors.AsType[*eventstream.Invalid](err)
+			invalid, ok := errors.AsType[*eventschema.Invalid](err)
 			if !ok || len(invalid.Problems) != len(tt.problems) {
 				t.Errorf("%s, %s: got %v", tt.name, form, err)
 				continue
@@ -54,10 +55,10 @@ func TestValidate(t *testing.T) {
 			}
 		}
 	}
-	if err := flat.Validate(event("other", `{}`)); !errors.Is(err, eventstream.ErrNoSchema) {
+	if err := flat.Validate(event("other", `{}`)); !errors.Is(err, eventschema.ErrNoSchema) {
 		t.Errorf("a type that nobody has registered: %v", err)
 	}
-	if err := flat.ValidateJSON("user_feedback", []byte(`{`)); err == nil {
+	if err := flat.Registry.Validate("user_feedback", []byte(`{`)); err == nil {
 		t.Error("half an event is valid")
 	}
 	if err := flat.Validate(event("user_feedback", `[]`)); err == nil {
