@@ -11,9 +11,9 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// Say something to an agent and print what it answers while it does.
+// Start a request and print its text while it arrives.
 func ExampleClient_Stream() {
-	server := httptest.NewServer(&gateway{log: transcript(2)}) // in life: agentbus dev
+	server := httptest.NewServer(&gateway{log: transcript(2)}) // agentbus dev serves the same
 	defer server.Close()
 
 	c := client.New(server.URL, "")
@@ -35,7 +35,7 @@ func ExampleClient_Stream() {
 	// stop
 }
 
-// Take up a request that another program started, after the last event that was seen.
+// Follow a request that another program started, after the last event that was received.
 func ExampleClient_Follow() {
 	server := httptest.NewServer(&gateway{log: transcript(2)})
 	defer server.Close()
@@ -52,7 +52,7 @@ func ExampleClient_Follow() {
 	// one-10 done
 }
 
-// A failure that the server tells has a code, and a sentence for people.
+// An error of the server has a code and a message.
 func ExampleClient_Request() {
 	server := httptest.NewServer(nil)
 	defer server.Close()
