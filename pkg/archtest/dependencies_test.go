@@ -72,7 +72,7 @@ func dependencies() []dependency {
 
 		// The command line, and small things of the Go project.
 		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
-		{"github.com/failsafe-go/failsafe-go", []string{"pkg/retry"}, "repeats what may succeed later, with growing delays"},
+		{"github.com/failsafe-go/failsafe-go", []string{"pkg/retry", "pkg/rediscache"}, "retries with growing delays, and a circuit breaker"},
 		{"github.com/gofrs/flock", []string{"pkg/datadir"}, "file locks on every system that agentbus runs on"},
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},
 		{"golang.org/x/sys", []string{"cmd/chaos/internal/cluster", "pkg/sandbox"},

@@ -1,54 +1,32 @@
 package rediscache
 
 import (
-	"sync"
 	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
 const (
 	tolerance = 3               // failures in a row before the breaker opens
-	pause     = 1 * time.Second // until it lets one call try again
+	pause     = 1 * time.Second // before it lets one call try again
 )
 
-// breaker keeps a dead Redis from costing every call a time-out. The zero value is closed: calls go through.
+// breaker prevents that each call waits for the timeout of a Redis that does not answer.
 type breaker struct {
-	mu       sync.Mutex
-	failures int
-	until    time.Time // while it is open: when the next call may try
+	circuitbreaker.CircuitBreaker[any]
 }
 
-// allow reports whether a call may be made. After the pause it lets one call through, and holds the others back until
-// that one has reported, or for another pause.
-func (b *breaker) allow() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failures < tolerance {
-		return true
+func newBreaker() breaker {
+	return breaker{
+		circuitbreaker.NewBuilder[any]().WithFailureThreshold(tolerance).WithSuccessThreshold(1).WithDelay(pause).Build(),
 	}
-	now := time.Now()
-	if now.Before(b.until) {
-		return false
+}
+
+// abandoned reports a call that ended without a result about Redis. If it was the one that the breaker had let through, the
+// next call may try at once.
+func (b breaker) abandoned() {
+	if b.IsHalfOpen() { // entering the state again releases the permit of the call
+		b.Open()
+		b.HalfOpen()
 	}
-	b.until = now.Add(pause)
-	return true
-}
-
-func (b *breaker) succeeded() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures = 0
-}
-
-func (b *breaker) failed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures++
-	b.until = time.Now().Add(pause)
-}
-
-// abandoned reports a call without a result about Redis; if it was the probe, the next call may probe at once.
-func (b *breaker) abandoned() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.until = time.Time{}
 }

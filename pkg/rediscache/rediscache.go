@@ -42,7 +42,7 @@ func Open(url string) (*Store, error) {
 		return nil, fmt.Errorf("redis url (redis://host:port is the form): %w", redact.Error(err))
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
-	o.MaxRetries = -1 // the breaker is there for that
+	o.MaxRetries = -1 // the breaker decides
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
@@ -51,7 +51,7 @@ func Open(url string) (*Store, error) {
 	if err := redisotel.InstrumentTracing(client); err != nil {
 		return nil, errors.Join(fmt.Errorf("trace redis: %w", err), client.Close())
 	}
-	return &Store{redis: client, rate: redis_rate.NewLimiter(client), local: newLocalLimits()}, nil
+	return &Store{redis: client, rate: redis_rate.NewLimiter(client), local: newLocalLimits(), breaker: newBreaker()}, nil
 }
 
 // Close ends the connections.
@@ -65,19 +65,19 @@ func (s *Store) Ping(ctx context.Context) error {
 // do runs call unless the breaker is open, and reports its result to the breaker. A missing key and a cancelled caller
 // do not count as failures of Redis.
 func (s *Store) do(call func() error) error {
-	if !s.breaker.allow() {
+	if !s.breaker.TryAcquirePermit() {
 		return ErrAway
 	}
 	err := call()
 	if err == nil || errors.Is(err, redis.Nil) {
-		s.breaker.succeeded()
+		s.breaker.RecordSuccess()
 		return err
 	}
 	if errors.Is(err, context.Canceled) {
 		s.breaker.abandoned()
 		return err
 	}
-	s.breaker.failed()
+	s.breaker.RecordFailure()
 	return err
 }
 
