@@ -17,14 +17,8 @@ import (
 // showLanguage lists every hit of a folder and its subfolders: go test ./pkg/archtest -run TestLanguage -v -language=pkg/loop.
 var showLanguage = flag.String("language", "", "list the hits of this folder")
 
-// unwritten lists the folders whose comments and messages are not rewritten yet. An entry covers its subfolders. Remove the
-// entry when the folder is clean; the list only shrinks.
-func unwritten() []string {
-	return nil
-}
-
-// phrase is a wording that comments and messages avoid. Folders that are rewritten may have max occurrences per 10,000
-// words of comments, counted over all of them: the highest count of five comparable projects (connect-go, a2a-go, mercure, river,
+// phrase is a wording that comments and messages avoid. There may be max occurrences per 10,000 words of comments,
+// counted over all folders: the highest count of five comparable projects (connect-go, a2a-go, mercure, river,
 // go-sdk). With a max of 0 each occurrence is an error.
 type phrase struct {
 	name    string
@@ -74,47 +68,26 @@ type writing struct {
 
 func TestLanguage(t *testing.T) {
 	t.Parallel()
-	folders := writings(t)
-	listed := map[string]int{}
-	rewritten := writing{}
-	for _, dir := range unwritten() {
-		listed[dir] = 0
-	}
-	for dir, w := range folders {
-		if entry := covering(dir, unwritten()); entry != "" {
-			listed[entry] += len(w.hits)
-		} else {
-			rewritten.words += w.words
-			rewritten.hits = append(rewritten.hits, w.hits...)
-		}
-		if *showLanguage != "" && covering(dir, []string{*showLanguage}) != "" {
+	all := writing{}
+	for dir, w := range writings(t) {
+		all.words += w.words
+		all.hits = append(all.hits, w.hits...)
+		if folder := *showLanguage; folder != "" && (dir == folder || strings.HasPrefix(dir, folder+"/")) {
 			show(t, w.hits)
 		}
 	}
-	for dir, n := range listed {
-		t.Logf("%-32s %4d", dir, n)
-		if n == 0 {
-			t.Errorf("%s is rewritten: remove it from the list of unwritten", dir)
-		}
-	}
-	checkRewritten(t, rewritten)
-}
-
-// checkRewritten compares the occurrences in all rewritten folders with the maximum of each phrase.
-func checkRewritten(t *testing.T, w writing) {
-	t.Helper()
 	for _, p := range phrases() {
 		var hits []hit
-		for _, h := range w.hits {
+		for _, h := range all.hits {
 			if h.phrase == p.name {
 				hits = append(hits, h)
 			}
 		}
-		rate := float64(len(hits)) * 1e4 / float64(max(w.words, 1))
+		rate := float64(len(hits)) * 1e4 / float64(max(all.words, 1))
 		t.Logf("%-32s %5.1f per 10,000 words, max %.1f", p.name, rate, p.max)
 		if rate > p.max {
 			show(t, hits)
-			t.Errorf("%q: got %.1f per 10,000 words of comments in rewritten folders, want at most %.1f", p.name, rate, p.max)
+			t.Errorf("%q: got %.1f per 10,000 words of comments, want at most %.1f", p.name, rate, p.max)
 		}
 	}
 }
@@ -124,16 +97,6 @@ func show(t *testing.T, hits []hit) {
 	for _, h := range hits {
 		t.Logf("%s: %q in %q", h.position, h.phrase, h.line)
 	}
-}
-
-// covering returns the entry that is the folder or a parent of it, "" without one.
-func covering(dir string, entries []string) string {
-	for _, entry := range entries {
-		if dir == entry || strings.HasPrefix(dir, entry+"/") {
-			return entry
-		}
-	}
-	return ""
 }
 
 // writings reads the non-test files of every folder.
