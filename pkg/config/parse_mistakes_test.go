@@ -147,7 +147,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"agents:\n  a: {backend: openai, baseURL: localhost:80}\n",
 			`2:24: agents.a.baseURL: "localhost:80" is not a URL; write one such as https://api.example.com/v1`,
 		},
-		"a share of the window that is none": {
+		"an invalid share of the window": {
 			"agents:\n  a: {backend: openai, compressAt: 80}\n",
 			`2:24: agents.a.compressAt: must be a share of the context window from 0 to 1, such as 0.8`,
 		},
@@ -203,7 +203,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"tools:\n  mine: {description: x, http: {url: \"https://a.example\"}, command: {argv: [ls]}}\n",
 			`2:3: tools.mine: has http and command; a tool is one of them`,
 		},
-		"an isolation that is none": {
+		"an unknown isolation": {
 			"tools:\n  mine: {description: x, command: {argv: [ls], isolation: strikt}}\n",
 			`2:48: tools.mine.command.isolation: unknown value "strikt"; did you mean "strict"?`,
 		},
@@ -267,7 +267,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"agents:\n  a: {backend: scripted, tools: [clock], approval: {echo: always}}\n",
 			`2:53: agents.a.approval.echo: "echo" is not one of this agent's tools; use one of *, clock`,
 		},
-		"an approval that is none": {
+		"an unknown approval": {
 			"agents:\n  a: {backend: scripted, approval: {\"*\": allways}}\n",
 			`2:37: agents.a.approval.*: unknown approval "allways"; did you mean "always"?`,
 		},

@@ -100,7 +100,7 @@ func TestSlowFollowerReadsStorage(t *testing.T) {
 		reads bool // the other follower does, meanwhile
 	}{
 		{"another reader takes the live messages, and the ring turns over", true},
-		{"nobody takes the live messages", false},
+		{"no reader takes the live messages", false},
 	}
 	b := bustest.New(t)
 	for _, test := range tests {

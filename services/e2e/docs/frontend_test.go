@@ -34,7 +34,7 @@ for await (const event of ask("/sleep 30s")) {
   if (event.event === "aborted") console.log("aborted");
 }
 try {
-  for await (const event of run(base, "nobody", { messages: [] })) console.log(event);
+  for await (const event of run(base, "missing", { messages: [] })) console.log(event);
 } catch (error) {
   console.log(error.code);
 }
