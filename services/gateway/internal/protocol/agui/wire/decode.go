@@ -135,33 +135,9 @@ func (r ResumeEntry) valid() bool {
 
 // lists stops at the first entry too many, before a small body becomes a large one in memory.
 var lists = jsonv2.JoinUnmarshalers(
-	atMost[InMessage](maxMessages), atMost[InCall](maxCalls), atMost[Tool](maxTools), atMost[ContextItem](maxContext),
-	atMost[ResumeEntry](maxResume), atMost[Part](maxParts),
+	codec.AtMost[InMessage](maxMessages, ""), codec.AtMost[InCall](maxCalls, ""), codec.AtMost[Tool](maxTools, ""), codec.AtMost[ContextItem](maxContext, ""),
+	codec.AtMost[ResumeEntry](maxResume, ""), codec.AtMost[Part](maxParts, ""),
 )
-
-func atMost[T any](limit int) *jsonv2.Unmarshalers {
-	return jsonv2.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
-		if dec.PeekKind() != jsontext.KindBeginArray {
-			return errors.ErrUnsupported // the decoder says what is wrong, or accepts a null
-		}
-		if _, err := dec.ReadToken(); err != nil {
-			return err
-		}
-		*list = []T{}
-		for dec.PeekKind() != jsontext.KindEndArray {
-			if len(*list) == limit {
-				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
-			}
-			var entry T
-			if err := jsonv2.UnmarshalDecode(dec, &entry); err != nil {
-				return err
-			}
-			*list = append(*list, entry)
-		}
-		_, err := dec.ReadToken()
-		return err
-	})
-}
 
 func invalid(format string, args ...any) error {
 	return apierr.New(apierr.InvalidMessageFormat, format, args...)
@@ -174,34 +150,12 @@ func explain(err error) error {
 	}
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return invalid("%s appears twice; send it once", path(syntactic.JSONPointer))
+			return invalid("%s appears twice; send it once", codec.Path(syntactic.JSONPointer))
 		}
-		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, path(syntactic.JSONPointer))
+		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, codec.Path(syntactic.JSONPointer))
 	}
 	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
-		return invalid("%s has the wrong type", path(semantic.JSONPointer))
+		return invalid("%s has the wrong type", codec.Path(semantic.JSONPointer))
 	}
 	return invalid("the body is not valid JSON")
-}
-
-// path turns the pointer "/messages/0/role" into "messages[0].role". A long one is cut, since a client chose its names.
-func path(p jsontext.Pointer) string {
-	var b strings.Builder
-	for token := range p.Tokens() {
-		switch {
-		case token != "" && strings.Trim(token, "0123456789") == "":
-			b.WriteString("[" + token + "]")
-		case b.Len() > 0:
-			b.WriteString("." + token)
-		default:
-			b.WriteString(token)
-		}
-	}
-	switch {
-	case b.Len() == 0:
-		return "the body"
-	case b.Len() > 120:
-		return strings.ToValidUTF8(b.String()[:120], "") + "…"
-	}
-	return b.String()
 }

@@ -62,35 +62,11 @@ var lists = json.JoinUnmarshalers(
 		}
 		return json.UnmarshalDecode(dec, (*[]event.InputPart)(content))
 	}),
-	atMost[event.InputMessage](maxMessages, "send only new messages: the thread has the earlier ones"),
-	atMost[event.InputPart](maxParts, "or fewer, larger ones"),
-	atMost[event.ActionResult](maxActions, "one for each action"),
-	atMost[event.RequestTool](maxTools, "or the ones that this request needs"),
+	codec.AtMost[event.InputMessage](maxMessages, "send only new messages: the thread has the earlier ones"),
+	codec.AtMost[event.InputPart](maxParts, "or fewer, larger ones"),
+	codec.AtMost[event.ActionResult](maxActions, "one for each action"),
+	codec.AtMost[event.RequestTool](maxTools, "or the ones that this request needs"),
 )
-
-func atMost[T any](limit int, advice string) *json.Unmarshalers {
-	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
-		if dec.PeekKind() != jsontext.KindBeginArray {
-			return errors.ErrUnsupported // the decoder reports the error, or accepts a null
-		}
-		if _, err := dec.ReadToken(); err != nil {
-			return err
-		}
-		*list = []T{} // an empty list, not an absent one
-		for dec.PeekKind() != jsontext.KindEndArray {
-			if len(*list) == limit {
-				return invalid("%s has more than %d entries; send at most %d, %s", path(dec.StackPointer().Parent()), limit, limit, advice)
-			}
-			var entry T
-			if err := json.UnmarshalDecode(dec, &entry); err != nil {
-				return err
-			}
-			*list = append(*list, entry)
-		}
-		_, err := dec.ReadToken()
-		return err
-	})
-}
 
 const example = `{"messages":[{"role":"user","content":"hi"}]}`
 
@@ -109,15 +85,15 @@ func explain(err error) error {
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		what := strings.TrimPrefix(errors.Unwrap(syntactic).Error(), "jsontext: ")
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return invalid("%s appears twice; send it once", path(syntactic.JSONPointer))
+			return invalid("%s appears twice; send it once", codec.Path(syntactic.JSONPointer))
 		}
-		return invalid("the body is not valid JSON near byte %d, in %s: %s", syntactic.ByteOffset, path(syntactic.JSONPointer), what)
+		return invalid("the body is not valid JSON near byte %d, in %s: %s", syntactic.ByteOffset, codec.Path(syntactic.JSONPointer), what)
 	}
 	return invalid("the body is not valid JSON: %v", err)
 }
 
 func explainSemantic(err *json.SemanticError) error {
-	where := path(err.JSONPointer)
+	where := codec.Path(err.JSONPointer)
 	if errors.Is(err, json.ErrUnknownName) {
 		if err.JSONPointer.Parent() == "" {
 			return invalid("%s is not a member of a request; what is for the agent goes into context", where)
@@ -147,30 +123,4 @@ func kindName(k jsontext.Kind) string {
 	default:
 		return "object"
 	}
-}
-
-// path converts the pointer "/messages/0/role" to "messages[0].role". Names come from a client and are truncated.
-func path(p jsontext.Pointer) string {
-	var b strings.Builder
-	for token := range p.Tokens() {
-		if strings.Trim(token, "0123456789") == "" && token != "" {
-			b.WriteString("[" + token + "]")
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(cut(token))
-	}
-	if b.Len() == 0 {
-		return "the body"
-	}
-	return cut(b.String())
-}
-
-func cut(s string) string {
-	if len(s) <= 120 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:120], "") + "…"
 }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	words "github.com/agentbus/agentbus/pkg/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -102,33 +102,9 @@ var lists = json.JoinUnmarshalers(
 		}
 		return json.UnmarshalDecode(dec, (*[]words.Part)(content))
 	}),
-	atMost[words.Part](maxParts),
-	atMost[words.ActionResult](maxActions),
+	codec.AtMost[words.Part](maxParts, ""),
+	codec.AtMost[words.ActionResult](maxActions, ""),
 )
-
-func atMost[T any](limit int) *json.Unmarshalers {
-	return json.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *[]T) error {
-		if dec.PeekKind() != jsontext.KindBeginArray {
-			return errors.ErrUnsupported // the decoder reports the error, or accepts a null
-		}
-		if _, err := dec.ReadToken(); err != nil {
-			return err
-		}
-		*list = []T{}
-		for dec.PeekKind() != jsontext.KindEndArray {
-			if len(*list) == limit {
-				return invalid("%s has more than %d entries", path(dec.StackPointer().Parent()), limit)
-			}
-			var entry T
-			if err := json.UnmarshalDecode(dec, &entry); err != nil {
-				return err
-			}
-			*list = append(*list, entry)
-		}
-		_, err := dec.ReadToken()
-		return err
-	})
-}
 
 func invalid(format string, args ...any) error {
 	return apierr.New(apierr.InvalidMessageFormat, format, args...)
@@ -140,10 +116,10 @@ func explain(err error) error {
 		return told
 	}
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return invalid("The body is not valid JSON near byte %d, in %s", wrong.ByteOffset, path(wrong.JSONPointer))
+		return invalid("The body is not valid JSON near byte %d, in %s", wrong.ByteOffset, codec.Path(wrong.JSONPointer))
 	}
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
-		return invalid("%s has the wrong type%s", path(wrong.JSONPointer), reasonOf(wrong.Err))
+		return invalid("%s has the wrong type%s", codec.Path(wrong.JSONPointer), reasonOf(wrong.Err))
 	}
 	return invalid("The body is not valid JSON")
 }
@@ -154,26 +130,4 @@ func reasonOf(err error) string {
 		return ""
 	}
 	return fmt.Sprintf(": %v", err)
-}
-
-// path converts the pointer "/query/0/text" to "query[0].text". Names come from a client and are truncated.
-func path(p jsontext.Pointer) string {
-	var b strings.Builder
-	for token := range p.Tokens() {
-		switch {
-		case token != "" && strings.Trim(token, "0123456789") == "":
-			b.WriteString("[" + token + "]")
-		case b.Len() > 0:
-			b.WriteString("." + token)
-		default:
-			b.WriteString(token)
-		}
-	}
-	if b.Len() == 0 {
-		return "the body"
-	}
-	if b.Len() > 120 {
-		return strings.ToValidUTF8(b.String()[:120], "") + "…"
-	}
-	return b.String()
 }
