@@ -6,7 +6,7 @@ STANDALONE  := agent-server
 PLATFORMS   ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 BINARIES    := agentbus $(SERVICES) $(STANDALONE)
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS     := -s -w -X github.com/agentbus/agentbus/pkg/service.Version=$(VERSION)
+LDFLAGS     := -s -w -X github.com/agentbus/agentbus/pkg/service.version=$(VERSION)
 LINT        := .tmp/bin/golangci-lint
 LINTVERSION := v2.15.0
 FUZZTIME    ?= 10s
@@ -18,8 +18,9 @@ CHAOSFLAGS  ?=
 VULNCHECK   := .tmp/bin/govulncheck
 VULNVERSION := v1.1.4
 VULNDB      ?= https://vuln.go.dev
-MCPSUITE    := 0.1.16
-MCPCLIENT   := initialize tools_call sse-retry
+MCPSUITE    := 0.2.0-alpha.12
+MCPCLIENT   := initialize tools_call sse-retry request-metadata http-standard-headers http-invalid-tool-headers \
+               json-schema-ref-no-deref json-schema-2020-12-preservation
 CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/rediscache/... ./services/...
 
 .DEFAULT_GOAL := help
@@ -30,7 +31,8 @@ help: ## list the targets
 
 .PHONY: dev
 dev: ## run everything in one process, on embedded servers
-	go run ./cmd/agentbus dev
+	@echo "compiling agentbus; the first time takes minutes"
+	go run -ldflags '$(LDFLAGS)' ./cmd/agentbus dev
 
 .PHONY: build
 build: ## build all binaries into bin/
@@ -50,6 +52,10 @@ cross: ## build all binaries for PLATFORMS (linux, darwin and windows on amd64 a
 			go build -trimpath -ldflags '$(LDFLAGS)' ./cmd/agentbus $(patsubst %,./services/%/cmd,$(SERVICES) $(STANDALONE)) || exit 1; \
 	done
 
+.PHONY: release
+release: ## build archives with checksums for PLATFORMS into dist/
+	go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -platforms '$(PLATFORMS)' -services '$(SERVICES) $(STANDALONE)'
+
 .PHONY: test
 test: ## run all tests
 	go test ./...
@@ -64,10 +70,19 @@ e2e: ## run the end-to-end suite against separate processes
 	go test -count=1 -timeout 20m ./services/e2e -args -stack=processes
 	go test -count=1 ./services/e2e/browser
 
+.PHONY: browser
+browser: ## test Tarko's page in Chromium, and leave pictures of it in out/browser
+	@mkdir -p out/browser
+	AGENTBUS_REQUIRE_SERVERS=1 go test -count=1 ./services/e2e/browser -args -pictures=$(CURDIR)/out/browser
+
 .PHONY: test-clients
 test-clients: ## install the published clients of the protocols (npm), and test the gateway with them
 	cd services/e2e/clients && npm ci --no-audit --no-fund --silent
 	go test -count=1 -timeout 15m ./services/e2e/clients -args -stack=processes
+
+.PHONY: test-schemas
+test-schemas: ## check the schemas with redocly, ajv, openapi-typescript and tsc (npm)
+	cd services/e2e/clients && npm ci --no-audit --no-fund --silent && node schemas.test.mjs
 
 # Making inputs small takes a minute each by default, and no new one is tried meanwhile.
 .PHONY: mcp-conformance
@@ -146,29 +161,13 @@ $(VULNCHECK):
 	GOBIN=$(CURDIR)/.tmp/bin go install golang.org/x/vuln/cmd/govulncheck@$(VULNVERSION)
 
 .PHONY: up
-up: build ## start the services in the background (NATS_URL, REDIS_URL and DATABASE_URL say where the servers are)
-	@mkdir -p .tmp/run
-	@export CONFIG_FILE=$${CONFIG_FILE:-deploy/demo.yaml}; port=9100; for service in $(SERVICES); do \
-		port=$$((port + 1)); pidfile=.tmp/run/$$service.pid; http=$$HTTP_ADDR; \
-		if [ $$service = hub ]; then \
-			http=$${HUB_ADDR:-127.0.0.1:8081}; \
-			[ -n "$$HUB_SECRET$$HUB_SECRET_FILE" ] || { echo "hub: not started, HUB_SECRET is not set"; continue; }; \
-		fi; \
-		if [ -f $$pidfile ] && kill -0 $$(cat $$pidfile) 2>/dev/null; then echo "$$service runs already"; continue; fi; \
-		ADMIN_ADDR=127.0.0.1:$$port NATS_PROVISION=create HTTP_ADDR=$${http:-127.0.0.1:8080} nohup bin/$$service >.tmp/run/$$service.log 2>&1 & \
-		echo $$! >$$pidfile; \
-		echo "$$service: pid $$(cat $$pidfile), log .tmp/run/$$service.log, health http://127.0.0.1:$$port/readyz"; \
-	done
+up: build ## start the services in the background and wait until they are ready (settings: docs/operate.md)
+	@deploy/up.sh start $(SERVICES)
 
 .PHONY: down
 down: ## stop what `make up` started
-	@for service in $(SERVICES); do \
-		pidfile=.tmp/run/$$service.pid; [ -f $$pidfile ] || continue; \
-		pid=$$(cat $$pidfile); kill "$$pid" 2>/dev/null || true; \
-		for _ in $$(seq 300); do kill -0 "$$pid" 2>/dev/null || break; sleep 0.1; done; \
-		rm -f $$pidfile; echo "$$service stopped"; \
-	done
+	@deploy/up.sh stop $(SERVICES)
 
 .PHONY: clean
 clean: ## remove what make made
-	rm -rf bin out
+	rm -rf bin out dist

@@ -51,6 +51,7 @@ func TestOpenAPITypesAgreeWithGo(t *testing.T) {
 		"Content":      reflect.TypeFor[event.Content](),
 		"Usage":        reflect.TypeFor[event.Usage](),
 		"Request":      reflect.TypeFor[historyapi.Request](),
+		"ActionPage":   reflect.TypeFor[historyapi.ActionPage](),
 		"Thread":       reflect.TypeFor[historyapi.Thread](),
 		"ThreadPage":   reflect.TypeFor[historyapi.ThreadPage](),
 		"MessagePage":  reflect.TypeFor[historyapi.MessagePage](),
@@ -70,7 +71,7 @@ func TestOpenAPIListsTheEventsThatClientsMaySee(t *testing.T) {
 	var visible []any
 	includable := []any{"extended"}
 	for _, name := range event.Names() {
-		if name.IsInternal() {
+		if name.IsInternal() && name != event.NameToolOutput {
 			continue
 		}
 		visible = append(visible, string(name))
@@ -146,12 +147,13 @@ func TestOpenAPIRoutes(t *testing.T) {
 		"/api/v1/sessions/update", "/api/v1/sessions/workspace/files", "/api/v1/sessions/workspace/search", "/api/v1/sessions/workspace/validate",
 		"/api/v1/share/config", "/api/v1/version", "/api/v1/workspace/files",
 		"/api/v1/workspace/search", "/api/v1/workspace/validate",
-		"/healthz", "/metrics", "/openapi.yaml", "/readyz",
-		"/v1/agents", "/v1/agents/{agentName}/requests", "/v1/agents/{agentName}/stream",
+		"/healthz", "/metrics", "/openai/v1/chat/completions", "/openai/v1/chat/completions/{completionId}",
+		"/openai/v1/models", "/openai/v1/models/{model}", "/openapi.yaml", "/readyz",
+		"/v1/actions", "/v1/agents", "/v1/agents/{agentName}/requests", "/v1/agents/{agentName}/stream",
 		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/follow-up",
 		"/v1/requests/{requestId}/steer", "/v1/requests/{requestId}/stream",
 		"/v1/threads", "/v1/threads/{threadId}", "/v1/threads/{threadId}/events", "/v1/threads/{threadId}/messages",
-		"/v1/threads/{threadId}/objects/{objectId}", "/v1/threads/{threadId}/stream", "/ws",
+		"/v1/threads/{threadId}/objects/{objectId}", "/v1/threads/{threadId}/stream", "/v1/ws", "/ws",
 	}
 	if got := slices.Sorted(maps.Keys(openAPI(t).Paths.Map())); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -10,7 +10,7 @@ import (
 
 // FS holds every file of the contract under its path in this folder, for example "events/text.json".
 //
-//go:embed common.json request.json openapi.yaml asyncapi.yaml events commands tarko agent-server
+//go:embed common.json event.json request.json openapi.yaml asyncapi.yaml events commands tarko agent-server
 var FS embed.FS
 
 //go:embed openapi.yaml

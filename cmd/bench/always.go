@@ -16,9 +16,9 @@ type always struct {
 // alwaysPart is the share of the events that this experiment sends, because syncing is slow.
 const alwaysPart = 4
 
-func (x *always) round(ctx context.Context, l *lab) error {
+func (x *always) round(ctx context.Context, l *environment) error {
 	deltas := max(l.options.events/alwaysPart, 1)
-	relaxed, err := l.race(ctx, l.stack, deltas)
+	relaxed, err := l.saturate(ctx, l.stack, deltas)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (x *always) round(ctx context.Context, l *lab) error {
 		return err
 	}
 	defer s.Stop()
-	synced, err := l.race(ctx, s, deltas)
+	synced, err := l.saturate(ctx, s, deltas)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func TestRequiredGoals(t *testing.T) {
 		var out bytes.Buffer
 		r := newReport()
 		r.goals = []goal{reached, missed, unknown}
-		if err := r.finish(&out, new(lab), tt.required); (err != nil) != tt.fails {
+		if err := r.finish(&out, new(environment), tt.required); (err != nil) != tt.fails {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 		for _, row := range []string{
@@ -94,7 +94,7 @@ func TestReportsOfSamples(t *testing.T) {
 		var out bytes.Buffer
 		r := newReport()
 		tests[e.name].e.report(r)
-		if err := r.finish(&out, new(lab), nil); err != nil {
+		if err := r.finish(&out, new(environment), nil); err != nil {
 			t.Errorf("%s: %v", e.name, err)
 		}
 		if !strings.Contains(out.String(), tests[e.name].want) {
@@ -103,14 +103,14 @@ func TestReportsOfSamples(t *testing.T) {
 	}
 }
 
-// onBare is a lab whose bare server runs in the test, and that has nothing else.
-func onBare(t *testing.T) *lab {
+// onBare is an environment whose bare server runs in the test, and that has nothing else.
+func onBare(t *testing.T) *environment {
 	t.Helper()
 	server := httptest.NewServer(bare.Handler())
 	t.Cleanup(server.Close)
 	client := load.New(streamBuffer)
 	t.Cleanup(client.Close)
-	return &lab{options: options{events: 100}, client: client, bare: &yardstick{URL: server.URL}, size: 300, last: 4000}
+	return &environment{options: options{events: 100}, client: client, bare: &bareServer{URL: server.URL}, size: 300, last: 4000}
 }
 
 func TestAllReadsStreamsOfOneShape(t *testing.T) {

@@ -14,7 +14,7 @@ type first struct {
 
 const firstRequests = 200
 
-func (x *first) round(ctx context.Context, l *lab) error {
+func (x *first) round(ctx context.Context, l *environment) error {
 	var toEvent, toDelta []time.Duration
 	for range firstRequests {
 		result, err := l.client.Read(ctx, prompt(l.stack.URL, "/say hello"))

@@ -28,7 +28,7 @@ const (
 	activeDeltas  = 100
 )
 
-func (x *idle) round(ctx context.Context, l *lab) error {
+func (x *idle) round(ctx context.Context, l *environment) error {
 	x.open = l.options.idle
 	if err := x.measureBus(ctx, l); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (x *idle) round(ctx context.Context, l *lab) error {
 	return x.measureBare(ctx, l)
 }
 
-func (x *idle) measureBus(ctx context.Context, l *lab) (err error) {
+func (x *idle) measureBus(ctx context.Context, l *environment) (err error) {
 	s, err := l.newStack(ctx, stack.Options{Slots: l.options.idle + 2*activeStreams})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func memory(s *stack.Stack) (map[testcluster.Kind]int64, error) {
 }
 
 // cost returns the processor time of the serving processes for a million events on a few streams at a low rate.
-func (x *idle) cost(ctx context.Context, l *lab, s *stack.Stack) (float64, error) {
+func (x *idle) cost(ctx context.Context, l *environment, s *stack.Stack) (float64, error) {
 	before, err := s.CPU()
 	if err != nil {
 		return 0, err
@@ -108,7 +108,7 @@ func (x *idle) cost(ctx context.Context, l *lab, s *stack.Stack) (float64, error
 	return perMillion(after.Sub(before).Sum(serving...), events(results)), nil
 }
 
-func (x *idle) measureBare(ctx context.Context, l *lab) error {
+func (x *idle) measureBare(ctx context.Context, l *environment) error {
 	y, err := l.newBare(ctx)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ const (
 	paceSettle = time.Second // earlier latencies do not count, because streams are being opened
 )
 
-func (x *latency) round(ctx context.Context, l *lab) error {
+func (x *latency) round(ctx context.Context, l *environment) error {
 	bus := func() error {
 		rate, deltas := pace(l.options.streams)
 		return x.measure(ctx, l, &x.bus, streamOf(l.stack.URL, deltas, rate, l.delta))
@@ -58,7 +58,7 @@ func pace(streams int) (rate float64, deltas int) {
 
 // measure opens the streams one after another over the time of one delta, so that their deltas do not arrive all at
 // once.
-func (x *latency) measure(ctx context.Context, l *lab, into *percentiles, r load.Request) error {
+func (x *latency) measure(ctx context.Context, l *environment, into *percentiles, r load.Request) error {
 	r.Latest, r.Settle = true, paceSettle
 	results, _, err := l.all(ctx, l.options.streams, time.Second/paceTotal, r)
 	if err != nil {

@@ -5,7 +5,7 @@
 //	go run ./cmd/bench -only first      one experiment
 //	go run ./cmd/bench -require P4,P7   ends with status 1 if one of these goals is not reached
 //
-// It ends with status 1 if a reader loses an event, or receives one twice or out of order. Read lab.go for the
+// It ends with status 1 if a reader loses an event, or receives one twice or out of order. Read environment.go for the
 // environment of the experiments, and the file of each experiment for its procedure.
 package main
 
@@ -28,7 +28,7 @@ import (
 
 // experiment measures once in each round, and reports the results.
 type experiment interface {
-	round(ctx context.Context, l *lab) error
+	round(ctx context.Context, l *environment) error
 	report(r *report)
 }
 

@@ -52,7 +52,7 @@ func newReport() *report {
 }
 
 // setting prints the conditions of the measurement.
-func (r *report) setting(l *lab) {
+func (r *report) setting(l *environment) {
 	o := l.options
 	fmt.Fprintf(&r.text, "%s, %s, %d processors; load average %s before, %s after; %s.\n",
 		r.started.UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), r.loadStart, process.LoadAverage(),
@@ -71,7 +71,7 @@ func (r *report) section(title string, t figure.Table, note string) {
 func (r *report) goal(g goal) { r.goals = append(r.goals, g) }
 
 // finish writes the report to out. It returns an error if a required goal was not reached or not measured.
-func (r *report) finish(out io.Writer, l *lab, required []string) error {
+func (r *report) finish(out io.Writer, l *environment, required []string) error {
 	slices.SortStableFunc(r.goals, func(a, b goal) int { return strings.Compare(a.id, b.id) })
 	table := figure.Table{Head: []string{"goal", "what", "reached", "goal is", ""}}
 	var missed []string

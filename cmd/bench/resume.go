@@ -33,7 +33,7 @@ const (
 	farTimes     = 30
 )
 
-func (x *resume) round(ctx context.Context, l *lab) error {
+func (x *resume) round(ctx context.Context, l *environment) error {
 	if x.requestID == "" {
 		if err := x.prepare(ctx, l); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (x *resume) round(ctx context.Context, l *lab) error {
 }
 
 // prepare writes the logs concurrently.
-func (x *resume) prepare(ctx context.Context, l *lab) error {
+func (x *resume) prepare(ctx context.Context, l *environment) error {
 	const besides = 4 // metadata, the start and the stop of the text, done
 	main := streamOf(l.stack.URL, resumeEvents-besides, resumeRate, l.delta)
 	main.Keep = true
@@ -91,7 +91,7 @@ func (x *resume) prepare(ctx context.Context, l *lab) error {
 }
 
 // read resumes with n remaining events.
-func (x *resume) read(ctx context.Context, l *lab, n, times int) ([]time.Duration, error) {
+func (x *resume) read(ctx context.Context, l *environment, n, times int) ([]time.Duration, error) {
 	after := x.ids[len(x.ids)-n-1]
 	request := load.Request{
 		Method: http.MethodGet, Deltas: -1,

@@ -36,7 +36,7 @@ const (
 	slowKeys     = 10 * time.Second // for the gateway to load a key
 )
 
-func (x *slow) round(ctx context.Context, l *lab) (err error) {
+func (x *slow) round(ctx context.Context, l *environment) (err error) {
 	s, err := l.newStack(ctx, stack.Options{Slots: 32, Keys: true, Profile: l.options.profile != ""})
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (x *slow) add(alone, amid []time.Duration, peak int64) {
 }
 
 // newTenant returns a key of a new tenant that the gateway accepts.
-func newTenant(ctx context.Context, l *lab, s *stack.Stack, tenant string) (string, error) {
+func newTenant(ctx context.Context, l *environment, s *stack.Stack, tenant string) (string, error) {
 	key, err := s.Key(ctx, tenant)
 	if err != nil {
 		return "", err
@@ -112,7 +112,7 @@ func newTenant(ctx context.Context, l *lab, s *stack.Stack, tenant string) (stri
 }
 
 // begin sends n requests at a fixed rate and returns the time until each started.
-func begin(ctx context.Context, l *lab, n int, r load.Request) ([]time.Duration, error) {
+func begin(ctx context.Context, l *environment, n int, r load.Request) ([]time.Duration, error) {
 	results, _, err := l.all(ctx, n, slowGap, r)
 	if err != nil {
 		return nil, err

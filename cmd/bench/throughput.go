@@ -44,8 +44,8 @@ const (
 	rawMost   = 200_000 // events in a measurement
 )
 
-func (t *throughput) round(ctx context.Context, l *lab) error {
-	steps := []func(context.Context, *lab) error{t.measureBare, t.measureBus, t.measureHub, t.measureRaw}
+func (t *throughput) round(ctx context.Context, l *environment) error {
+	steps := []func(context.Context, *environment) error{t.measureBare, t.measureBus, t.measureHub, t.measureRaw}
 	if l.turn%2 == 1 {
 		slices.Reverse(steps)
 	}
@@ -57,7 +57,7 @@ func (t *throughput) round(ctx context.Context, l *lab) error {
 	return nil
 }
 
-func (t *throughput) measureBare(ctx context.Context, l *lab) error {
+func (t *throughput) measureBare(ctx context.Context, l *environment) error {
 	before, err := l.bare.CPU()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (t *throughput) measureBare(ctx context.Context, l *lab) error {
 // hubPart is the share of the events for the hub, because each needs a POST.
 const hubPart = 4
 
-func (t *throughput) measureHub(ctx context.Context, l *lab) error {
+func (t *throughput) measureHub(ctx context.Context, l *environment) error {
 	before, err := l.bare.CPU()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (t *throughput) measureHub(ctx context.Context, l *lab) error {
 }
 
 // feed posts the deltas of a stream one after another, the terminal event, and the end.
-func (l *lab) feed(ctx context.Context, topic string, deltas int) error {
+func (l *environment) feed(ctx context.Context, topic string, deltas int) error {
 	var event []byte
 	for i := range deltas {
 		event = bare.AppendEvent(event[:0], "text", i, l.size)
@@ -134,8 +134,8 @@ func (l *lab) feed(ctx context.Context, topic string, deltas int) error {
 	return l.client.Post(ctx, topic, nil)
 }
 
-func (t *throughput) measureBus(ctx context.Context, l *lab) error {
-	m, err := l.race(ctx, l.stack, l.options.events)
+func (t *throughput) measureBus(ctx context.Context, l *environment) error {
+	m, err := l.saturate(ctx, l.stack, l.options.events)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (t *throughput) measureBus(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// outcome is the result of a race of all streams.
+// outcome is the result of one saturated run of all streams.
 type outcome struct {
 	events int
 	rate   float64 // events a second
@@ -160,8 +160,8 @@ type outcome struct {
 	client time.Duration // of the benchmark itself
 }
 
-// race streams as fast as possible on all streams of a stack, and waits until the stack is quiet again.
-func (l *lab) race(ctx context.Context, s *stack.Stack, deltas int) (outcome, error) {
+// saturate streams as fast as possible on all streams of a stack, and waits until the stack is quiet again.
+func (l *environment) saturate(ctx context.Context, s *stack.Stack, deltas int) (outcome, error) {
 	framesBefore, err := l.frames(ctx, s)
 	if err != nil {
 		return outcome{}, err
@@ -198,7 +198,7 @@ func (l *lab) race(ctx context.Context, s *stack.Stack, deltas int) (outcome, er
 }
 
 // frames returns the number of frames that the stack has stored.
-func (l *lab) frames(ctx context.Context, s *stack.Stack) (int, error) {
+func (l *environment) frames(ctx context.Context, s *stack.Stack) (int, error) {
 	conn, err := publish.Dial(ctx, s.NATSAddr)
 	if err != nil {
 		return 0, err
@@ -207,7 +207,7 @@ func (l *lab) frames(ctx context.Context, s *stack.Stack) (int, error) {
 	return conn.Messages("AGENTBUS_EVENTS", "agentbus.event.>")
 }
 
-func (t *throughput) measureRaw(ctx context.Context, l *lab) error {
+func (t *throughput) measureRaw(ctx context.Context, l *environment) error {
 	conn, err := publish.Dial(ctx, l.stack.NATSAddr)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Command chaos runs agentbus in separate processes, does harm to it as a seed says, and checks afterwards that every
+// Command chaos runs agentbus in separate processes, injects the faults of a seed, and checks afterwards that every
 // promise was kept: see docs/reliability.md for the invariants.
 //
 //	go run ./cmd/chaos                             one seed, 45 s of load

@@ -20,8 +20,8 @@ import (
 const (
 	// ackWait is short, so that a worker which dies is missed soon.
 	ackWait = 4 * time.Second
-	// patience limits the time for scenarios and their requests to end after the last fault.
-	patience = 90 * time.Second
+	// settleTimeout limits the time for scenarios and their requests to end after the last fault.
+	settleTimeout = 90 * time.Second
 )
 
 // limits are what a run is held to: the numbers of docs/reliability.md. Deadline and Heartbeat are wider, for the machine
@@ -36,12 +36,12 @@ func limits() check.Limits {
 	}
 }
 
-// patience is shorter where something is to go wrong for good.
-func (s session) patience() time.Duration {
+// settleTimeout is shorter where something is to go wrong for good.
+func (s session) settleTimeout() time.Duration {
 	if s.options.weaken != "" {
-		return patience / 3
+		return settleTimeout / 3
 	}
-	return patience
+	return settleTimeout
 }
 
 // session is one seed.
@@ -91,7 +91,7 @@ func (s session) run(ctx context.Context, f *figures) (err error) {
 
 // collect waits until the cluster is at rest and takes the evidence.
 func (s session) collect(ctx context.Context, w *observer.Observer, watch *stopwatch) (*check.Run, error) {
-	evidence, err := w.Settle(ctx, s.patience())
+	evidence, err := w.Settle(ctx, s.settleTimeout())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s session) startFaults(
 		return 0, fmt.Errorf("heal: %w", err)
 	}
 	watch.end("heal")
-	timer := time.AfterFunc(s.patience(), cancel)
+	timer := time.AfterFunc(s.settleTimeout(), cancel)
 	defer timer.Stop()
 	scenarios = <-ended
 	watch.end("last scenarios")

@@ -65,7 +65,8 @@ func create(ctx context.Context, dir string) (Server, error) {
 }
 
 func (s Server) initialise(ctx context.Context, program string) error {
-	initdb := exec.CommandContext(ctx, program, "-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions")
+	args := []string{"-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"}
+	initdb := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program that find has found
 	initdb.Dir, initdb.SysProcAttr = s.Dir, &syscall.SysProcAttr{Credential: s.User}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -90,7 +91,7 @@ func (p *Process) Spawn(env ...string) (ended <-chan struct{}, err error) {
 	defer func() { _ = output.Close() }()  // the child has its own descriptor
 	cmd := exec.Command(p.Path, p.Args...) //nolint:gosec,noctx // a program of the cluster; Stop ends it
 	cmd.Dir = p.Dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Dir}, append(p.Env[:len(p.Env):len(p.Env)], env...)...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Dir}, append(slices.Clip(p.Env), env...)...)
 	cmd.Stdout, cmd.Stderr = output, output
 	// A process group of its own: a terminal does not send its signals to it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.User}

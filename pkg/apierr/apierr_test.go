@@ -49,7 +49,7 @@ func TestNilIsNotAnError(t *testing.T) {
 	}
 }
 
-func TestWrapKeepsTheCauseFromClients(t *testing.T) {
+func TestWrapHidesCauseFromClients(t *testing.T) {
 	t.Parallel()
 	err := apierr.Wrap(io.ErrUnexpectedEOF, apierr.Unavailable, "the broker went away; try again")
 	if !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -99,7 +99,7 @@ func Run[E Environment](ctx context.Context, name string, environ []string, buil
 		Service: name, Level: common.LogLevel, Text: common.LogFormat == env.FormatText,
 	})
 	slog.SetDefault(log) // for libraries
-	told, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Version: service.Version})
+	told, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Version: service.Version()})
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func TestAServiceRunsOnItsPlatform(t *testing.T) {
 	}
 }
 
-func TestAServiceThatCannotStartSaysWhy(t *testing.T) {
+func TestServiceReportsStartError(t *testing.T) {
 	empty, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestServicesStartOnAClusterThatIsStillElecting(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	built := make(chan error, 3)
-	build := func(ctx context.Context, p *app.Platform, _ env.ToolExecutor) (service.Parts, error) {
+	build := func(ctx context.Context, p *app.Platform, _ env.ToolExecutor) (service.Parts, error) { //nolint:unparam // a Build
 		built <- p.Bus.Ready(ctx)
 		return service.Parts{}, nil
 	}
@@ -328,7 +328,7 @@ func TestServeLetsGoOfStreamsBeforeItWaits(t *testing.T) {
 	}
 }
 
-func TestServeSaysAtOnceThatItCannotListen(t *testing.T) {
+func TestServeReportsListenErrorImmediately(t *testing.T) {
 	t.Parallel()
 	_, _, err := app.Serve(t.Context(), &http.Server{Addr: "127.0.0.1:-1", ReadHeaderTimeout: time.Second}, all, nil)
 	if err == nil || !strings.Contains(err.Error(), "open the HTTP server") {

@@ -46,11 +46,13 @@ func (e Extensions) Check() error {
 	return nil
 }
 
-// Known lists the backends and tools that a configuration may name.
+// Known describes what a configuration may use. It does not check secrets.
 func (e Extensions) Known() config.Known {
 	known := config.Known{
 		Backends: slices.Concat(catalog.Names(), slices.Sorted(maps.Keys(e.Backends))),
 		Tools:    slices.Concat(builtin.Names(), builtin.HubNames()),
+		Script:   catalog.CheckScript,
+		Places:   builtin.Places,
 	}
 	for _, t := range e.Tools {
 		known.Tools = append(known.Tools, t.Spec().Name)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/service"
@@ -23,6 +24,10 @@ func Serve(
 ) (service.Actor, net.Addr, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", server.Addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return service.Actor{}, nil, fmt.Errorf("open the HTTP server: another process listens on %s (%w); "+
+			"stop it, or choose another address: HTTP_ADDR, or --addr of agentbus dev", server.Addr, err)
+	}
 	if err != nil {
 		return service.Actor{}, nil, fmt.Errorf("open the HTTP server: %w", err)
 	}

@@ -43,7 +43,7 @@ func dependencies() []dependency {
 
 		{"golang.org/x/net", []string{"services/gateway/internal/protocol/tarko/frontend", "pkg/sandbox"},
 			"HTML as browsers read it: which scripts are a page's own; instructions of a filter of system calls"},
-		{"github.com/klauspost/compress", []string{"pkg/event"}, "Snappy: frames shrink to an eighth, at a gigabyte a second"},
+		{"github.com/klauspost/compress", []string{"pkg/event", "services/gateway/internal/protocol"}, "Snappy: frames shrink to an eighth, at a gigabyte a second. gzip, with its negotiation"},
 
 		// Models.
 		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},
@@ -52,6 +52,7 @@ func dependencies() []dependency {
 		// Tools.
 		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/hub/internal/mcp", "cmd/agentbus/..."},
 			"MCP, client and server: the protocol's own SDK"},
+		{"golang.org/x/oauth2", []string{"pkg/tool/mcp"}, "tokens for MCP servers"},
 
 		// SQL.
 		{"modernc.org/sqlite", []string{"services/history/internal/store/sqlite", "pkg/sqldb"}, "SQLite without C"},
@@ -72,6 +73,8 @@ func dependencies() []dependency {
 
 		// The command line, and small things of the Go project.
 		{"github.com/alecthomas/kong", []string{"cmd/..."}, "the command line as a struct"},
+		{"golang.org/x/term", []string{"cmd/agentbus/internal/prompt"}, "line editing at a terminal, with a history"},
+		{"github.com/creack/pty", nil, "a terminal for tests of the chat"},
 		{"github.com/failsafe-go/failsafe-go", []string{"pkg/retry", "pkg/rediscache"}, "retries with growing delays, and a circuit breaker"},
 		{"github.com/gofrs/flock", []string{"pkg/datadir"}, "file locks on every system that agentbus runs on"},
 		{"golang.org/x/sync", []string{"pkg/...", "services/...", "cmd/..."}, "errgroup, singleflight"},

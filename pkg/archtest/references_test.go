@@ -24,7 +24,7 @@ var (
 func TestDocumentsNameExistingCode(t *testing.T) {
 	t.Parallel()
 	names := declaredNames(t)
-	for _, line := range strings.Split(read(t, "../../docs/security.md"), "\n") {
+	for line := range strings.SplitSeq(read(t, "../../docs/security.md"), "\n") {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 {
 			continue

@@ -27,10 +27,12 @@ const (
 	ScopeRun  Scope = "run"  // start and abort requests, delete threads
 
 	ScopeAgents Scope = "agents" // register, change and remove remote agents
+
+	ScopeToolOutput Scope = "tool_output" // read the output of tools, where the agent shows it
 )
 
 // Scopes lists every scope.
-func Scopes() []Scope { return []Scope{ScopeRead, ScopeRun, ScopeAgents} }
+func Scopes() []Scope { return []Scope{ScopeRead, ScopeRun, ScopeAgents, ScopeToolOutput} }
 
 // Principal is the owner of a request.
 type Principal struct {
@@ -78,7 +80,8 @@ type Issuer struct {
 // NewIssuer returns an issuer. The gateways must have the same pepper.
 func NewIssuer(pepper []byte) (*Issuer, error) {
 	if len(pepper) < MinPepper {
-		return nil, fmt.Errorf("key pepper has %d bytes; at least %d random ones are needed", len(pepper), MinPepper)
+		return nil, fmt.Errorf("the key pepper (KEY_PEPPER) has %d bytes; set it to at least %d random ones, such as those of openssl rand -hex 32",
+			len(pepper), MinPepper)
 	}
 	return &Issuer{pepper: slices.Clone(pepper), now: time.Now}, nil
 }

@@ -63,7 +63,7 @@ func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {
 	}
 	same := hmac.Equal(digest(k.issuer.pepper, secret), want)
 	if !loaded {
-		return Principal{}, apierr.New(apierr.Unavailable, "the API keys are not loaded yet; try again in a second")
+		return Principal{}, notLoaded()
 	}
 	if !known || !same {
 		return Principal{}, apierr.New(apierr.AuthFailed, "the API key is not valid; %s", how)
@@ -71,11 +71,19 @@ func (k *Keyring) Verify(key string, now time.Time) (Principal, error) {
 	if err := r.open(now); err != nil {
 		return Principal{}, err
 	}
+	return r.principal(), nil
+}
+
+func notLoaded() error {
+	return apierr.New(apierr.Unavailable, "the API keys are not loaded yet; try again in a second")
+}
+
+func (r Record) principal() Principal {
 	p := Principal{Tenant: r.Tenant, Subject: r.Subject, KeyID: r.ID}
 	for _, s := range r.Scopes {
 		p.Scopes = append(p.Scopes, Scope(s))
 	}
-	return p, nil
+	return p
 }
 
 // Check says whether a key that Verify has taken still opens anything at time now. It fails as Verify would.

@@ -28,7 +28,7 @@ type ToolEnded struct {
 	ID      string
 	Status  event.ToolStatus // "" = success
 	Content string           // what the agent's model reads, as text
-	Summary string           // what clients see; "" = the first line of Content
+	Summary string           // what clients see; "" = the size of Content
 	Elapsed time.Duration    // 0 = since ToolStarted
 }
 

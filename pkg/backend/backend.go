@@ -24,7 +24,9 @@ type Turn struct {
 	Messages  []Message   // the conversation; ends with a user's message or with tool results
 	Tools     []tool.Spec // what the model may call
 	MaxTokens int         // of the answer; 0 = the backend's default
-	Thinking  int         // budget of thinking tokens; 0 = no thinking
+	Thinking  int         // budget of thinking tokens; 0 = as Effort says
+	Effort    Effort      // how much the model thinks; "" = as Thinking says or, without it, the provider's default
+	UserID    string      // who asks; a provider gets a hash of it
 	Options   json.RawMessage
 
 	// Request is the options of the request, which have priority over the backend's own. MaxTokens has them applied. A
@@ -36,6 +38,24 @@ type Turn struct {
 
 	Summarise  bool // the message asks for a summary of a conversation; a scripted backend must not interpret it
 	Summarised int  // of the turns since the user spoke, those that are not among Messages: a summary stands for them
+}
+
+// Effort is how much a model thinks before it answers.
+type Effort = string
+
+// The levels of effort. A provider that lacks one takes the nearest.
+const (
+	EffortNone   Effort = "none" // it does not think
+	EffortLow    Effort = "low"
+	EffortMedium Effort = "medium"
+	EffortHigh   Effort = "high"
+	EffortXHigh  Effort = "xhigh"
+	EffortMax    Effort = "max"
+)
+
+// Efforts lists the levels, the lowest first.
+func Efforts() []Effort {
+	return []Effort{EffortNone, EffortLow, EffortMedium, EffortHigh, EffortXHigh, EffortMax}
 }
 
 // Limits bound what one [Send] may use; 0 = no limit. Its time is that of its context.
@@ -57,24 +77,29 @@ const (
 
 // Message is one contribution to the conversation.
 type Message struct {
-	Role  Role
-	Parts []Part
+	Role    Role
+	Parts   []Part
+	Refused bool // the model refused to answer; Parts is what it said until then, perhaps nothing
 }
 
 // Part is a piece of a message: Text, Thinking, Call, Result or Media.
 type Part interface{ part() }
 
-// Text is plain text.
-type Text struct{ Text string }
+// The Signature of a part is what the backend emitted with it: data that a provider wants back unchanged. Another backend,
+// or another model, may have emitted it: a backend returns to its provider only what it recognises as its own.
 
-// Thinking is reasoning that the model showed earlier; providers want it back with its signature.
+// Text is plain text.
+type Text struct{ Text, Signature string }
+
+// Thinking is reasoning that the model showed earlier.
 type Thinking struct{ Text, Signature string }
 
 // Call is a tool call that the model made.
 type Call struct {
-	ID   string // ours, not the provider's
-	Name string
-	Args json.RawMessage
+	ID        string // ours, not the provider's
+	Name      string
+	Args      json.RawMessage
+	Signature string
 }
 
 // Result answers the Call with the same ID.
@@ -96,8 +121,8 @@ func (Call) part()     {}
 func (Result) part()   {}
 func (Media) part()    {}
 
-// Chunk is something that the model just produced: TextDelta, ThinkingDelta, Signature, CallStart, CallDelta, Custom,
-// Warning; and of an agent that runs its own tools ToolStarted, ToolProgress, ToolEnded, Step, State. Chunks of one kind
+// Chunk is something that the model just produced: TextDelta, TextSignature, ThinkingDelta, Signature, CallStart, CallDelta,
+// CallSignature, Custom, Warning; and of an agent that runs its own tools ToolStarted, ToolProgress, ToolEnded, Step, State. Chunks of one kind
 // belong to one block until a chunk of another kind (or another CallStart) comes.
 type Chunk interface{ chunk() }
 
@@ -107,7 +132,10 @@ type TextDelta string
 // ThinkingDelta adds to the thinking.
 type ThinkingDelta string
 
-// Signature completes the thinking before it.
+// TextSignature completes the text before it. Text that follows is another block.
+type TextSignature string
+
+// Signature completes the thinking before it. Without any, it stands for thinking that the provider hides.
 type Signature string
 
 // CallStart opens a tool call. Index identifies the call within the turn.
@@ -123,6 +151,12 @@ type CallDelta struct {
 	Args  string
 }
 
+// CallSignature gives a call its signature.
+type CallSignature struct {
+	Index     int
+	Signature string
+}
+
 // Custom is an event of an application, as [event.NewCustom] has it.
 type Custom struct {
 	Type string
@@ -133,10 +167,12 @@ type Custom struct {
 type Warning string
 
 func (TextDelta) chunk()     {}
+func (TextSignature) chunk() {}
 func (ThinkingDelta) chunk() {}
 func (Signature) chunk()     {}
 func (CallStart) chunk()     {}
 func (CallDelta) chunk()     {}
+func (CallSignature) chunk() {}
 func (Warning) chunk()       {}
 func (Custom) chunk()        {}
 

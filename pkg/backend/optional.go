@@ -2,8 +2,17 @@ package backend
 
 import (
 	"context"
+	"errors"
 
 	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// Causes of an *apierr.Error of a turn, for [errors.Is].
+var (
+	// ErrTooLong: the conversation is longer than the model can read.
+	ErrTooLong = errors.New("the conversation is too long for the model")
+	// ErrUnavailable: the provider does not serve the model to this account, or has no such model. Another model may answer.
+	ErrUnavailable = errors.New("the provider does not serve the model")
 )
 
 // Availabler is a backend that can check whether it works on this machine (agentic, available?).
@@ -16,6 +25,23 @@ type Availabler interface {
 func Available(ctx context.Context, b Backend) error {
 	if a, ok := Find[Availabler](b); ok {
 		return a.Available(ctx)
+	}
+	return nil
+}
+
+// ErrKeyRefused is in the error of a Probe whose provider does not accept the key.
+var ErrKeyRefused = errors.New("the provider does not accept the key")
+
+// Prober is a backend that can ask its provider whether it would answer, without cost.
+type Prober interface {
+	// Probe returns why the provider would not answer, as a sentence with its remedy.
+	Probe(ctx context.Context) error
+}
+
+// Probe asks the provider of b; nil if it would answer, or b has no provider to ask.
+func Probe(ctx context.Context, b Backend) error {
+	if p, ok := Find[Prober](b); ok {
+		return p.Probe(ctx)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (local) Usage(_ context.Context, id string) (backend.Periods, bool) {
 	return backend.Periods{Session: event.Usage{InputTokens: 7}}, id == "s1"
 }
 
-func TestAStatelessBackendResumesByAnsweringTheWholeConversation(t *testing.T) {
+func TestStatelessBackendResumesFromConversation(t *testing.T) {
 	t.Parallel()
 	model := &echo{}
 	for _, state := range []backend.State{{}, {ID: "of another day"}} {

@@ -98,7 +98,7 @@ func TestAPaceLetsABurstPassAndThenItsRate(t *testing.T) {
 	})
 }
 
-func TestAReaderKeepsItsPositionWhenItWaitsAgain(t *testing.T) {
+func TestReaderKeepsPositionInTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		turns := budget.NewTurns(1, budget.Pace{})

@@ -213,8 +213,8 @@ func race(t *testing.T, buses ...*bus.Bus) {
 	}
 }
 
-// TestARunnerThatDiesBeforeTheBacklogAdvancesIsReplaced takes a pointer and does no more, as a process that is killed.
-func TestARunnerThatDiesBeforeTheBacklogAdvancesIsReplaced(t *testing.T) {
+// TestBacklogAdvancesAfterRunnerCrash takes a pointer and does no more, as a process that is killed.
+func TestBacklogAdvancesAfterRunnerCrash(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	startAll(t, b, "a", 3)

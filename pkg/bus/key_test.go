@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestWhoWatchesKeysHasNoConsumer: a process that is killed could not take one away.
-func TestWhoWatchesKeysHasNoConsumer(t *testing.T) {
+// TestKeyWatcherHasNoConsumer: a process that is killed could not take one away.
+func TestKeyWatcherHasNoConsumer(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	if err := b.PutKey(t.Context(), kv.KeyRecord{ID: "k1"}); err != nil {
@@ -37,7 +37,7 @@ func TestWhoWatchesKeysHasNoConsumer(t *testing.T) {
 	}
 }
 
-func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
+func TestPurgedKeysAreNotReported(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for _, name := range []string{"k1", "k2"} {
@@ -58,7 +58,7 @@ func TestKeysThatWereRemovedByHandAreNotTold(t *testing.T) {
 	}
 }
 
-func TestABucketOfKeysThatTellsNobodyIsMended(t *testing.T) {
+func TestKeyBucketWithoutRepublishIsRepaired(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	old := jetstream.KeyValueConfig{Bucket: b.KeyBucket.Name(), Storage: jetstream.MemoryStorage}

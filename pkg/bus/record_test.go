@@ -413,7 +413,7 @@ func TestProjectionBringsEveryEntryBackUntilItIsTaken(t *testing.T) {
 	}
 }
 
-func TestKeysAreTold(t *testing.T) {
+func TestKeyChangesAreReported(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	if err := b.PutKey(t.Context(), bus.KeyRecord{ID: "k1", Subject: "ann"}); err != nil {

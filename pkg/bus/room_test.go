@@ -62,9 +62,9 @@ func TestStreamsHaveALimitThatTheServerHasRoomFor(t *testing.T) {
 	}
 }
 
-// TestStreamsKeepTheFirstLimitWhenAProvisionerDies provisions behind a process that has learnt how much room there is, and
+// TestStreamLimitSurvivesProvisionerCrash provisions behind a process that has learnt how much room there is, and
 // has got no further.
-func TestStreamsKeepTheFirstLimitWhenAProvisionerDies(t *testing.T) {
+func TestStreamLimitSurvivesProvisionerCrash(t *testing.T) {
 	t.Parallel()
 	b := onServer(t, 200<<20)
 	if limit, err := b.firstMaxBytes(t.Context(), Storage{}); err != nil || limit != 40<<20 {

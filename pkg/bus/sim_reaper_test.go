@@ -102,9 +102,9 @@ func (r *simRunner) conclude(ctx context.Context, requestID string) error {
 	return err
 }
 
-// TestAnAbortOfARequestThatWaitsOutlivesWhoeverServesIt lets runners die at each of their calls. What one had begun must
+// TestAbortOfWaitingRequestSurvivesGatewayCrash lets runners die at each of their calls. What one had begun must
 // not have to wait for a sweep.
-func TestAnAbortOfARequestThatWaitsOutlivesWhoeverServesIt(t *testing.T) {
+func TestAbortOfWaitingRequestSurvivesGatewayCrash(t *testing.T) {
 	quiet(t)
 	for _, replicas := range []int{1, 3} {
 		n, runs := lateAborts(t, simConfig{replicas: replicas})

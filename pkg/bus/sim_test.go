@@ -82,7 +82,7 @@ func TestSimulationOfRandomFaults(t *testing.T) {
 }
 
 // Whatever a process is about to do, and whatever it has just done, it may die or freeze there.
-func TestSimulationOfHarmAtEveryCall(t *testing.T) {
+func TestSimulationOfFaultAtEveryCall(t *testing.T) {
 	quiet(t)
 	eachScenario(t, func(t *testing.T, sc scenario, cfg simConfig) {
 		undisturbed := simulate(t, sc, cfg)

@@ -16,6 +16,7 @@ type Agent struct {
 	Description string   `json:"description,omitempty"`
 	Backend     string   `json:"backend"`
 	Model       string   `json:"model,omitempty"`
+	Models      []string `json:"models,omitempty"` // that a request may select; "*" = any
 	Tools       []string `json:"tools,omitempty"`
 }
 
@@ -38,7 +39,15 @@ func (c *Client) Request(ctx context.Context, requestID string) (historyapi.Requ
 // Abort asks for the end of a request. It returns when the wish is recorded; the stream ends with the event aborted soon
 // after. It fails with apierr.RequestFinished when the request has ended.
 func (c *Client) Abort(ctx context.Context, requestID string) error {
-	return c.ask(ctx, http.MethodPost, "/v1/requests/"+url.PathEscape(requestID)+"/abort", nil, nil)
+	return c.AbortFor(ctx, requestID, "")
+}
+
+// AbortFor is [Client.Abort] with a reason, which the event aborted contains. Only the first abort of a request counts.
+func (c *Client) AbortFor(ctx context.Context, requestID, reason string) error {
+	body := struct {
+		Reason string `json:"reason,omitempty"`
+	}{reason}
+	return c.post(ctx, "/v1/requests/"+url.PathEscape(requestID)+"/abort", body, nil)
 }
 
 // Steer says something to a request that runs, and returns when that is recorded. The model reads it before its next
@@ -62,6 +71,13 @@ type Started struct {
 	ThreadID  string            `json:"threadId"`
 	AgentID   string            `json:"agentId"`
 	Status    historyapi.Status `json:"status"`
+}
+
+// Start starts a request and returns when it is accepted, without waiting for its events.
+func (c *Client) Start(ctx context.Context, agent string, r event.AgentRequest) (Started, error) {
+	var answer Started
+	err := c.post(ctx, "/v1/agents/"+url.PathEscape(agent)+"/requests", r, &answer)
+	return answer, err
 }
 
 // FollowUp starts a request of the same agent on the thread of a request, to run after all that runs or waits there.

@@ -28,6 +28,9 @@ type StreamOptions struct {
 	// IdempotencyKey makes a repeated call with the same request give the same run. "" = a fresh one, so that only the
 	// client's own attempts count as one.
 	IdempotencyKey string
+	// CreateThread lets the caller choose the id of a new thread: if the thread of the request does not exist, the request
+	// creates it.
+	CreateThread bool
 	// Accepted is called once the server has taken the request, before the first event.
 	Accepted func(requestID, threadID string)
 }
@@ -48,7 +51,11 @@ func (c *Client) Stream(ctx context.Context, agent string, r event.AgentRequest,
 		}
 		s := newSession(c, o.Include)
 		s.start = func(ctx context.Context) (*http.Request, error) {
-			request, err := c.newRequest(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/stream", s.query(), body)
+			query := s.query()
+			if o.CreateThread {
+				query.Set("createThread", "true")
+			}
+			request, err := c.newRequest(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/stream", query, body)
 			if err == nil {
 				request.Header.Set("Idempotency-Key", o.IdempotencyKey)
 			}

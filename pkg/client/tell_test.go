@@ -37,7 +37,7 @@ func refusal(w http.ResponseWriter, status int, code apierr.Code, retryable bool
 	_, _ = fmt.Fprintf(w, `{"event":"error","requestId":"","timestamp":"2026-01-01T00:00:00Z","code":%q,"message":"no","retryable":%v}`, code, retryable)
 }
 
-func TestWhatIsToldIsToldOnce(t *testing.T) {
+func TestEventsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	const (
 		steer    = `POST /v1/requests/req_1/steer {"messages":[{"role":"user","content":"in French"}]}`

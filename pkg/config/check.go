@@ -30,6 +30,12 @@ const (
 	RequestToolsRefuse = "refuse"
 )
 
+// The values of Agent.ToolOutput.
+const (
+	ToolOutputRefuse = "refuse"
+	ToolOutputAllow  = "allow"
+)
+
 // The values of Agent.OnCrash.
 const (
 	OnCrashRestart = "restart"
@@ -52,6 +58,8 @@ const (
 type checker struct {
 	known   Known
 	servers map[string]MCPServer // of the file
+	base    map[string]Agent     // agents that the file is added to; nil = they are not known
+	agents  map[string]Agent     // of the file
 	*decoder
 }
 
@@ -62,6 +70,7 @@ func (c checker) check(cfg Config) {
 	}
 	for name, m := range cfg.Models {
 		c.price(join(join("models", name), "price"), m.Price)
+		c.longPrompt(join(join("models", name), "price.longPrompt"), m.Price.LongPrompt)
 		atLeastZero(c, join(join("models", name), "contextWindow"), m.ContextWindow)
 	}
 	for name, t := range cfg.Tools {
@@ -90,7 +99,11 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	case !c.mistaken(path): // a misspelt "backend" is one mistake, not two
 		c.report(path, "has no backend; add one, such as backend: scripted")
 	}
+	c.modelSettings(path, a)
 	c.models(join(path, "models"), a)
+	c.model(path, a)
+	c.prompt(join(path, "system"), a.System)
+	c.script(join(path, "script"), a)
 	for i, t := range a.Tools {
 		if !c.offered(t) {
 			c.oneOf(fmt.Sprintf("%s.tools[%d]", path, i), "tool", t, tools)
@@ -114,6 +127,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	c.choice(join(path, "onDisconnect"), a.OnDisconnect, OnDisconnectContinue, OnDisconnectAbort)
 	c.choice(join(path, "onBusy"), a.OnBusy, OnBusyReject, OnBusyQueue, OnBusyInterrupt)
 	c.choice(join(path, "requestTools"), a.RequestTools, RequestToolsAllow, RequestToolsRefuse)
+	c.choice(join(path, "toolOutput"), a.ToolOutput, ToolOutputRefuse, ToolOutputAllow)
 	c.choice(join(path, "onCrash"), a.OnCrash, OnCrashRestart, OnCrashError)
 	c.choice(join(path, "onUnknown"), a.OnUnknown, OnUnknownTell, OnUnknownAsk)
 	atLeastZero(c, join(path, "queue"), a.Queue)
@@ -176,10 +190,20 @@ func (c checker) ownTool(path, name string) {
 }
 
 func (c checker) price(path string, p Price) {
-	for name, v := range map[string]float64{"input": p.Input, "output": p.Output, "cachedInput": p.CachedInput} {
+	for name, v := range map[string]float64{
+		"input": p.Input, "output": p.Output, "cachedInput": p.CachedInput, "cacheWrite": p.CacheWrite, "longPrompt.input": p.LongPrompt.Input,
+		"longPrompt.output": p.LongPrompt.Output, "longPrompt.cachedInput": p.LongPrompt.CachedInput, "longPrompt.cacheWrite": p.LongPrompt.CacheWrite,
+	} {
 		if !(v >= 0 && v < 1e9) { // also finds NaN
 			c.report(join(path, name), "must be a price in US dollars for a million tokens, 0 or more")
 		}
+	}
+}
+
+func (c checker) longPrompt(path string, p LongPrompt) {
+	atLeastZero(c, join(path, "above"), p.Above)
+	if p != (LongPrompt{}) && p.Above == 0 {
+		c.report(path, "has no above; add from how many input tokens on the prices apply")
 	}
 }
 
@@ -207,6 +231,7 @@ func (c checker) gateway(g Gateway) {
 	}
 	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
 	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
+	atLeastZero(c, "gateway.admissionTimeout", g.AdmissionTimeout)
 	atLeastZero(c, "gateway.limits.connections", g.Limits.Connections)
 	atLeastZero(c, "gateway.limits.streams", g.Limits.Streams)
 	atLeastZero(c, "gateway.limits.replays", g.Limits.Replays)

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/redact"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -63,7 +64,7 @@ func (c checker) allow(path string, list []string) {
 	}
 }
 
-// agentTools checks the agents that an agent may call. That they exist is known where all agents are: see [Config.Callable].
+// agentTools checks the agents that an agent may call.
 func (c checker) agentTools(path, name string, a Agent) {
 	for i, called := range a.Agents {
 		at := fmt.Sprintf("%s.agents[%d]", path, i)
@@ -74,6 +75,8 @@ func (c checker) agentTools(path, name string, a Agent) {
 			c.report(at, "an agent cannot call itself; remove it")
 		case slices.Contains(a.Agents[:i], called):
 			c.report(at, "agent %q is in the list twice; remove one", called)
+		case c.base != nil:
+			c.oneOf(at, "agent", called, slices.Concat(slices.Collect(maps.Keys(c.base)), slices.Collect(maps.Keys(c.agents))))
 		}
 	}
 }
@@ -97,28 +100,35 @@ func (c checker) newTool(path, name string, t Tool) {
 	}
 	if t.Schema != nil && t.Schema["type"] != "object" {
 		c.report(join(path, "schema"), "must be a JSON Schema of an object; start it with type: object")
+	} else {
+		c.schema(join(path, "schema"), name, t.Schema)
 	}
 	if t.HTTP.URL != "" && len(t.Command.Argv) > 0 {
 		c.report(path, "has http and command; a tool is one of them")
 	}
 	if t.HTTP.URL != "" {
-		c.httpTool(join(path, "http"), t.HTTP)
+		c.httpTool(join(path, "http"), t.HTTP, declared(t.Schema))
 	}
 	if len(t.Command.Argv) > 0 {
-		c.commandTool(join(path, "command"), t.Command)
+		c.commandTool(join(path, "command"), t.Command, declared(t.Schema))
 	}
 }
 
 // toolURL has a scheme and a host that no argument can change.
 var toolURL = regexp.MustCompile(`^https?://[^/{}$?#@\s]+(/[^?#\s]*)?$`)
 
-func (c checker) httpTool(path string, h HTTPTool) {
+func (c checker) httpTool(path string, h HTTPTool, arguments *[]string) {
 	c.choice(join(path, "method"), h.Method, http.MethodGet, "POST", "PUT", "PATCH", "DELETE")
 	if !toolURL.MatchString(h.URL) {
 		c.report(join(path, "url"),
 			"%q must be a URL such as https://api.example.com/users/{id}: its path may contain arguments, the rest belongs into query",
 			redact.URL(h.URL))
+	} else {
+		c.places(join(path, "url"), h.URL, arguments)
 	}
+	c.placesOf(join(path, "query"), h.Query, arguments)
+	c.placesOf(join(path, "headers"), h.Headers, arguments)
+	c.placesIn(join(path, "body"), h.Body, arguments)
 	if h.Body != nil && (h.Method == "" || h.Method == http.MethodGet) {
 		c.report(join(path, "body"), "a GET has no body; set method, or use query")
 	}
@@ -127,7 +137,23 @@ func (c checker) httpTool(path string, h HTTPTool) {
 	}
 }
 
-func (c checker) commandTool(path string, t CommandTool) {
+// schema reports a schema of arguments that is not a JSON Schema.
+func (c checker) schema(path, name string, schema map[string]any) {
+	text, err := json.Marshal(schema)
+	if schema == nil || err != nil {
+		return // the decoder accepts only what JSON has
+	}
+	if _, err := tool.CompileSchema(tool.Spec{Name: name, Schema: text}); err != nil {
+		c.report(path, "%v", err)
+	}
+}
+
+func (c checker) commandTool(path string, t CommandTool, arguments *[]string) {
+	for i, text := range t.Argv {
+		c.places(fmt.Sprintf("%s.argv[%d]", path, i), text, arguments)
+	}
+	c.places(join(path, "stdin"), t.Stdin, arguments)
+	c.placesOf(join(path, "env"), t.Env, nil)
 	if strings.ContainsAny(t.Argv[0], "{}") {
 		c.report(path+".argv[0]", "the program must not depend on arguments of the model; write its name")
 	}

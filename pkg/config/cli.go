@@ -1,7 +1,6 @@
 package config
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -12,6 +11,7 @@ const (
 	BackendCodex    = "codex"
 	BackendOpenCode = "opencode"
 	BackendCLI      = "cli" // any other program
+	BackendACP      = "acp" // a program that speaks the Agent Client Protocol
 )
 
 // CLI is how an agent on the command line runs.
@@ -23,6 +23,10 @@ type CLI struct {
 	ClearEnv []string          `yaml:"clearEnv"` // names of those that it does not get; "*" = none of the usual ones
 	Quiet    Quiet             `yaml:"quiet"`
 	UnitCost float64           `yaml:"unitCost"` // what a turn counts as, in US dollars, where the program does not say: of a subscription
+
+	// Only for programs that speak the Agent Client Protocol.
+	Auth        string `yaml:"auth"`        // id of the way to authenticate; default: none
+	Permissions string `yaml:"permissions"` // ask (default), default, acceptEdits, bypassPermissions
 
 	// Only for programs other than Claude Code, Codex and OpenCode.
 	SessionMode string   `yaml:"sessionMode"` // existing (default), always, none
@@ -46,14 +50,14 @@ type Fields struct {
 
 // RunsProgram reports whether the agent is a program on the runner's machine.
 func (a Agent) RunsProgram() bool {
-	return slices.Contains([]string{BackendClaude, BackendCodex, BackendOpenCode, BackendCLI}, a.Backend)
+	return slices.Contains([]string{BackendClaude, BackendCodex, BackendOpenCode, BackendCLI, BackendACP}, a.Backend)
 }
 
 func (f Fields) isZero() bool { return len(f.Text)+len(f.Session)+len(f.Error) == 0 }
 
 func (c CLI) isZero() bool {
 	return c.Command == "" && len(c.Args)+len(c.Env)+len(c.PassEnv)+len(c.ClearEnv) == 0 && c.Quiet == Quiet{} &&
-		c.UnitCost == 0 && c.customOnlyField() == ""
+		c.UnitCost == 0 && c.customOnlyField() == "" && c.acpOnlyField() == ""
 }
 
 // customOnlyField returns the first field set that is valid only for programs other than the supported ones; "" without
@@ -73,20 +77,29 @@ func (c CLI) customOnlyField() string {
 	}
 }
 
+// acpOnlyField returns the first field set that is valid only for programs that speak the Agent Client Protocol.
+func (c CLI) acpOnlyField() string {
+	switch {
+	case c.Auth != "":
+		return "auth"
+	case c.Permissions != "":
+		return "permissions"
+	default:
+		return ""
+	}
+}
+
 // program checks what an agent says about its program, or that it says nothing.
 func (c checker) program(path string, a Agent) {
 	cli := join(path, "cli")
 	if !a.RunsProgram() {
 		if !a.CLI.isZero() {
-			c.report(cli, "is for the backends claude-code, codex, opencode and cli; remove it, or change the backend")
+			c.report(cli, "is for the backends claude-code, codex, opencode, acp and cli; remove it, or change the backend")
 		}
 		return
 	}
-	switch {
-	case a.Workspace == "":
+	if a.Workspace == "" {
 		c.report(path, "has no folder to work in; add one, such as workspace: /srv/project")
-	case !filepath.IsAbs(a.Workspace):
-		c.report(join(path, "workspace"), "%q is not an absolute path; write one such as /srv/project", a.Workspace)
 	}
 	if len(a.Tools)+len(a.Agents)+len(a.ClientTools) > 0 || a.AskUser || a.Planning || a.FinalAnswer {
 		c.report(path, "%s runs its own tools and accepts no others; remove tools, agents, clientTools, askUser, planning and finalAnswer",
@@ -95,9 +108,16 @@ func (c checker) program(path string, a Agent) {
 	if member := a.CLI.customOnlyField(); member != "" && a.Backend != BackendCLI {
 		c.report(join(cli, member), "is known of %s; remove it, or write backend: cli", a.Backend)
 	}
+	if member := a.CLI.acpOnlyField(); member != "" && a.Backend != BackendACP {
+		c.report(join(cli, member), "is only for backend: acp; remove it, or change the backend")
+	}
 	if a.Backend == BackendCLI {
 		c.anyProgram(cli, a)
 	}
+	if a.Backend == BackendACP && a.CLI.Command == "" {
+		c.report(cli, "has no command; add the program that speaks the Agent Client Protocol, such as command: gemini and args: [--acp]")
+	}
+	c.choice(join(cli, "permissions"), a.CLI.Permissions, "ask", "default", "acceptEdits", "bypassPermissions")
 	for _, name := range slices.Concat(a.CLI.PassEnv, a.CLI.ClearEnv) {
 		if strings.ContainsAny(name, "= \n") {
 			c.report(cli, "%.40q is the name of no environment variable; passEnv and clearEnv have names, env has values", name)

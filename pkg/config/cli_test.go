@@ -9,19 +9,21 @@ import (
 
 func TestAgentsOnTheCommandLine(t *testing.T) {
 	t.Parallel()
-	programs := config.Known{Backends: []string{"scripted", "claude-code", "codex", "opencode", "cli"}}
+	programs := config.Known{Backends: []string{"scripted", "claude-code", "codex", "opencode", "cli", "acp"}}
 	tests := []struct {
 		name, agent, says string
 	}{
 		{"a program that is known", "{backend: claude-code, workspace: /srv/p, cli: {args: [--allowedTools, Bash], quiet: {fresh: 1m}}}", ""},
 		{"any program", `{backend: cli, workspace: "/srv/{thread}", cli: {command: mine, sessionArgs: [--s, "{session}"], output: ndjson, fields: {text: [a.b]}}}`, ""},
 		{"no folder", "{backend: codex}", "agents.a: has no folder to work in; add one, such as workspace: /srv/project"},
-		{"a folder relative to nothing", "{backend: codex, workspace: here}", `agents.a.workspace: "here" is not an absolute path`},
 		{"tools, which the program has itself", "{backend: codex, workspace: /p, askUser: true}", "runs its own tools"},
 		{"a program's settings for a model", "{backend: scripted, cli: {command: x}}", "agents.a.cli: is for the backends"},
 		{"the format of a program that is known", "{backend: codex, workspace: /p, cli: {output: text}}", "agents.a.cli.output: is known of codex"},
 		{"no command", "{backend: cli, workspace: /p}", "has no command"},
 		{"a session that nobody tells the program of", "{backend: cli, workspace: /p, cli: {command: x, sessionMode: always}}", "add sessionArgs"},
+		{"an ACP agent without a program", "{backend: acp, workspace: /p}", "add the program that speaks the Agent Client Protocol"},
+		{"an unknown permission", "{backend: acp, workspace: /p, cli: {command: x, permissions: all}}", "agents.a.cli.permissions: unknown value"},
+		{"permissions of another backend", "{backend: cli, workspace: /p, cli: {command: x, permissions: ask}}", "agents.a.cli.permissions: is only for backend: acp"},
 		{"an unknown session mode", "{backend: cli, workspace: /p, cli: {command: x, sessionMode: often}}", "agents.a.cli.sessionMode: unknown value"},
 		{"fields of a text", "{backend: cli, workspace: /p, cli: {command: x, fields: {text: [a]}}}", "add output: ndjson"},
 		{"a value in place of a name", "{backend: codex, workspace: /p, cli: {passEnv: [KEY=sk-1]}}", "is the name of no environment variable"},

@@ -30,7 +30,7 @@ type Config struct {
 // Agent is a named configuration of a backend.
 type Agent struct {
 	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, anthropic; claude-code, codex, opencode, cli
+	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
@@ -38,12 +38,16 @@ type Agent struct {
 	Agents        []string     `yaml:"agents"`       // names of agents that the model may call as tools
 	ClientTools   []ClientTool `yaml:"clientTools"`  // tools that the client runs
 	RequestTools  string       `yaml:"requestTools"` // allow (default) or refuse, tools that a request declares for its client to run
+	ToolOutput    string       `yaml:"toolOutput"`   // refuse (default) or allow, clients that ask for the output of tools
 	Approval      Approvals    `yaml:"approval"`     // by tool, before what the tool says; "*" = every tool that is not named
 	AskUser       bool         `yaml:"askUser"`      // lets the model ask the user a question
 	Planning      bool         `yaml:"planning"`     // lets the model keep a plan that clients see
 	FinalAnswer   bool         `yaml:"finalAnswer"`  // lets the model conclude with a report
 	Thinking      int          `yaml:"thinking"`     // budget of thinking tokens; 0 = off
+	Effort        string       `yaml:"effort"`       // none, low, medium, high, xhigh or max; default: by thinking, or of the provider
 	MaxTokens     int          `yaml:"maxTokens"`    // of one answer
+	Options       ModelOptions `yaml:"options"`      // of the model
+	Fallback      []string     `yaml:"fallback"`     // models that answer where the model before does not
 	Limits        Limits       `yaml:"limits"`
 	ContextWindow int64        `yaml:"contextWindow"` // tokens that the model can read; default by model
 	CompressAt    float64      `yaml:"compressAt"`    // share of it from which on older turns are summarised; default 0.8
@@ -55,9 +59,17 @@ type Agent struct {
 	ActionTTL     Duration     `yaml:"actionTTL"`     // how long a client has to act; default 24h, at most NATS_MAX_AGE
 	BaseURL       string       `yaml:"baseURL"`       // of the provider; default from the environment
 	APIKeyEnv     string       `yaml:"apiKeyEnv"`     // variable that holds the provider's key; default by backend
-	Script        string       `yaml:"script"`        // scripted: run this whatever the prompt says
-	Workspace     string       `yaml:"workspace"`     // folder that a program works in; "{thread}" in it stands for the thread's id
-	CLI           CLI          `yaml:"cli"`           // how the program runs
+	Provider      string       `yaml:"provider"`      // name of the provider in messages; default by backend
+
+	Headers        map[string]string `yaml:"headers"`        // sent to the provider; "${NAME}" for a variable
+	Query          map[string]string `yaml:"query"`          // added to the provider's address; "${NAME}" for a variable
+	PromptCaching  string            `yaml:"promptCaching"`  // anthropic: on (default) or off
+	ReturnThinking string            `yaml:"returnThinking"` // openai: never, turn or always; default by model
+	ThinkTags      bool              `yaml:"thinkTags"`      // openai: text between <think> and </think> is thinking
+
+	Script    string `yaml:"script"`    // scripted: run this whatever the prompt says
+	Workspace string `yaml:"workspace"` // folder that a program works in, relative to that of the file; "{thread}" stands for the thread's id
+	CLI       CLI    `yaml:"cli"`       // how the program runs
 }
 
 // Approvals say by the name of a tool whether a person must allow each call.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -93,6 +94,9 @@ func (d *decoder) decode(n ast.Node, into reflect.Value, path string) {
 		return
 	}
 	switch into.Kind() {
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.decode(n, into.Elem(), path)
 	case reflect.Struct:
 		d.structure(n, into, path)
 	case reflect.Map:
@@ -154,11 +158,23 @@ func (d *decoder) structure(n ast.Node, into reflect.Value, path string) {
 		name := keyName(pair)
 		i, ok := fields[name]
 		if !ok {
-			d.reportAt(positionOf(pair.Key.GetToken()), path, "unknown field %q; %s", name, cure(name, names))
+			d.reportAt(positionOf(pair.Key.GetToken()), path, "unknown field %q; %s", name, fieldCure(name, names))
 			continue
 		}
 		d.decode(pair.Value, into.Field(i), join(path, name))
 	}
+}
+
+// fieldCure is as [cure], and points from fields that would contain a secret to those that contain its name.
+func fieldCure(name string, names []string) string {
+	const byName = "apiKeyEnv"
+	switch strings.ToLower(strings.ReplaceAll(name, "_", "")) {
+	case "apikey", "key", "token":
+		if slices.Contains(names, byName) {
+			return fmt.Sprintf("write %s: NAME, where the environment variable NAME contains the key, and remove the key from the file", byName)
+		}
+	}
+	return cure(name, names)
 }
 
 func (d *decoder) mapping(n ast.Node, into reflect.Value, path string) {

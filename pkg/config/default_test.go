@@ -132,7 +132,7 @@ func TestLoadAddsToItsBase(t *testing.T) {
 func TestAnyLineAboutTheGatewayCounts(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		"cors: [\"*\"]", "maxBody: 7", "rateLimit: {requests: 1, per: 1s}", "heartbeat: 1s", "streamTimeout: 1s",
+		"cors: [\"*\"]", "maxBody: 7", "rateLimit: {requests: 1, per: 1s}", "heartbeat: 1s", "streamTimeout: 1s", "admissionTimeout: 1s",
 		"limits: {streams: 1}", "quotas: {keyRequests: 1}", "sessions: {exclusive: true}",
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")

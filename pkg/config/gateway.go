@@ -4,13 +4,16 @@ import "reflect"
 
 // Gateway bounds what clients may do.
 type Gateway struct {
-	CORS          []string         `yaml:"cors"`          // allowed origins; none = no cross-origin use
-	MaxBody       int64            `yaml:"maxBody"`       // bytes; default 512 KiB
-	RateLimit     Rate             `yaml:"rateLimit"`     // for each key; default 600 a minute
-	Heartbeat     Duration         `yaml:"heartbeat"`     // default 15s
-	StreamTimeout Duration         `yaml:"streamTimeout"` // longest response; default 1h
-	Limits        ConnectionLimits `yaml:"limits"`
-	Quotas        Quotas           `yaml:"quotas"`
+	CORS          []string `yaml:"cors"`          // allowed origins; none = no cross-origin use
+	MaxBody       int64    `yaml:"maxBody"`       // bytes; default 512 KiB
+	RateLimit     Rate     `yaml:"rateLimit"`     // for each key; default 600 a minute
+	Heartbeat     Duration `yaml:"heartbeat"`     // default 15s
+	StreamTimeout Duration `yaml:"streamTimeout"` // longest response; default 1h
+	// AdmissionTimeout ends a request whose stream has no event by then, with 504: no runner was free, or it waits on its
+	// thread. 0 = it waits, and the response begins with the first heartbeat.
+	AdmissionTimeout Duration         `yaml:"admissionTimeout"`
+	Limits           ConnectionLimits `yaml:"limits"`
+	Quotas           Quotas           `yaml:"quotas"`
 
 	// TrustTraceparent lets requests join the trace that their client names, and be recorded when it says so: for a gateway
 	// that only trusted services reach. Without it, the request's own trace has a link to that of the client.
@@ -26,7 +29,7 @@ const DefaultAgent = "demo"
 type Sessions struct {
 	Agent     string `yaml:"agent"`     // of sessions that name none; default demo
 	Exclusive bool   `yaml:"exclusive"` // no new session while another one of the tenant runs
-	MaxBody   int64  `yaml:"maxBody"`   // bytes of a query, which may bring images; default: gateway.maxBody
+	MaxBody   int64  `yaml:"maxBody"`   // bytes of a query, which may bring images; default 20 MiB. Where set, also of the other bodies and of messages of /ws
 	// Workspaces are the folders, by tenant, that the tenant's people pick files from, by name; none = there is nothing to pick.
 	Workspaces map[string]string `yaml:"workspaces"`
 	Share      Share             `yaml:"share"`

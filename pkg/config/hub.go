@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +16,7 @@ type Hub struct {
 	OfflineAfter Duration `yaml:"offlineAfter"` // without a sign of life; default 2m
 	RateLimit    Rate     `yaml:"rateLimit"`    // for each API key and each agent; default 600 a minute
 	Overlap      Duration `yaml:"overlap"`      // for which the key before stays good when an agent's key is replaced; default 10m
+	Keep         Duration `yaml:"keep"`         // for which a task is kept after its end, at least budget.per; default 2160h
 }
 
 // Budget is what tasks may cost, in US dollars.
@@ -23,8 +26,18 @@ type Budget struct {
 	Per      Duration `yaml:"per"`      // counted over this time, up to now; default 720h
 }
 
-func (h Hub) isZero() bool {
-	return !h.PlainHTTP && len(h.Allow) == 0 && h.Budget == Budget{} && h.OfflineAfter == 0 && h.RateLimit == Rate{} && h.Overlap == 0
+// with returns h with every member that file has.
+func (h Hub) with(file Hub) Hub {
+	h.PlainHTTP = h.PlainHTTP || file.PlainHTTP
+	h.Allow = slices.Concat(h.Allow, file.Allow)
+	h.Budget.TotalUSD = cmp.Or(file.Budget.TotalUSD, h.Budget.TotalUSD)
+	h.Budget.AgentUSD = cmp.Or(file.Budget.AgentUSD, h.Budget.AgentUSD)
+	h.Budget.Per = cmp.Or(file.Budget.Per, h.Budget.Per)
+	h.OfflineAfter = cmp.Or(file.OfflineAfter, h.OfflineAfter)
+	h.RateLimit = cmp.Or(file.RateLimit, h.RateLimit)
+	h.Overlap = cmp.Or(file.Overlap, h.Overlap)
+	h.Keep = cmp.Or(file.Keep, h.Keep)
+	return h
 }
 
 func (c checker) hub(h Hub) {
@@ -43,5 +56,6 @@ func (c checker) hub(h Hub) {
 	atLeastZero(c, "hub.budget.per", h.Budget.Per)
 	atLeastZero(c, "hub.offlineAfter", h.OfflineAfter)
 	atLeastZero(c, "hub.overlap", h.Overlap)
+	atLeastZero(c, "hub.keep", h.Keep)
 	c.rate("hub.rateLimit", h.RateLimit)
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,21 @@ func TestTheHubsSectionIsRead(t *testing.T) {
 	if h := got.Hub; !h.PlainHTTP || len(h.Allow) != 2 || h.Budget != want {
 		t.Errorf("got %+v", h)
 	}
-	if with := (config.Config{Hub: config.Hub{PlainHTTP: true}}).With(config.Config{}); !with.Hub.PlainHTTP {
-		t.Error("a file without the section takes it away")
+	local := config.Hub{PlainHTTP: true, Allow: []string{"127.0.0.0/8"}, OfflineAfter: config.Duration(time.Minute)}
+	tests := []struct {
+		name       string
+		file, want config.Hub
+	}{
+		{"a file without the section", config.Hub{}, local},
+		{"a file with a budget alone", config.Hub{Budget: config.Budget{AgentUSD: 1}},
+			config.Hub{PlainHTTP: true, Allow: local.Allow, OfflineAfter: local.OfflineAfter, Budget: config.Budget{AgentUSD: 1}}},
+		{"a file with addresses and another time", config.Hub{Allow: []string{"10.8.0.0/16"}, OfflineAfter: config.Duration(time.Second)},
+			config.Hub{PlainHTTP: true, Allow: []string{"127.0.0.0/8", "10.8.0.0/16"}, OfflineAfter: config.Duration(time.Second)}},
+	}
+	for _, tt := range tests {
+		if got := (config.Config{Hub: local}).With(config.Config{Hub: tt.file}).Hub; !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -30,6 +44,7 @@ func TestMistakesInTheHubsSectionAreNamed(t *testing.T) {
 		"hub: {budget: {totalUsd: -1}}":   "hub.budget.totalUsd",
 		"hub: {budget: {agentUsd: .nan}}": "hub.budget.agentUsd",
 		"hub: {offlineAfter: -2m}":        "hub.offlineAfter",
+		"hub: {keep: -2m}":                "hub.keep",
 	} {
 		if _, err := config.Parse([]byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a mistake at %s", text, err, want)

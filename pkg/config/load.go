@@ -15,34 +15,55 @@ import (
 // MaxSize is the largest file that is read, in bytes.
 const MaxSize = 1 << 20
 
-// Known lists the names that a file may use and that this package does not define. An empty list allows every name.
+// Known describes what a file may use and that this package does not define. What is empty or nil is not checked.
 type Known struct {
 	Backends []string
 	Tools    []string
+	Script   func(script string) error         // why the backend scripted cannot run a script; nil = it can
+	Places   func(text string) (Places, error) // what a text of a tool refers to
+	Secret   func(name string) error           // why a secret cannot be read; nil = it can
 }
 
-// Load reads the file at path and adds it to base, usually [Default]: see [Config.With]. The error is a [Mistakes]
-// when the file can be read and says something wrong.
+// Load reads the file at path and adds it to base, usually [Default]: see [Config.With]. Relative workspaces are those of
+// the file's folder. The error is a [Mistakes] when the file can be read and says something wrong.
 func Load(path string, base Config, known Known) (Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return Config{}, err
 	}
-	file, err := Parse(data, known)
+	if base.Agents == nil {
+		base.Agents = map[string]Agent{}
+	}
+	file, err := parse(data, known, base.Agents)
 	if mistakes, ok := errors.AsType[Mistakes](err); ok {
 		return Config{}, mistakes.in(path)
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := file.readEvents(filepath.Dir(path)); err != nil {
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
+	if err := file.readEvents(folder); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	file.placeWorkspaces(folder)
 	whole := base.With(file)
-	if err := whole.Callable(); err != nil {
+	if err := whole.CostLimited(); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return whole, nil
+}
+
+// placeWorkspaces makes the workspaces of programs absolute.
+func (c Config) placeWorkspaces(folder string) {
+	for name, a := range c.Agents {
+		if a.Workspace != "" && !filepath.IsAbs(a.Workspace) {
+			a.Workspace = filepath.Join(folder, a.Workspace)
+			c.Agents[name] = a
+		}
+	}
 }
 
 func read(path string) ([]byte, error) {
@@ -63,7 +84,10 @@ func read(path string) ([]byte, error) {
 
 // Parse reads a configuration. It reports all mistakes: the error is a [Mistakes]. Only text that is not YAML ends the
 // check early.
-func Parse(data []byte, known Known) (Config, error) {
+func Parse(data []byte, known Known) (Config, error) { return parse(data, known, nil) }
+
+// parse reads a configuration that is added to one with the agents base; nil = they are not known.
+func parse(data []byte, known Known, base map[string]Agent) (Config, error) {
 	if len(data) > MaxSize {
 		return Config{}, Mistakes{{Line: 1, Column: 1, What: fmt.Sprintf("the file is larger than %d bytes", MaxSize)}}
 	}
@@ -76,7 +100,10 @@ func Parse(data []byte, known Known) (Config, error) {
 	if root != nil {
 		d.decodeRoot(root, &c)
 	}
-	checker{known: known, servers: c.MCP, decoder: &d}.check(c)
+	if base != nil && c.Demo {
+		base = merged(base, map[string]Agent{DefaultAgent: {}})
+	}
+	checker{known: known, servers: c.MCP, base: base, agents: c.Agents, decoder: &d}.check(c)
 	if len(d.mistakes) > 0 {
 		return Config{}, d.mistakes.sorted()
 	}
@@ -84,7 +111,8 @@ func Parse(data []byte, known Known) (Config, error) {
 }
 
 // With returns c with everything that file says, the agent of `demo: true` included: an agent, model, tool or event of the same name replaces that of c whole,
-// and the sections files, sandbox, gateway and hub, if the file has them, replace those of c.
+// and the sections files, sandbox and gateway, if the file has them, replace those of c. Of the section hub, each member that the
+// file has replaces that of c, and its addresses are added.
 func (c Config) With(file Config) Config {
 	if c.Demo = c.Demo || file.Demo; file.Demo {
 		c.Agents = merged(c.Agents, map[string]Agent{DefaultAgent: Demo()})
@@ -106,23 +134,8 @@ func (c Config) With(file Config) Config {
 	if !file.AgentServer.isZero() {
 		c.AgentServer = file.AgentServer
 	}
-	if !file.Hub.isZero() {
-		c.Hub = file.Hub
-	}
+	c.Hub = c.Hub.with(file.Hub)
 	return c
-}
-
-// Callable reports which agent calls a missing one, nil without one: an agent of a file may call an agent of the
-// configuration that the file is added to.
-func (c Config) Callable() error {
-	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		for _, called := range c.Agents[name].Agents {
-			if _, ok := c.Agents[called]; !ok {
-				return fmt.Errorf("agents.%s.agents: unknown agent %q; %s", name, called, cure(called, slices.Collect(maps.Keys(c.Agents))))
-			}
-		}
-	}
-	return nil
 }
 
 // FitsRetention reports which agent gives its clients more time to act than the streams keep what an action needs, nil when
@@ -139,7 +152,7 @@ func (c Config) FitsRetention(age time.Duration) error {
 }
 
 func (g Gateway) isZero() bool {
-	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 &&
+	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 && g.AdmissionTimeout == 0 &&
 		g.Limits == ConnectionLimits{} && g.Quotas == Quotas{} && g.Sessions.isZero()
 }
 

@@ -19,6 +19,7 @@ type MCPServer struct {
 
 	URL     string            `yaml:"url"`     // of streamable HTTP, instead of command
 	Headers map[string]string `yaml:"headers"` // "${NAME}" for a secret
+	OAuth   MCPOAuth          `yaml:"oauth"`   // instead of a token in headers
 	Allow   []string          `yaml:"allow"`   // hosts or CIDRs that it may redirect to though they are private
 
 	Tools     []string      `yaml:"tools"`    // as the server names them; default: all
@@ -26,6 +27,13 @@ type MCPServer struct {
 	Effect    tool.Effect   `yaml:"effect"`   // of all its tools; default: as the server declares for each, else unsafe
 	Timeout   Duration      `yaml:"timeout"`
 	MaxOutput int64         `yaml:"maxOutput"` // bytes
+}
+
+// MCPOAuth is a client that is registered at the authorization server of an MCP server (OAuth 2, client credentials).
+type MCPOAuth struct {
+	Issuer       string `yaml:"issuer"` // URL of the authorization server: the only one that gets the secret
+	ClientID     string `yaml:"clientId"`
+	ClientSecret string `yaml:"clientSecret"` // "${NAME}"
 }
 
 // The names of an MCP server's tools are its own name, mcpSeparator, and what the server calls them; mcpAll stands for all.
@@ -64,10 +72,17 @@ func (c checker) mcp(path, name string, m MCPServer) {
 		c.report(path, "has both command and url; a server is one of them")
 	case m.URL != "" && (len(m.Args) > 0 || len(m.Env) > 0 || m.Dir != ""):
 		c.report(path, "has a url, so no process is started; remove args, env and dir")
-	case m.Command != "" && (len(m.Headers) > 0 || len(m.Allow) > 0):
-		c.report(path, "has a command, so it is not reached by HTTP; remove headers and allow")
+	case m.Command != "" && (len(m.Headers) > 0 || len(m.Allow) > 0 || m.OAuth != MCPOAuth{}):
+		c.report(path, "has a command, so it is not reached by HTTP; remove headers, oauth and allow")
 	}
+	if o := m.OAuth; o != (MCPOAuth{}) && (o.Issuer == "" || o.ClientID == "" || o.ClientSecret == "") {
+		c.report(join(path, "oauth"), "needs issuer, clientId and clientSecret")
+	}
+	c.httpURL(join(path, "oauth.issuer"), m.OAuth.Issuer)
+	c.mcpSecrets(join(path, "oauth"), map[string]string{"clientSecret": m.OAuth.ClientSecret})
 	c.httpURL(join(path, "url"), m.URL)
+	c.mcpSecrets(join(path, "headers"), m.Headers)
+	c.mcpSecrets(join(path, "env"), m.Env)
 	if m.Dir != "" && !filepath.IsAbs(m.Dir) {
 		c.report(join(path, "dir"), "%q must be an absolute path", m.Dir)
 	}

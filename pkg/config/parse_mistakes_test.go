@@ -17,7 +17,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a field nothing is like": {
 			"gateway:\n  zzzzzzzzzz: 1\n",
-			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of cors, heartbeat, limits, maxBody, quotas, rateLimit, sessions, streamTimeout, trustTraceparent`,
+			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of admissionTimeout, cors, heartbeat, limits, maxBody, quotas, rateLimit, sessions, streamTimeout, trustTraceparent`,
 		},
 		"a field in the wrong case": {
 			"agents:\n  a: {backend: scripted, askuser: true}\n",
@@ -140,32 +140,32 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			`2:26: agents.a.queue: must be at most 100; with a long queue, later requests are better rejected with thread_busy`,
 		},
 		"a key where its variable belongs": {
-			"agents:\n  a: {backend: openai, apiKeyEnv: sk-123}\n",
-			`2:24: agents.a.apiKeyEnv: is the name of an environment variable, never the key itself`,
+			"agents:\n  a: {backend: openai, model: m, apiKeyEnv: sk-123}\n",
+			`2:34: agents.a.apiKeyEnv: is the name of an environment variable, never the key itself`,
 		},
 		"a base URL without a scheme": {
-			"agents:\n  a: {backend: openai, baseURL: localhost:80}\n",
-			`2:24: agents.a.baseURL: "localhost:80" is not a URL; write one such as https://api.example.com/v1`,
+			"agents:\n  a: {backend: openai, model: m, baseURL: localhost:80}\n",
+			`2:34: agents.a.baseURL: "localhost:80" is not a URL; write one such as https://api.example.com/v1`,
 		},
 		"an invalid share of the window": {
-			"agents:\n  a: {backend: openai, compressAt: 80}\n",
-			`2:24: agents.a.compressAt: must be a share of the context window from 0 to 1, such as 0.8`,
+			"agents:\n  a: {backend: openai, model: m, compressAt: 80}\n",
+			`2:34: agents.a.compressAt: must be a share of the context window from 0 to 1, such as 0.8`,
 		},
 		"a client tool with the name of a server tool": {
-			"agents:\n  a: {backend: openai, tools: [clock], clientTools: [{name: clock}]}\n",
-			`2:55: agents.a.clientTools[0].name: "clock" is a server tool of this agent too; give one another name`,
+			"agents:\n  a: {backend: openai, model: m, tools: [clock], clientTools: [{name: clock}]}\n",
+			`2:65: agents.a.clientTools[0].name: "clock" is a server tool of this agent too; give one another name`,
 		},
 		"a client tool with the name of one of the agent's own": {
-			"agents:\n  a: {backend: openai, planning: true, clientTools: [{name: plan}]}\n",
-			`2:55: agents.a.clientTools[0].name: "plan" is the name of a tool that agents have themselves; write planning: true for that, or give yours another name`,
+			"agents:\n  a: {backend: openai, model: m, planning: true, clientTools: [{name: plan}]}\n",
+			`2:65: agents.a.clientTools[0].name: "plan" is the name of a tool that agents have themselves; write planning: true for that, or give yours another name`,
 		},
 		"the same where the agent may not use its own": {
-			"agents:\n  a: {backend: openai, clientTools: [{name: final_answer}]}\n",
-			`2:39: agents.a.clientTools[0].name: "final_answer" is the name of a tool that agents have themselves; write finalAnswer: true for that, or give yours another name`,
+			"agents:\n  a: {backend: openai, model: m, clientTools: [{name: final_answer}]}\n",
+			`2:49: agents.a.clientTools[0].name: "final_answer" is the name of a tool that agents have themselves; write finalAnswer: true for that, or give yours another name`,
 		},
 		"a client tool whose schema is no object": {
-			"agents:\n  a: {backend: openai, clientTools: [{name: x, schema: {type: string}}]}\n",
-			`2:48: agents.a.clientTools[0].schema: must be a JSON Schema of an object; start it with type: object`,
+			"agents:\n  a: {backend: openai, model: m, clientTools: [{name: x, schema: {type: string}}]}\n",
+			`2:58: agents.a.clientTools[0].schema: must be a JSON Schema of an object; start it with type: object`,
 		},
 		"a wrong CIDR": {
 			"tools:\n  http_get: {allow: [10.0.0.0/99]}\n",
@@ -229,7 +229,11 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a process with headers": {
 			"mcp:\n  a: {command: x, headers: {A: b}}\n",
-			`2:3: mcp.a: has a command, so it is not reached by HTTP; remove headers and allow`,
+			`2:3: mcp.a: has a command, so it is not reached by HTTP; remove headers, oauth and allow`,
+		},
+		"an OAuth client without its authorization server": {
+			"mcp:\n  a: {url: \"https://x\", oauth: {clientId: c, clientSecret: s}}\n",
+			`2:25: mcp.a.oauth: needs issuer, clientId and clientSecret`,
 		},
 		"a name that no MCP server may have": {
 			"mcp:\n  a__b: {command: x}\n",

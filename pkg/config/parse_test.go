@@ -13,7 +13,7 @@ import (
 )
 
 var known = config.Known{
-	Backends: []string{"scripted", "openai", "anthropic", "claude-code", "codex", "opencode", "cli"},
+	Backends: []string{"scripted", "openai", "anthropic", "claude-code", "codex", "opencode", "cli", "acp"},
 	Tools:    []string{"clock", "calculator", "http_get", "echo"},
 }
 
@@ -133,7 +133,7 @@ files: {root: /srv, readOnly: true}
 	}
 }
 
-func TestAnEmptyFileSaysNothing(t *testing.T) {
+func TestEmptyFileIsEmptyConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"", "\n", "# only a comment\n", "---\n", "{}", "\ufeff", "agents:\ngateway:\n"} {
 		got, err := config.Parse([]byte(file), known)
@@ -158,7 +158,7 @@ func TestEveryKindIsDecoded(t *testing.T) {
 	visit = func(typ reflect.Type, path string) {
 		switch typ.Kind() {
 		case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.Interface:
-		case reflect.Slice, reflect.Map:
+		case reflect.Slice, reflect.Map, reflect.Pointer:
 			visit(typ.Elem(), path+"[]")
 		case reflect.Struct:
 			for f := range typ.Fields() {
@@ -177,7 +177,7 @@ func TestEveryKindIsDecoded(t *testing.T) {
 func TestTheExampleIsAValidFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "deploy", "config.example.yaml")
-	got, err := config.Load(path, config.Config{}, known)
+	got, err := config.Load(path, config.Default(func(string) string { return "" }), known)
 	if err != nil {
 		t.Fatal(err)
 	}

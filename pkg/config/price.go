@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -14,42 +15,82 @@ type Model struct {
 
 // Price is in US dollars for a million tokens.
 type Price struct {
+	Input       float64    `yaml:"input"`
+	Output      float64    `yaml:"output"`
+	CachedInput float64    `yaml:"cachedInput"` // of tokens read from a cache; 0 = as much as Input
+	CacheWrite  float64    `yaml:"cacheWrite"`  // of tokens written into a cache; 0 = as much as Input
+	LongPrompt  LongPrompt `yaml:"longPrompt"`  // the prices of answers to a longer prompt
+}
+
+// LongPrompt is the prices of an answer to a prompt of more than Above tokens.
+type LongPrompt struct {
+	Above       int64   `yaml:"above"` // 0 = no such prices
 	Input       float64 `yaml:"input"`
 	Output      float64 `yaml:"output"`
-	CachedInput float64 `yaml:"cachedInput"` // 0 = as much as Input
+	CachedInput float64 `yaml:"cachedInput"`
+	CacheWrite  float64 `yaml:"cacheWrite"`
 }
 
 const million = 1e6
 
-// Cost is what usage costs at this price, in US dollars.
+// Cost is what the usage of one answer costs at this price, in US dollars.
 func (p Price) Cost(usage event.Usage) float64 {
-	cached := p.CachedInput
-	if cached == 0 {
-		cached = p.Input
+	if l := p.LongPrompt; l.Above > 0 && usage.InputTokens > l.Above {
+		p = Price{Input: l.Input, Output: l.Output, CachedInput: l.CachedInput, CacheWrite: l.CacheWrite}
 	}
-	fresh := max(0, usage.InputTokens-usage.CachedInputTokens)
-	return (float64(fresh)*p.Input + float64(usage.CachedInputTokens)*cached + float64(usage.OutputTokens)*p.Output) / million
+	read, written := float64(usage.CachedInputTokens), float64(usage.CacheWriteTokens)
+	fresh := max(0, float64(usage.InputTokens)-read-written)
+	return (fresh*p.Input + read*cmp.Or(p.CachedInput, p.Input) + written*cmp.Or(p.CacheWrite, p.Input) +
+		float64(usage.OutputTokens)*p.Output) / million
 }
 
-// wellKnownModels have list prices and the windows that their providers name, so that costs show without a
-// configuration. A file's entry replaces one.
+// PricesOf is the date of the prices of well-known models.
+const PricesOf = "2026-11-05"
+
+// wellKnownModels have list prices, as of [PricesOf], and the windows that their providers name, so that costs show without a
+// configuration. A file's entry replaces one. Cache writes are those for the shortest time.
 func wellKnownModels() map[string]Model {
+	long := func(p Price, above int64, input, output float64) Price {
+		p.LongPrompt = LongPrompt{above, p.Input * input, p.Output * output, p.CachedInput * input, p.CacheWrite * input}
+		return p
+	}
+	price := func(input, output, read, write float64) Price {
+		return Price{Input: input, Output: output, CachedInput: read, CacheWrite: write}
+	}
+	const longGPT = 272_000 // from which on the newest models of OpenAI cost more
 	return map[string]Model{
-		"gpt-5":             {Price{Input: 1.25, Output: 10, CachedInput: 0.125}, 272_000},
-		"gpt-5-mini":        {Price{Input: 0.25, Output: 2, CachedInput: 0.025}, 272_000},
-		"gpt-5-nano":        {Price{Input: 0.05, Output: 0.4, CachedInput: 0.005}, 272_000},
-		"gpt-4.1":           {Price{Input: 2, Output: 8, CachedInput: 0.5}, 1_047_576},
-		"gpt-4.1-mini":      {Price{Input: 0.4, Output: 1.6, CachedInput: 0.1}, 1_047_576},
-		"gpt-4.1-nano":      {Price{Input: 0.1, Output: 0.4, CachedInput: 0.025}, 1_047_576},
-		"gpt-4o":            {Price{Input: 2.5, Output: 10, CachedInput: 1.25}, 128_000},
-		"gpt-4o-mini":       {Price{Input: 0.15, Output: 0.6, CachedInput: 0.075}, 128_000},
-		"o3":                {Price{Input: 2, Output: 8, CachedInput: 0.5}, 200_000},
-		"o4-mini":           {Price{Input: 1.1, Output: 4.4, CachedInput: 0.275}, 200_000},
-		"claude-opus-4-5":   {Price{Input: 5, Output: 25, CachedInput: 0.5}, 200_000},
-		"claude-opus-4-1":   {Price{Input: 15, Output: 75, CachedInput: 1.5}, 200_000},
-		"claude-sonnet-4-5": {Price{Input: 3, Output: 15, CachedInput: 0.3}, 200_000},
-		"claude-sonnet-4":   {Price{Input: 3, Output: 15, CachedInput: 0.3}, 200_000},
-		"claude-haiku-4-5":  {Price{Input: 1, Output: 5, CachedInput: 0.1}, 200_000},
+		"gpt-6.1-sol":       {long(price(2, 10, 0.1, 2.5), longGPT, 2, 1.5), 922_000},
+		"gpt-6.1-terra":     {long(price(1, 5, 0.05, 1.25), longGPT, 2, 1.5), 922_000},
+		"gpt-6-sol":         {long(price(2, 10, 0.2, 2.5), longGPT, 2, 1.5), 922_000},
+		"gpt-6-luna":        {long(price(0.1, 0.5, 0.01, 0.125), longGPT, 2, 1.5), 922_000},
+		"gpt-5.6-terra":     {price(2, 12, 0.2, 0), 272_000},
+		"gpt-5.5":           {price(5, 30, 0.5, 0), 272_000},
+		"gpt-5":             {price(1.25, 10, 0.125, 0), 272_000},
+		"gpt-5-mini":        {price(0.25, 2, 0.025, 0), 272_000},
+		"gpt-5-nano":        {price(0.05, 0.4, 0.005, 0), 272_000},
+		"gpt-4.1":           {price(2, 8, 0.5, 0), 1_047_576},
+		"gpt-4.1-mini":      {price(0.4, 1.6, 0.1, 0), 1_047_576},
+		"gpt-4.1-nano":      {price(0.1, 0.4, 0.025, 0), 1_047_576},
+		"gpt-4o":            {price(2.5, 10, 1.25, 0), 128_000},
+		"gpt-4o-mini":       {price(0.15, 0.6, 0.075, 0), 128_000},
+		"o3":                {price(2, 8, 0.5, 0), 200_000},
+		"o4-mini":           {price(1.1, 4.4, 0.275, 0), 200_000},
+		"claude-fable-5-1":  {price(10, 50, 0.25, 12.5), 1_000_000},
+		"claude-fable-5":    {price(10, 50, 1, 12.5), 1_000_000},
+		"claude-opus-5-5":   {price(4, 20, 0.2, 5), 1_000_000},
+		"claude-opus-5":     {price(5, 25, 0.5, 6.25), 1_000_000},
+		"claude-opus-4-8":   {price(5, 25, 0.5, 6.25), 200_000},
+		"claude-opus-4-7":   {price(5, 25, 0.5, 6.25), 200_000},
+		"claude-opus-4-6":   {price(5, 25, 0.5, 6.25), 200_000},
+		"claude-opus-4-5":   {price(5, 25, 0.5, 6.25), 200_000},
+		"claude-opus-4-1":   {price(15, 75, 1.5, 18.75), 200_000},
+		"claude-sonnet-5-5": {price(2, 10, 0.1, 2.5), 1_000_000},
+		"claude-sonnet-5":   {price(2, 10, 0.2, 2.5), 1_000_000},
+		"claude-sonnet-4-6": {price(3, 15, 0.3, 3.75), 200_000},
+		"claude-sonnet-4-5": {price(3, 15, 0.3, 3.75), 200_000},
+		"claude-sonnet-4":   {price(3, 15, 0.3, 3.75), 200_000},
+		"claude-haiku-5-5":  {long(price(0.1, 0.5, 0.01, 0.125), 100_000, 5, 5), 1_000_000},
+		"claude-haiku-4-5":  {price(1, 5, 0.1, 1.25), 200_000},
 	}
 }
 

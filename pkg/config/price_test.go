@@ -36,6 +36,10 @@ func TestCost(t *testing.T) {
 		{"counts input and output", plain, event.Usage{InputTokens: 1e6, OutputTokens: 5e5}, 2},
 		{"counts cached tokens apart", big, event.Usage{InputTokens: 1e6, CachedInputTokens: 5e5}, 1.65},
 		{"takes the plain price for cached tokens without one", plain, event.Usage{InputTokens: 1e6, CachedInputTokens: 1e6}, 1},
+		{"counts cache writes apart", config.Price{Input: 1, CacheWrite: 1.25}, event.Usage{InputTokens: 1e6, CachedInputTokens: 5e5, CacheWriteTokens: 4e5}, 1.1},
+		{"has other prices for a long prompt", config.Price{Input: 1, Output: 1, LongPrompt: config.LongPrompt{Above: 1000, Input: 2, Output: 3}},
+			event.Usage{InputTokens: 1e6, OutputTokens: 1e6}, 5},
+		{"has the first prices up to there", config.Price{Input: 1, LongPrompt: config.LongPrompt{Above: 1e6, Input: 2}}, event.Usage{InputTokens: 1e6}, 1},
 		{"never counts fresh tokens below nothing", plain, event.Usage{InputTokens: 1, CachedInputTokens: 2e6}, 2},
 		{"is nothing without a price", config.Price{}, event.Usage{InputTokens: 1e6, OutputTokens: 1e6}, 0},
 	}

@@ -54,6 +54,7 @@ type CommandTool struct {
 	Writable  bool              `yaml:"writable"`  // lets it write into Dir
 	Read      []string          `yaml:"read"`      // readable folders and files, in addition to those of the system
 	Isolation string            `yaml:"isolation"` // strict (default) or best-effort, where the kernel refuses some of it
+	Events    bool              `yaml:"events"`    // lines of its output that begin with "::event " are events; default: they are output
 	Limits    CommandLimits     `yaml:"limits"`
 }
 

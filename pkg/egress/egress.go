@@ -148,7 +148,7 @@ func (o Options) checkURL(u *url.URL) error {
 		return denied(u.Host, "%q is not a port", u.Port())
 	}
 	if !o.opens(port) && !o.Allow.hasPort(host, port) {
-		return denied(net.JoinHostPort(host, strconv.Itoa(int(port))), "port %d is not among the allowed ports", port)
+		return denied(net.JoinHostPort(host, strconv.Itoa(int(port))), "port %d is not among the allowed ports; an operator can allow host:%d", port, port)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ const (
 	NameSubagent Name = "subagent" // an event of an agent that this one has called
 )
 
-// What only models and runners read. It never leaves the services.
+// What only models and runners read. It never leaves the services, except for the output of tools: see [Line.HasToolOutput].
 const (
 	NameToolOutput Name = "tool_output" // of a tool's result
 	NameSummary    Name = "summary"     // of what a conversation has outgrown

@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -41,9 +42,10 @@ type Metadata struct {
 // Text is output for the reader. Stop carries the whole text of the block.
 type Text struct {
 	Block
-	Delta string  `json:"delta,omitempty"`
-	Text  string  `json:"text,omitempty"` // with stop
-	Extra Members `json:",embed"`
+	Delta     string  `json:"delta,omitempty"`
+	Text      string  `json:"text,omitempty"`      // with stop
+	Signature string  `json:"signature,omitempty"` // with stop: data of the provider, which the next turn must return
+	Extra     Members `json:",embed"`
 }
 
 // Thinking is the model's reasoning, where the model shows it.
@@ -51,7 +53,7 @@ type Thinking struct {
 	Block
 	Delta     string  `json:"delta,omitempty"`
 	Thinking  string  `json:"thinking,omitempty"`  // with stop
-	Signature string  `json:"signature,omitempty"` // with stop: the provider's signature, which the next turn must return
+	Signature string  `json:"signature,omitempty"` // with stop: data of the provider, which the next turn must return
 	Extra     Members `json:",embed"`
 }
 
@@ -62,9 +64,10 @@ type ToolCall struct {
 	ToolCallID  string           `json:"toolCallId"`
 	Tool        string           `json:"name,omitempty"` // with start and stop
 	Delta       string           `json:"delta,omitempty"`
-	Args        json.RawMessage  `json:"args,omitzero"`    // with stop: an object
-	Gate        ContinuationKind `json:"gate,omitempty"`   // with stop: what a client must do before the tool can have a result
-	ByAgent     bool             `json:"byAgent,omitzero"` // with stop: the agent itself runs the tool
+	Args        json.RawMessage  `json:"args,omitzero"`       // with stop: an object
+	Gate        ContinuationKind `json:"gate,omitempty"`      // with stop: what a client must do before the tool can have a result
+	ByAgent     bool             `json:"byAgent,omitzero"`    // with stop: the agent itself runs the tool
+	Signature   string           `json:"signature,omitempty"` // with stop: data of the provider, which the next turn must return
 	Description string           `json:"description,omitempty"`
 	Schema      json.RawMessage  `json:"schema,omitzero"` // of the arguments
 	Extra       Members          `json:",embed"`
@@ -88,10 +91,10 @@ type ToolResult struct {
 	Block
 	ToolCallID string      `json:"toolCallId"`
 	Tool       string      `json:"name,omitempty"`  // with start and stop
-	Delta      string      `json:"delta,omitempty"` // what the tool prints while it runs
+	Delta      string      `json:"delta,omitempty"` // what the tool prints while it runs; see [Line.HasToolOutput]
 	Status     ToolStatus  `json:"status,omitempty"`
-	Summary    string      `json:"summary,omitempty"`
-	Media      []InputPart `json:"media,omitempty"` // with stop: images and files that the tool gave, by URL or reference
+	Summary    string      `json:"summary,omitempty"` // as the tool has written it, or the size of its output
+	Media      []InputPart `json:"media,omitempty"`   // with stop: images and files that the tool gave, by URL or reference
 	ElapsedMS  int64       `json:"elapsedMs,omitzero"`
 	Extra      Members     `json:",embed"`
 }
@@ -107,14 +110,16 @@ const (
 	FinishActionRequired FinishReason = "action_required" // a client must act; see Continuation
 	FinishMaxTurns       FinishReason = "max_turns"
 	FinishBudget         FinishReason = "budget"
-	FinishContentFilter  FinishReason = "content_filter"
+	FinishContentFilter  FinishReason = "content_filter" // the provider cut the answer for its content
+	FinishRefusal        FinishReason = "refusal"        // the model refused to answer
 )
 
-// Usage counts tokens, and money where a price is known.
+// Usage counts tokens, and money where a price is known: in US dollars, rounded by [RoundUSD].
 type Usage struct {
 	InputTokens       int64   `json:"inputTokens"`
 	OutputTokens      int64   `json:"outputTokens"`
 	CachedInputTokens int64   `json:"cachedInputTokens,omitzero"` // of the input tokens, those read from a cache
+	CacheWriteTokens  int64   `json:"cacheWriteTokens,omitzero"`  // of the input tokens, those written into a cache
 	ReasoningTokens   int64   `json:"reasoningTokens,omitzero"`   // part of the output tokens that is not shown
 	CostUSD           float64 `json:"costUsd,omitzero"`
 }
@@ -125,8 +130,9 @@ func (u Usage) Add(v Usage) Usage {
 		InputTokens:       u.InputTokens + v.InputTokens,
 		OutputTokens:      u.OutputTokens + v.OutputTokens,
 		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
+		CacheWriteTokens:  u.CacheWriteTokens + v.CacheWriteTokens,
 		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
-		CostUSD:           u.CostUSD + v.CostUSD,
+		CostUSD:           RoundUSD(u.CostUSD + v.CostUSD),
 	}
 }
 
@@ -136,10 +142,15 @@ func (u Usage) Sub(v Usage) Usage {
 		InputTokens:       max(0, u.InputTokens-v.InputTokens),
 		OutputTokens:      max(0, u.OutputTokens-v.OutputTokens),
 		CachedInputTokens: max(0, u.CachedInputTokens-v.CachedInputTokens),
+		CacheWriteTokens:  max(0, u.CacheWriteTokens-v.CacheWriteTokens),
 		ReasoningTokens:   max(0, u.ReasoningTokens-v.ReasoningTokens),
-		CostUSD:           max(0, u.CostUSD-v.CostUSD),
+		CostUSD:           RoundUSD(max(0, u.CostUSD-v.CostUSD)),
 	}
 }
+
+// RoundUSD rounds a cost to nine decimals, as all costs are sent: sums of floating-point numbers have more digits than
+// they are precise.
+func RoundUSD(usd float64) float64 { return math.Round(usd*1e9) / 1e9 }
 
 // Done ends a request that went well. Content is authoritative: it holds what counts, without discarded blocks.
 type Done struct {

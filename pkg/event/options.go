@@ -17,6 +17,29 @@ func (o RequestOptions) IsZero() bool {
 	return o.Temperature == nil && o.TopP == nil && len(o.Stop) == 0 && o.MaxTokens == 0 && o.ToolChoice == nil && o.ResponseFormat == nil
 }
 
+// Or returns the options over, and those of o where over has none.
+func (o RequestOptions) Or(over RequestOptions) RequestOptions {
+	if over.Temperature != nil {
+		o.Temperature = over.Temperature
+	}
+	if over.TopP != nil {
+		o.TopP = over.TopP
+	}
+	if len(over.Stop) > 0 {
+		o.Stop = over.Stop
+	}
+	if over.MaxTokens != 0 {
+		o.MaxTokens = over.MaxTokens
+	}
+	if over.ToolChoice != nil {
+		o.ToolChoice = over.ToolChoice
+	}
+	if over.ResponseFormat != nil {
+		o.ResponseFormat = over.ResponseFormat
+	}
+	return o
+}
+
 // ToolChoice says whether the model must call a tool. ChooseRequired and ChooseTool apply to the request's first turn:
 // later turns may answer.
 type ToolChoice struct {

@@ -30,7 +30,7 @@ func TestPackedNamesAreShortAndComeBack(t *testing.T) {
 	}
 }
 
-func TestPackedNamesThatNobodyWrote(t *testing.T) {
+func TestInvalidPackedNames(t *testing.T) {
 	t.Parallel()
 	for name, packed := range map[string]string{
 		"nothing":                 "",

@@ -160,14 +160,28 @@ func (r *Registry) Validate(kind string, text []byte) error {
 	return nil
 }
 
-// problems lists the errors of a validation with their positions.
+// problems lists the errors of a validation with their positions. The errors that have no cause are the reasons; those
+// above them only name the schemas that failed because of them.
 func problems(wrong *jsonschema.ValidationError) []string {
+	if len(wrong.Causes) == 0 {
+		return []string{problem(wrong)}
+	}
 	var list []string
-	for _, unit := range wrong.BasicOutput().Errors {
-		if unit.Error == nil {
-			continue
+	for _, cause := range wrong.Causes {
+		for _, one := range problems(cause) {
+			if !slices.Contains(list, one) {
+				list = append(list, one)
+			}
 		}
-		list = append(list, strings.TrimPrefix(unit.InstanceLocation+": "+unit.Error.String(), ": "))
 	}
 	return list
+}
+
+func problem(wrong *jsonschema.ValidationError) string {
+	text := "it does not fit"
+	unit := wrong.BasicOutput()
+	if unit.Error != nil {
+		text = unit.Error.String()
+	}
+	return strings.TrimPrefix(unit.InstanceLocation+": "+text, ": ")
 }

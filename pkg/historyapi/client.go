@@ -12,6 +12,7 @@ const Service = "history"
 const (
 	VerbThread       = "thread"
 	VerbThreads      = "threads"
+	VerbActions      = "actions"
 	VerbSession      = "session"
 	VerbSessions     = "sessions"
 	VerbMessages     = "messages"
@@ -45,6 +46,11 @@ func (c Client) Thread(ctx context.Context, q ThreadRef) (Thread, error) {
 // Threads lists threads.
 func (c Client) Threads(ctx context.Context, q ThreadsQuery) (ThreadPage, error) {
 	return ask[ThreadPage](ctx, c.bus, VerbThreads, q)
+}
+
+// Actions lists open actions. With a ThreadID it may fail with apierr.ThreadNotFound.
+func (c Client) Actions(ctx context.Context, q ActionsQuery) (ActionPage, error) {
+	return ask[ActionPage](ctx, c.bus, VerbActions, q)
 }
 
 // Session returns a session: a thread with or without a request, and what is noted on it. Or apierr.ThreadNotFound.

@@ -45,8 +45,8 @@ func serve(t *testing.T, verbs map[string]rpc.Handler) historyapi.Client {
 
 func ready(context.Context, []byte) (any, error) { return struct{}{}, nil }
 
-// TestEachMethodAsksItsQuery calls every method, and answers each with a field that only the right response has.
-func TestEachMethodAsksItsQuery(t *testing.T) {
+// TestEachMethodSendsItsQuery calls every method, and answers each with a field that only the right response has.
+func TestEachMethodSendsItsQuery(t *testing.T) {
 	t.Parallel()
 	thread := historyapi.ThreadRef{Tenant: "acme", ThreadID: "thr_1"}
 	request := historyapi.RequestRef{Tenant: "acme", RequestID: "req_1"}

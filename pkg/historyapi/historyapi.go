@@ -47,6 +47,44 @@ type Thread struct {
 	LastRequestID string    `json:"lastRequestId,omitempty"` // "" = it has no request yet
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`
+
+	OpenActions []OpenAction `json:"openActions,omitempty"` // that the thread waits for; of Thread and Threads only
+}
+
+// OpenAction is an action that a thread waits for. Actions that have expired may be among them.
+type OpenAction struct {
+	ActionID  string                 `json:"actionId"`
+	Kind      event.ContinuationKind `json:"kind"`
+	ExpiresAt time.Time              `json:"expiresAt,omitzero"`
+}
+
+// ActionsQuery lists the actions that an owner's threads wait for, those of the most recently changed thread first. History
+// waits as for a ThreadsQuery.
+type ActionsQuery struct {
+	Tenant   string `json:"tenant"`
+	Owner    string `json:"owner"`
+	ThreadID string `json:"threadId,omitempty"` // only of this thread
+	AgentID  string `json:"agentId,omitempty"`  // only of this agent
+	Limit    int    `json:"limit,omitzero"`     // 1 to 200; 0 = 50. A page contains all actions of its threads, and may exceed it
+	Cursor   string `json:"cursor,omitzero"`
+}
+
+// Action is an [event.Continuation] that waits for its client. It may have expired.
+type Action struct {
+	ActionID  string                   `json:"actionId"`
+	Kind      event.ContinuationKind   `json:"kind"`
+	ThreadID  string                   `json:"threadId"`
+	RequestID string                   `json:"requestId"`
+	AgentID   string                   `json:"agentId"`
+	Payload   event.ContinuationAction `json:"payload"`
+	At        time.Time                `json:"at"`
+	ExpiresAt time.Time                `json:"expiresAt,omitzero"`
+}
+
+// ActionPage is a page of actions. It can be empty and not the last one.
+type ActionPage struct {
+	Actions    []Action `json:"actions"`
+	NextCursor string   `json:"nextCursor,omitempty"`
 }
 
 // Session is a thread with what is noted on it.
@@ -109,6 +147,8 @@ type EventsQuery struct {
 	Until  time.Time    `json:"until,omitzero"` // exclusive
 	Limit  int          `json:"limit,omitzero"` // 1 to 1000; 0 = 100
 	Cursor string       `json:"cursor,omitzero"`
+
+	ToolOutputOf []string `json:"toolOutputOf,omitempty"` // agents whose tool output is listed too
 }
 
 // EventPage is a page of events, each as it was written.

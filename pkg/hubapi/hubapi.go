@@ -7,9 +7,12 @@ package hubapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/remoteagent"
+	"github.com/go-json-experiment/json"
 )
 
 // The names of the hub's services on the bus. Operations that wait have their own service, so that they delay no
@@ -59,13 +62,30 @@ type Assignment struct {
 	Tenant        string  `json:"tenant"`
 	AgentID       string  `json:"agentId"`
 	Task          string  `json:"task"`
-	SystemPrompt  string  `json:"systemPrompt,omitempty"`
-	Cwd           string  `json:"cwd,omitempty"`         // "" = the agent's default
-	MaxTurns      int     `json:"maxTurns,omitzero"`     // 0 = DefaultMaxTurns
-	MaxBudgetUSD  float64 `json:"maxBudgetUsd,omitzero"` // 0 = DefaultMaxBudgetUSD
+	SystemPrompt  string  `json:"systemPrompt,omitempty"` // "" = the agent's default
+	Cwd           string  `json:"cwd,omitempty"`          // "" = the agent's default
+	MaxTurns      int     `json:"maxTurns,omitzero"`      // 0 = DefaultMaxTurns
+	MaxBudgetUSD  float64 `json:"maxBudgetUsd,omitzero"`  // 0 = DefaultMaxBudgetUSD
 	ResumeSession string  `json:"resumeSession,omitempty"`
+
+	// What the agent may do, and with which model. The zero value is the default of the agent's registration and, without
+	// one, that of the agent-server.
+	PermissionMode remoteagent.PermissionMode `json:"permissionMode,omitempty"`
+	AllowedTools   []string                   `json:"allowedTools,omitzero"` // empty = no tools
+	Model          string                     `json:"model,omitempty"`
+
 	// Key names the assignment: one that comes again under the same key is the same task. "" = a new one.
 	Key string `json:"key,omitempty"`
+}
+
+// Digest identifies what is assigned: two assignments under one key must have the same.
+func (a Assignment) Digest() (string, error) {
+	a.Tenant, a.AgentID, a.Key = "", "", ""
+	text, err := json.Marshal(a, json.Deterministic(true))
+	if err != nil {
+		return "", fmt.Errorf("encode an assignment: %w", err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text)), nil
 }
 
 // TaskRef names a task on an agent.
@@ -80,24 +100,31 @@ type TaskRef struct {
 
 // Task is what is known of a task.
 type Task struct {
-	TaskID         string             `json:"taskId"`
-	SessionID      string             `json:"sessionId,omitempty"` // "" until the agent has reported it
-	AgentID        string             `json:"agentId"`
-	AgentName      string             `json:"agentName"`
-	AgentOnline    bool               `json:"agentOnline"`
-	Task           string             `json:"task"` // the start of what was asked
-	Status         remoteagent.Status `json:"status"`
-	CreatedAt      time.Time          `json:"createdAt"`
-	UpdatedAt      time.Time          `json:"updatedAt,omitzero"`
-	CompletedAt    time.Time          `json:"completedAt,omitzero"`
-	TurnsCompleted int                `json:"turnsCompleted"`
-	CostUSD        float64            `json:"costUsd"`
-	LastActivity   string             `json:"lastActivity,omitempty"`
-	Result         string             `json:"result,omitempty"`
-	Error          string             `json:"error,omitempty"`
-	StopReason     string             `json:"stopReason,omitempty"`
-	FilesModified  []string           `json:"filesModified,omitempty"`
-	Notice         string             `json:"notice,omitempty"` // a message for the user, for example that the agent went offline
+	TaskID         string               `json:"taskId"`
+	SessionID      string               `json:"sessionId,omitempty"` // "" until the agent has reported it
+	AgentID        string               `json:"agentId"`
+	AgentName      string               `json:"agentName"`
+	AgentOnline    bool                 `json:"agentOnline"`
+	Task           string               `json:"task"` // the start of what was asked
+	Status         remoteagent.Status   `json:"status"`
+	CreatedAt      time.Time            `json:"createdAt"`
+	UpdatedAt      time.Time            `json:"updatedAt,omitzero"`
+	CompletedAt    time.Time            `json:"completedAt,omitzero"`
+	TurnsCompleted int                  `json:"turnsCompleted"`
+	CostUSD        float64              `json:"costUsd"`
+	LastActivity   string               `json:"lastActivity,omitempty"`
+	Result         string               `json:"result,omitempty"`
+	Error          string               `json:"error,omitempty"`
+	StopReason     string               `json:"stopReason,omitempty"`
+	FilesModified  []string             `json:"filesModified,omitempty"`
+	Denials        []remoteagent.Denial `json:"denials,omitempty"` // calls that the agent was not permitted to make
+	Notice         string               `json:"notice,omitempty"`  // a message for the user, for example that the agent went offline
+}
+
+// TaskList is a page of an agent's tasks, the newest first.
+type TaskList struct {
+	Tasks []Task `json:"tasks"`
+	Next  string `json:"next,omitempty"` // before of the next page; "" = this is the last one
 }
 
 // Cancelled is the answer to a cancel.
@@ -123,13 +150,18 @@ type AgentList struct {
 
 // Agent is a registered agent server, without its key.
 type Agent struct {
-	ID            string    `json:"id"`
-	Name          string    `json:"name"`
-	URL           string    `json:"url"`
-	Capabilities  []string  `json:"capabilities"`
-	DefaultCwd    string    `json:"defaultCwd,omitempty"`
-	DefaultModel  string    `json:"defaultModel,omitempty"`
-	BudgetUSD     float64   `json:"budgetUsd,omitzero"` // 0 = the one of the configuration
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	URL          string   `json:"url"`
+	Capabilities []string `json:"capabilities"`
+	DefaultCwd   string   `json:"defaultCwd,omitempty"`
+	DefaultModel string   `json:"defaultModel,omitempty"`
+	BudgetUSD    float64  `json:"budgetUsd,omitzero"` // 0 = the one of the configuration
+
+	DefaultPermissionMode remoteagent.PermissionMode `json:"defaultPermissionMode,omitempty"`
+	DefaultAllowedTools   []string                   `json:"defaultAllowedTools,omitzero"`
+	DefaultSystemPrompt   string                     `json:"defaultSystemPrompt,omitempty"`
+
 	IsOnline      bool      `json:"isOnline"`
 	LastHeartbeat time.Time `json:"lastHeartbeat,omitzero"`
 	CreatedAt     time.Time `json:"createdAt"`

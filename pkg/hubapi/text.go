@@ -33,6 +33,9 @@ func Done(t Task) string {
 	spent := fmt.Sprintf("(%s, $%.2f)", turns(t.TurnsCompleted), t.CostUSD)
 	switch t.Status {
 	case remoteagent.Completed:
+		if len(t.Denials) > 0 {
+			return "> Done, without what was denied: " + Denied(t.Denials) + " " + spent
+		}
 		return "> Done! " + spent
 	case remoteagent.Cancelled:
 		return "> Cancelled " + spent
@@ -43,6 +46,25 @@ func Done(t Task) string {
 	default:
 		return "> Failed: " + Title(t.Error) + " " + spent
 	}
+}
+
+// maxDenials is how many denials a text names.
+const maxDenials = 5
+
+// Denied names the calls of denials, of which there is at least one, with the reason of the first.
+func Denied(all []remoteagent.Denial) string {
+	var names []string
+	for _, d := range all[:min(len(all), maxDenials)] {
+		names = append(names, strings.TrimSpace(d.Tool+" "+d.File))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(all) - maxDenials; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if reason := Title(all[0].Reason); reason != "" {
+		text += " (" + reason + ")"
+	}
+	return text
 }
 
 func turns(n int) string {
@@ -84,6 +106,10 @@ func ResultText(t Task) string {
 	}
 	if t.Status != remoteagent.Completed && t.SessionID != "" {
 		lines = append(lines, "Its session can be resumed: "+t.SessionID)
+	}
+	if len(t.Denials) > 0 {
+		lines = append(lines, "Denied calls, whose effect is missing: "+Denied(t.Denials)+
+			". Assign the task again with a permission_mode or allowed_tools that permit them, if the user agrees.")
 	}
 	if len(t.FilesModified) > 0 {
 		lines = append(lines, "Files modified: "+strings.Join(t.FilesModified, ", "))
@@ -131,6 +157,9 @@ func agentText(a Agent) string {
 	}
 	if a.DefaultCwd != "" {
 		text += "; works in " + a.DefaultCwd
+	}
+	if a.DefaultPermissionMode != "" {
+		text += "; permission mode " + string(a.DefaultPermissionMode)
 	}
 	return text + fmt.Sprintf("; $%.2f", a.CostUSD)
 }

@@ -57,13 +57,19 @@ func (b Toolbox) assign(ctx context.Context, who Caller, args json.RawMessage) (
 		MaxTurns      int     `json:"max_turns"`
 		MaxBudgetUSD  float64 `json:"max_budget_usd"`
 		ResumeSession string  `json:"resume_session"`
+
+		SystemPrompt   string                     `json:"system_prompt"`
+		PermissionMode remoteagent.PermissionMode `json:"permission_mode"`
+		AllowedTools   []string                   `json:"allowed_tools"`
+		Model          string                     `json:"model"`
 	}
 	if err := decode(VerbAssignTask, args, &in); err != nil {
 		return Reply{}, err
 	}
 	t, err := b.door.AssignTask(ctx, Assignment{
 		Tenant: who.Tenant, AgentID: in.AgentID, Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
-		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: who.Key,
+		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: who.Key, SystemPrompt: in.SystemPrompt,
+		PermissionMode: in.PermissionMode, AllowedTools: in.AllowedTools, Model: in.Model,
 	})
 	if err != nil {
 		return Reply{}, err
@@ -166,6 +172,13 @@ const (
 		`"cwd":{"type":"string","description":"Working directory on the remote machine"},` +
 		`"max_turns":{"type":"integer","minimum":1,"default":50,"description":"Turn limit (default: 50)"},` +
 		`"max_budget_usd":{"type":"number","exclusiveMinimum":0,"default":5.00,"description":"Cost limit (default: 5.00)"},` +
-		`"resume_session":{"type":"string","description":"Session ID to resume"}},` +
+		`"resume_session":{"type":"string","description":"Session ID to resume"},` +
+		`"permission_mode":{"type":"string","enum":["default","acceptEdits","bypassPermissions"],` +
+		`"description":"What the agent may do without an approval: default = change nothing, acceptEdits = edit files, ` +
+		`bypassPermissions = everything; without it, the agent's own. The agent's machine may set a maximum."},` +
+		`"allowed_tools":{"type":"array","items":{"type":"string"},"description":"Names of the tools to use, such as Read, Edit, Bash; ` +
+		`without it, the agent's own"},` +
+		`"system_prompt":{"type":"string","description":"Instructions for the agent; without it, the agent's own"},` +
+		`"model":{"type":"string","description":"Model to use, if the agent allows it; without it, the agent's own"}},` +
 		`"required":["agent_id","task"],"additionalProperties":false}`
 )

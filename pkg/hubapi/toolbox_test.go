@@ -3,6 +3,7 @@ package hubapi_test
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func (d *desk) ListAgents(context.Context, hubapi.AgentsQuery) (hubapi.AgentList
 	return hubapi.AgentList{Agents: []hubapi.Agent{{ID: "home-pc-01", Name: "Home PC", IsOnline: true, Status: "idle"}}, TotalCostUSD: 1.5}, nil
 }
 
-func TestToolsSayWhatSeedThreeSays(t *testing.T) {
+func TestHubToolTexts(t *testing.T) {
 	t.Parallel()
 	running := hubapi.Task{
 		TaskID: "task_1", SessionID: "s1", AgentID: "home-pc-01", AgentName: "Home PC", Status: remoteagent.Running, TurnsCompleted: 12, CostUSD: 0.42,
@@ -86,12 +87,14 @@ func TestToolsRefuseWhatTheirSchemasDo(t *testing.T) {
 func TestAssignmentsCarryTheCallersName(t *testing.T) {
 	t.Parallel()
 	d := new(desk)
-	args := json.RawMessage(`{"agent_id":"a","task":"t","cwd":"/w","max_turns":3,"max_budget_usd":0.5,"resume_session":"s"}`)
+	args := json.RawMessage(`{"agent_id":"a","task":"t","cwd":"/w","max_turns":3,"max_budget_usd":0.5,"resume_session":"s",` +
+		`"system_prompt":"p","permission_mode":"acceptEdits","allowed_tools":["Read"],"model":"m"}`)
 	if _, err := hubapi.NewToolbox(d).Call(t.Context(), hubapi.Caller{Tenant: "acme", Key: "call_1"}, "assign_task", args); err != nil {
 		t.Fatal(err)
 	}
-	want := hubapi.Assignment{Tenant: "acme", AgentID: "a", Task: "t", Cwd: "/w", MaxTurns: 3, MaxBudgetUSD: 0.5, ResumeSession: "s", Key: "call_1"}
-	if d.got != want {
+	want := hubapi.Assignment{Tenant: "acme", AgentID: "a", Task: "t", Cwd: "/w", MaxTurns: 3, MaxBudgetUSD: 0.5, ResumeSession: "s", Key: "call_1",
+		SystemPrompt: "p", PermissionMode: remoteagent.PermitEdits, AllowedTools: []string{"Read"}, Model: "m"}
+	if !reflect.DeepEqual(d.got, want) {
 		t.Errorf("got %+v, want %+v", d.got, want)
 	}
 }

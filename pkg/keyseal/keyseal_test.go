@@ -25,7 +25,7 @@ func forAgentServer(t *testing.T, secret string) *keyseal.Vault {
 	return v
 }
 
-func TestAKeyComesBackForItsOwnerAlone(t *testing.T) {
+func TestReplayedKeyIsVisibleToOwnerOnly(t *testing.T) {
 	t.Parallel()
 	v := open(t, "0123456789abcdef")
 	sealed := v.Seal("home-pc-01", "agent-secret-key-123")

@@ -7,21 +7,18 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of what one turn of an agent that runs its own tools may add to a log.
-const (
-	maxAgentTools   = 10_000 // in one turn
-	maxSummaryChars = 200
-)
+// maxAgentTools limits the tools of one turn of an agent that runs its own tools.
+const maxAgentTools = 10_000
 
 // errLimit ends the turn of an agent that takes several turns by itself: the next one would exceed a limit.
 var errLimit = errors.New("the request has reached its limit of turns, tokens or cost")
@@ -210,14 +207,8 @@ func (s *turnWriter) toolEnded(c backend.ToolEnded) error {
 	}
 	return s.run.events.result(t.callID, t.name, t.blockID, Output{
 		Status: cmp.Or(c.Status, event.ToolSuccess), Content: content,
-		Summary: cmp.Or(clean(c.Summary), firstLine(content)), Elapsed: cmp.Or(c.Elapsed, time.Since(t.started)),
+		Summary: cmp.Or(clean(c.Summary), tool.Size(content)), Elapsed: cmp.Or(c.Elapsed, time.Since(t.started)),
 	}, nil)
-}
-
-// firstLine returns the first line of an output, for clients.
-func firstLine(content string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
-	return abridge(strings.TrimSpace(line), maxSummaryChars)
 }
 
 // endTools ends the tools that the agent has started and not ended.
@@ -227,7 +218,7 @@ func (s *turnWriter) endTools(spent bool) error {
 		ended = backend.ToolEnded{Status: event.ToolAborted, Content: "the request reached its limit before the tool ended"}
 	}
 	for len(s.tools) > 0 {
-		ended.ID = s.tools[0].id
+		ended.ID, ended.Summary = s.tools[0].id, ended.Content
 		if err := s.toolEnded(ended); err != nil {
 			return err
 		}
@@ -245,7 +236,7 @@ func (s *turnWriter) step(c backend.Step) error {
 	}
 	r := s.run
 	end := s.ended(backend.Outcome{Finish: event.FinishToolCalls, Model: c.Model, Usage: c.Usage},
-		r.State.Usage().Add(r.pricedUsage(backend.Outcome{Model: c.Model, Usage: c.Usage})))
+		r.State.Usage().Add(r.pricedUsage(r.model(), backend.Outcome{Model: c.Model, Usage: c.Usage})))
 	if err := r.events.emit(end); err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func TestTheNextRequestResumesTheSession(t *testing.T) {
 	})
 }
 
-func TestATakeoverResumesTheSessionAndKeepsWhatItsToolsDid(t *testing.T) {
+func TestTakeoverResumesSessionAndKeepsToolResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)
@@ -252,7 +252,7 @@ func TestWhatAnAgentMustNotSay(t *testing.T) {
 	}
 }
 
-func TestLongThingsOfAnAgentAreCut(t *testing.T) {
+func TestLongAgentOutputIsTruncated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSummariesAreHarmlessLines(t *testing.T) {
+func TestSummariesAreSingleCleanLines(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
 		{"is a line", "a\n\tb\r\nc\u2028d", "a b c d"},

@@ -51,7 +51,7 @@ func (r *run) compress(ctx context.Context) error {
 	if older.Size < limit/gainPart {
 		return nil
 	}
-	text, usage, err := r.summarise(ctx, older.Messages)
+	text, usage, err := r.summarise(ctx, older.Messages, int(limit)*3)
 	if ctx.Err() != nil {
 		r.unfinished = usage
 		return context.Cause(ctx)
@@ -63,13 +63,7 @@ func (r *run) compress(ctx context.Context) error {
 		return r.events.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
 			"the conversation is too long for the model and could not be summarised: %s", apierr.From(err).Message))})
 	}
-	if err := r.events.emit(event.Summary{
-		Text: text, Kept: older.Kept, Strategy: strategy, Usage: usage,
-		OriginalLength: r.State.Size(), CompressedLength: transcript.Tokens(len(text)) + older.KeptSize,
-	}); err != nil {
-		return err
-	}
-	return r.announce()
+	return r.replace(older, text, usage)
 }
 
 // overhead estimates the tokens of a request that a summary cannot reduce: instructions and tools.
@@ -90,16 +84,16 @@ func (r *run) announce() error {
 	return r.events.emit(compressed)
 }
 
-// summarise asks the model for a summary.
-func (r *run) summarise(ctx context.Context, older []backend.Message) (string, event.Usage, error) {
+// summarise asks the model for a summary of an excerpt of about size bytes.
+func (r *run) summarise(ctx context.Context, older []backend.Message, size int) (string, event.Usage, error) {
 	turn := r.newTurn()
-	turn.System, turn.Tools, turn.Thinking, turn.Summarise = summarySystem, nil, 0, true
+	turn.System, turn.Tools, turn.Thinking, turn.Effort, turn.Summarise = summarySystem, nil, 0, "", true
 	turn.Messages = []backend.Message{{Role: backend.User, Parts: []backend.Part{
-		backend.Text{Text: excerpt(older, int(r.Agent.CompressAt)*3) + "\n\nSummarise this conversation."},
+		backend.Text{Text: excerpt(older, size) + "\n\nSummarise this conversation."},
 	}}}
 	var said summaryText
 	outcome, err := r.callBackend(ctx, turn, said.chunk)
-	usage := r.pricedUsage(outcome)
+	usage := r.pricedUsage(turn.Model, outcome)
 	text := strings.TrimSpace(clean(said.cut()))
 	if err == nil && text == "" {
 		err = apierr.New(apierr.AgentError, "the model gave no summary")

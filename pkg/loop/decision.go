@@ -92,8 +92,11 @@ func (r *run) decideAnswered(c transcript.Call) decision {
 		return fixedOutput(event.ToolDenied, "the user denied this call%s", reasonSuffix(answer.Error))
 	case answer.Status == event.ActionError:
 		return fixedOutput(event.ToolFailed, "%s", cmp.Or(answer.Error, "the client reported an error without saying which"))
-	case action.Kind != event.ContinueApproval:
-		return fixedOutput(event.ToolSuccess, "%s", content(answer.Result))
+	case action.Kind == event.ContinueInput:
+		return decision{output: &Output{Status: event.ToolSuccess, Content: content(answer.Result), Summary: "the user answered"}}
+	case action.Kind == event.ContinueTool:
+		result := content(answer.Result)
+		return decision{output: &Output{Status: event.ToolSuccess, Content: result, Summary: tool.Size(result)}}
 	}
 	if hash, err := record.HashArgs(c.Args); err != nil || hash != action.Payload.ArgsHash || weaken.Without(weaken.Approvals) {
 		return fixedOutput(event.ToolDenied, "the approval was for other arguments")

@@ -31,6 +31,12 @@ type thread struct {
 	leave   chan struct{}
 	epoch   uint64
 	log     *memoryLog
+	prices  map[string]float64 // of an input token, by model; nil = all models cost nothing
+}
+
+func (th *thread) price(model string, usage event.Usage) (float64, bool) {
+	price, ok := th.prices[model]
+	return price * float64(usage.InputTokens), ok || th.prices == nil
 }
 
 func newThread(t *testing.T) *thread {
@@ -119,7 +125,7 @@ func (th *thread) resume(ctx context.Context) error {
 		Backend: th.opens(), Log: th.log, Tools: th.tools, Objects: th.objects, Actions: th,
 		ReadCommands:   func(context.Context) (*Abort, []Steer) { return th.aborted, th.steers },
 		HandOver:       th.leave,
-		Price:          func(string, event.Usage) float64 { return 0 },
+		Price:          th.price,
 		ValidateCustom: strict,
 		Logger:         slog.New(slog.DiscardHandler),
 	})

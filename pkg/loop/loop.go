@@ -82,10 +82,12 @@ func (a *Abort) Error() string { return "aborted: " + a.Reason }
 type Agent struct {
 	Name       string
 	Model      string
+	Fallback   []string // models that answer where the one before does not
 	System     string
 	Tools      []tool.Spec // of servers and clients, and AskUser, Planning and FinalAnswer if the agent may use them
 	MaxTokens  int
 	Thinking   int
+	Effort     backend.Effort
 	Options    json.RawMessage
 	Request    event.RequestOptions // of the request; MaxTokens has been applied to that of the agent
 	CompressAt int64                // size of a conversation, in tokens, from which its older part is summarised; 0 = never
@@ -128,10 +130,10 @@ type Request struct {
 	Agents         Agents // nil = the agent cannot call other agents
 	Objects        Objects
 	Actions        Actions
-	ReadCommands   func(ctx context.Context) (*Abort, []Steer)         // returns the abort, if any, and the steers so far
-	HandOver       <-chan struct{}                                     // closed = hand the request over at the next step boundary
-	Price          func(model string, usage event.Usage) (usd float64) // 0 = unknown
-	ValidateCustom func(event.Custom) error                            // returns why a custom event must not be written; nil = all are allowed
+	ReadCommands   func(ctx context.Context) (*Abort, []Steer)                     // returns the abort, if any, and the steers so far
+	HandOver       <-chan struct{}                                                 // closed = hand the request over at the next step boundary
+	Price          func(model string, usage event.Usage) (usd float64, known bool) // of one answer
+	ValidateCustom func(event.Custom) error                                        // returns why a custom event must not be written; nil = all are allowed
 	Logger         *slog.Logger
 
 	// Now is the clock that stamped the events of State; nil = time.Now. It is used for all comparisons with times that

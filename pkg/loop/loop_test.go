@@ -137,7 +137,7 @@ func TestLimits(t *testing.T) {
 
 func TestFinishReasonsPassThrough(t *testing.T) {
 	t.Parallel()
-	for _, reason := range []event.FinishReason{event.FinishLength, event.FinishContentFilter} {
+	for _, reason := range []event.FinishReason{event.FinishLength, event.FinishContentFilter, event.FinishRefusal} {
 		th := newThread(t)
 		th.backend = says(reason, backend.TextDelta("so"))
 		if got := last[event.Done](t, th.say("hello")).FinishReason; got != reason {

@@ -33,6 +33,9 @@ type run struct {
 	failedState    backend.State   // state of the session after a failed turn
 	commandsRead   bool            // users' aborts and steers were read, and no step followed
 	incompressible bool            // the conversation could not be compressed
+	shortened      bool            // the conversation was too long for the model, and was compressed
+	unpriced       bool            // clients know that the limit of cost has no effect
+	fallback       int             // how many models did not answer
 	session        backend.Session // nil until the first turn
 	stragglers     sync.WaitGroup
 }
@@ -150,7 +153,7 @@ func (r *run) finished() (event.FinishReason, bool) {
 	finish, answered := s.Answered()
 	switch {
 	case s.Filtered():
-		return event.FinishContentFilter, true
+		return finish, true
 	case answered && (finish == event.FinishToolCalls || finish == ""):
 		return event.FinishStop, true
 	case answered:
@@ -226,15 +229,21 @@ func (r *run) turn(ctx context.Context) error {
 	turn := r.newTurn()
 	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
 	turn.Request = r.requestOptions()
-	outcome, err := r.callBackend(ctx, turn, s.chunk)
+	outcome, used, err := r.answer(ctx, turn, s)
 	spent := errors.Is(err, errLimit)
 	if err == nil || spent {
 		err = s.finish(spent)
 	}
 	s.cut()
-	usage := before.Add(r.estimatedUsage(outcome))
+	usage := before.Add(used)
 	if err != nil {
 		r.unfinished, r.failedState = usage.Sub(r.State.Usage()), outcome.State
+		if errors.Is(err, backend.ErrTooLong) && !s.shown() {
+			return r.shorten(ctx, err)
+		}
+		return err
+	}
+	if err := r.checkPrice(outcome, used); err != nil {
 		return err
 	}
 	if spent {
@@ -279,23 +288,28 @@ func (r *run) requestOptions() event.RequestOptions {
 // newTurn returns a turn of the agent's model without messages.
 func (r *run) newTurn() backend.Turn {
 	return backend.Turn{
-		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.Agent.Model,
+		RequestID: r.RequestID, ThreadID: r.ThreadID, AgentID: r.Agent.Name, Model: r.model(),
 		System: r.Agent.System, Tools: r.Agent.Tools,
-		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Options: r.Agent.Options, Limits: r.remainingLimits(),
+		MaxTokens: r.Agent.MaxTokens, Thinking: r.Agent.Thinking, Effort: r.Agent.Effort, UserID: r.UserID, Options: r.Agent.Options, Limits: r.remainingLimits(),
 	}
 }
 
-func (r *run) pricedUsage(outcome backend.Outcome) event.Usage {
+// pricedUsage returns the usage of an answer with its cost, by the price of the model that answered or, if that is unknown, of
+// the model that was asked.
+func (r *run) pricedUsage(asked string, outcome backend.Outcome) event.Usage {
 	usage := outcome.Usage
-	if usage.CostUSD == 0 {
-		usage.CostUSD = r.Price(outcome.Model, usage)
+	for _, model := range []string{outcome.Model, asked} {
+		if usage.CostUSD != 0 {
+			break
+		}
+		usage.CostUSD, _ = r.Price(model, usage)
 	}
 	return usage
 }
 
 // estimatedUsage is pricedUsage, or the backend's estimate if the price is unknown.
-func (r *run) estimatedUsage(outcome backend.Outcome) event.Usage {
-	usage := r.pricedUsage(outcome)
+func (r *run) estimatedUsage(asked string, outcome backend.Outcome) event.Usage {
+	usage := r.pricedUsage(asked, outcome)
 	if usage.CostUSD == 0 {
 		usage.CostUSD = backend.EstimateCost(r.Backend, outcome)
 	}

@@ -44,12 +44,13 @@ type turnWriter struct {
 	calls    []*draft // open until the end of the turn, because their deltas may interleave
 	finished []transcript.Block
 
-	customs []event.Custom // written by a crashed runner for this turn
-	number  int            // number of the turn
-	started time.Time      // start of the turn, or of the agent's current step
-	first   time.Time      // time of the first chunk
-	tools   []*agentTool   // run by the agent and not ended
-	ran     map[string]bool
+	customs  []event.Custom // written by a crashed runner for this turn
+	number   int            // number of the turn
+	started  time.Time      // start of the turn, or of the agent's current step
+	first    time.Time      // time of the first chunk
+	produced bool           // a chunk came that is not a warning
+	tools    []*agentTool   // run by the agent and not ended
+	ran      map[string]bool
 }
 
 // draft is a block in progress.
@@ -92,9 +93,14 @@ func (s *turnWriter) chunk(c backend.Chunk) error {
 	if s.first.IsZero() {
 		s.first = time.Now()
 	}
+	if _, warning := c.(backend.Warning); !warning {
+		s.produced = true
+	}
 	switch c := c.(type) {
 	case backend.TextDelta:
 		return s.text(event.NameText, string(c))
+	case backend.TextSignature:
+		return s.signText(string(c))
 	case backend.ThinkingDelta:
 		return s.text(event.NameThinking, string(c))
 	case backend.Signature:
@@ -103,6 +109,8 @@ func (s *turnWriter) chunk(c backend.Chunk) error {
 		return s.call(c)
 	case backend.CallDelta:
 		return s.callDelta(c)
+	case backend.CallSignature:
+		return s.signCall(c)
 	case backend.Warning:
 		return s.run.events.emit(event.Notice{Level: "warning", Message: clean(string(c))})
 	case backend.Custom:
@@ -178,6 +186,23 @@ func head(text string, n int) string {
 		_, n = utf8.DecodeRuneInString(text)
 	}
 	return text[:n]
+}
+
+// signText adds a signature to the current text block.
+func (s *turnWriter) signText(signature string) error {
+	if s.prose != nil && s.prose.kind == event.NameText {
+		s.prose.signature += signature
+	}
+	return nil
+}
+
+func (s *turnWriter) signCall(c backend.CallSignature) error {
+	d := s.find(c.Index)
+	if d == nil {
+		return fmt.Errorf("the backend signed call %d of the turn before it started it", c.Index)
+	}
+	d.signature = c.Signature
+	return nil
 }
 
 // addSignature adds a signature to the current thinking block. Without one, it starts a block whose thinking the provider
@@ -266,7 +291,7 @@ func (s *turnWriter) endText() error {
 	if d.kind == event.NameThinking {
 		return j.emit(event.Thinking{Block: j.stop(d.blockID), Thinking: j.text(d.blockID), Signature: d.signature})
 	}
-	return j.emit(event.Text{Block: j.stop(d.blockID), Text: j.text(d.blockID)})
+	return j.emit(event.Text{Block: j.stop(d.blockID), Text: j.text(d.blockID), Signature: d.signature})
 }
 
 func (s *turnWriter) endCall(d *draft) error {
@@ -291,7 +316,7 @@ func (s *turnWriter) endCall(d *draft) error {
 	}
 	stop := s.run.events.stop(d.blockID)
 	stop.Reason = reason
-	body := event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate}
+	body := event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate, Signature: clean(d.signature)}
 	if spec, known := s.run.spec(d.tool); known && !s.run.State.Described(d.tool) {
 		body.Description, body.Schema = spec.Description, spec.Schema
 	}

@@ -77,7 +77,7 @@ func TestCheckTakes(t *testing.T) {
 	}
 }
 
-func TestCheckRefusesAndSaysWhy(t *testing.T) {
+func TestCheckErrors(t *testing.T) {
 	t.Parallel()
 	image := func(mediaType, data string) event.InputPart {
 		return event.InputPart{Type: media.Image, MediaType: mediaType, Data: []byte(data)}

@@ -43,7 +43,7 @@ func TestHashArgs(t *testing.T) {
 	}
 }
 
-func TestHashArgsKeepsAllDigitsOfAnInteger(t *testing.T) {
+func TestHashArgsPreservesLargeIntegers(t *testing.T) {
 	t.Parallel()
 	a, errA := record.HashArgs(json.RawMessage(`{"account":10000000000000000}`))
 	b, errB := record.HashArgs(json.RawMessage(`{"account":10000000000000001}`))

@@ -22,8 +22,8 @@ import (
 // ErrAway means that Redis did not answer lately, and was not asked again.
 var ErrAway = errors.New("redis is away")
 
-// patience is how long one step of a call (dial, write, read, a free connection) may take.
-const patience = 100 * time.Millisecond
+// stepTimeout is how long one step of a call (dial, write, read, a free connection) may take.
+const stepTimeout = 100 * time.Millisecond
 
 // Store is a connection to Redis. It is safe for concurrent use.
 type Store struct {
@@ -41,7 +41,7 @@ func Open(url string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis url (redis://host:port is the form): %w", redact.Error(err))
 	}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = stepTimeout, stepTimeout, stepTimeout, stepTimeout
 	o.MaxRetries = -1 // the breaker decides
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true

@@ -14,13 +14,17 @@ const (
 
 // Info is the answer to GET /agent/info.
 type Info struct {
-	AgentID       string    `json:"agentId"`
-	Name          string    `json:"name"`
-	Capabilities  []string  `json:"capabilities"`
-	Status        Condition `json:"status"`
-	Error         string    `json:"error,omitempty"` // why it is unhealthy
-	CurrentTask   *Task     `json:"currentTask"`     // null if idle, as in the TARS hub protocol
-	QueuedTasks   int       `json:"queuedTasks,omitzero"`
+	AgentID      string    `json:"agentId"`
+	Name         string    `json:"name"`
+	Capabilities []string  `json:"capabilities"`
+	Status       Condition `json:"status"`
+	Error        string    `json:"error,omitempty"` // why it is unhealthy
+	CurrentTask  *Task     `json:"currentTask"`     // null if idle, as in the TARS hub protocol
+	QueuedTasks  int       `json:"queuedTasks,omitzero"`
+
+	PermissionMode    PermissionMode `json:"permissionMode,omitempty"`    // of tasks that name none
+	MaxPermissionMode PermissionMode `json:"maxPermissionMode,omitempty"` // a task that asks for more is refused
+
 	Machine       Machine   `json:"machine"`
 	SDK           SDK       `json:"sdk"`
 	RegisteredAt  time.Time `json:"registeredAt"`

@@ -110,6 +110,30 @@ func (c *Client) Rotate(ctx context.Context, r Rotation) (rotated Rotated, err e
 	return rotated, err
 }
 
+// MaxFile is the size of the largest file that an agent-server returns, in bytes.
+const MaxFile = 64 << 20
+
+// File opens a file of the folder that a task works in, and returns its size. The caller closes it.
+func (c *Client) File(ctx context.Context, taskID, name string) (io.ReadCloser, int64, error) {
+	var path strings.Builder
+	for part := range strings.SplitSeq(name, "/") {
+		path.WriteString("/" + url.PathEscape(part))
+	}
+	request, err := c.newRequest(ctx, http.MethodGet, taskPath(taskID)+"/files"+path.String(), nil, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	response, err := c.send(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	if response.ContentLength < 0 || response.ContentLength > MaxFile {
+		_ = response.Body.Close()
+		return nil, 0, fmt.Errorf("read file %s of task %s: a size of %d bytes is refused", name, taskID, response.ContentLength)
+	}
+	return response.Body, response.ContentLength, nil
+}
+
 func taskPath(taskID string) string { return "/tasks/" + url.PathEscape(taskID) }
 
 // maxAnswer limits the body of a response that is not a stream, in bytes.

@@ -51,6 +51,7 @@ type ToolEnd struct {
 	Tool       string `json:"tool"`
 	File       string `json:"file,omitempty"`
 	Success    bool   `json:"success"`
+	Denied     bool   `json:"denied,omitzero"` // it failed because it was not permitted
 	ToolCallID string `json:"toolCallId,omitempty"`
 	Summary    string `json:"summary,omitempty"`
 }
@@ -71,6 +72,7 @@ type Result struct {
 	TurnsCompleted int          `json:"turnsCompleted"`
 	StopReason     string       `json:"stopReason,omitempty"`
 	FilesModified  []string     `json:"filesModified,omitempty"`
+	Denials        []Denial     `json:"denials,omitempty"`
 	SessionID      string       `json:"sessionId,omitempty"`
 	Usage          *event.Usage `json:"usage,omitempty"`
 }

@@ -17,6 +17,7 @@ const (
 	SessionBusy     apierr.Code = "session_busy"
 	AgentBusy       apierr.Code = "agent_busy"
 	InvalidCwd      apierr.Code = "invalid_cwd"
+	FileNotFound    apierr.Code = "file_not_found"
 )
 
 // Refusal is the body of every response with a status other than 2xx. The TARS hub protocol has only message, but its

@@ -1,6 +1,7 @@
 package remoteagent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -20,20 +21,37 @@ type Assignment struct {
 	Extra          event.Members  `json:",embed"`
 }
 
-// PermissionMode says what an agent may do without a person's leave.
+// PermissionMode says what an agent may do without an approval.
 type PermissionMode string
 
 // The permission modes. An agent-server has no user who could approve: a tool call that needs an approval is denied.
 const (
 	PermitDefault PermissionMode = "default"
-	PermitEdits   PermissionMode = "acceptEdits"       // edits of files need no leave
-	PermitAll     PermissionMode = "bypassPermissions" // nothing does
+	PermitEdits   PermissionMode = "acceptEdits"       // edits of files need no approval
+	PermitAll     PermissionMode = "bypassPermissions" // no call needs one
 )
 
-// PermissionModes lists them all.
+// PermissionModes lists them all, each permitting more than the one before.
 func PermissionModes() []PermissionMode {
 	return []PermissionMode{PermitDefault, PermitEdits, PermitAll}
 }
+
+// Exceeds reports whether a mode permits more than most. An unknown mode permits nothing.
+func (m PermissionMode) Exceeds(most PermissionMode) bool {
+	modes := PermissionModes()
+	return slices.Index(modes, m) > slices.Index(modes, most)
+}
+
+// Denial is a call of a tool that the agent was not permitted to make.
+type Denial struct {
+	Tool       string `json:"tool"`
+	File       string `json:"file,omitempty"` // that the call was about
+	ToolCallID string `json:"toolCallId,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+// StopDenied is the StopReason of a completed task some of whose calls were not permitted.
+const StopDenied = "permission_denied"
 
 // Status is the status of a task.
 type Status string
@@ -68,6 +86,7 @@ type Task struct {
 	Result        string        `json:"result,omitempty"`
 	StopReason    string        `json:"stopReason,omitempty"`
 	FilesModified []string      `json:"filesModified,omitempty"`
+	Denials       []Denial      `json:"denials,omitempty"` // calls that were not permitted
 	Error         string        `json:"error,omitempty"`
 	Recoverable   bool          `json:"recoverable,omitzero"` // of a failed one: another try, or its session, may do
 	Usage         *event.Usage  `json:"usage,omitempty"`

@@ -299,7 +299,7 @@ func TestAsAnotherUser(t *testing.T) {
 		return
 	}
 	asAnotherUser(t, self, "SystemCallsThatAreRefused", "AProgramGetsNoNamespaces", "TheKernelGivesAProgramNoUserNamespaces",
-		"AProgramHasNoCapabilitiesToGain", "AMechanismThatIsMissing", "AProgramInheritsNoDescriptors", "WhatAProgramSees", "Probe")
+		"AProgramHasNoCapabilitiesToGain", "AMechanismThatIsMissing", "AProgramInheritsNoDescriptors", "ProgramEnvironment", "Probe")
 }
 
 func asAnotherUser(t *testing.T, self string, names ...string) string {

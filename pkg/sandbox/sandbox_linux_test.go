@@ -56,7 +56,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-func TestWhatAProgramSees(t *testing.T) {
+func TestProgramEnvironment(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	tests := []struct{ name, script, want string }{

@@ -98,6 +98,17 @@ func Run(ctx context.Context, o Options, build func(context.Context) (Parts, err
 	return g.stop(grace)
 }
 
+// RunActors runs actors as [Run] does: until ctx is done or the first of them ends. Then it stops them in order, within grace,
+// and returns their errors.
+func RunActors(ctx context.Context, actors []Actor, grace time.Duration) error {
+	g := start(ctx, actors)
+	select {
+	case <-ctx.Done():
+	case <-g.ended:
+	}
+	return g.stop(grace)
+}
+
 // running is an actor under way.
 type running struct {
 	name   string

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnyLogKeepsTheRules lets runners write and die as they like, and checks what [tarko.Projector] promises.
-func TestAnyLogKeepsTheRules(t *testing.T) {
+// TestProjectionInvariants lets runners write and die as they like, and checks what [tarko.Projector] promises.
+func TestProjectionInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		a := author{rt: rt, epoch: 1}

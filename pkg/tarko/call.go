@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -87,11 +88,7 @@ func (r *run) toolResult(b event.ToolResult) ToolResult {
 	if read && output.Ref == nil {
 		text = output.Content
 	}
-	result.Content = anyJSON(text)
-	if len(b.Media) > 0 && text != "" {
-		result.ProcessedContent = TextContent(text)
-	}
-	result.ProcessedContent = append(result.ProcessedContent, contentOf(b.Media, r.session)...)
+	result.Content, result.ProcessedContent = resultContent(text, contentOf(b.Media, r.session))
 	var extra ToolExtra
 	if b.Status != event.ToolSuccess {
 		result.Error = cmp.Or(b.Summary, text, string(b.Status))
@@ -104,6 +101,23 @@ func (r *run) toolResult(b event.ToolResult) ToolResult {
 		result.Extra = &extra
 	}
 	return result
+}
+
+// resultContent returns the content of a result. A result with images or files has its parts as its content, because
+// Tarko's frontends show the images of a content and do not read processedContent; processedContent has the same parts.
+func resultContent(text string, media Content) (content json.RawMessage, processed []Part) {
+	if len(media) == 0 {
+		return anyJSON(text), nil
+	}
+	if text != "" {
+		processed = TextContent(text)
+	}
+	processed = append(processed, media...)
+	content, err := jsonv2.Marshal(processed, marshalOptions)
+	if err != nil {
+		return anyJSON(text), processed // not reached: ids and texts of a log are valid UTF-8
+	}
+	return content, processed
 }
 
 // anyJSON returns text as JSON: an object or array unchanged, anything else as a string.
@@ -167,19 +181,39 @@ func (p *Projector) action(b event.Continuation) {
 	p.add(System{Level: LevelInfo, Message: actionText(b), Details: append(details, '}')})
 }
 
+// typedApproval says how to decide an approval in a frontend without buttons for it; see docs/tarko.md.
+const typedApproval = "Type yes to allow it, or no to refuse it."
+
+// decisionText describes the result of an action for people, "" for one that a program gave.
+func decisionText(a event.ActionResult) string {
+	var text string
+	switch {
+	case a.Status == event.ActionDenied:
+		return "You refused what the agent asked for."
+	case a.Status == event.ActionError:
+		return "What the agent asked for failed."
+	case len(a.Result) == 0 || jsontext.Value(a.Result).Kind() == jsontext.KindNull:
+		return "You allowed what the agent asked for."
+	case jsonv2.Unmarshal(a.Result, &text) == nil:
+		return "You answered: " + text
+	default:
+		return "" // data of a client's tool
+	}
+}
+
 // actionText describes an action for people.
 func actionText(b event.Continuation) string {
 	name := b.Payload.Tool
 	switch {
 	case b.Kind == event.ContinueInput && b.Payload.Question != "":
-		return "The agent asks: " + b.Payload.Question
+		return "The agent asks: " + b.Payload.Question + "\nType your answer."
 	case b.Kind == event.ContinueInput:
-		return "The agent waits for your answer."
+		return "The agent waits for your answer. Type it."
 	case b.Kind == event.ContinueTool:
 		return fmt.Sprintf("The agent waits for the client to run %s.", name)
 	case b.Payload.Again:
-		return fmt.Sprintf("It is unknown whether %s has happened. The agent waits for your approval to run it again.", name)
+		return fmt.Sprintf("It is unknown whether %s has happened. The agent waits for your approval to run it again. "+typedApproval, name)
 	default:
-		return fmt.Sprintf("The agent waits for your approval to run %s.", name)
+		return fmt.Sprintf("The agent waits for your approval to run %s. "+typedApproval, name)
 	}
 }

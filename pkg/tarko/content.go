@@ -122,6 +122,9 @@ func objectPath(threadID string, ref event.ObjectRef) string {
 func (c Content) Input(where string) (event.InputContent, error) {
 	input := make(event.InputContent, 0, len(c))
 	for i, p := range c {
+		if p.Type == PartText && p.Text == "" && len(c) > 1 {
+			continue // Tarko's page sends one with an image and no words
+		}
 		at := where
 		if len(c) > 1 || p.Type != PartText {
 			at += "[" + strconv.Itoa(i) + "]"
@@ -131,6 +134,9 @@ func (c Content) Input(where string) (event.InputContent, error) {
 			return nil, err
 		}
 		input = append(input, part)
+	}
+	if len(input) == 0 {
+		return nil, invalid("%s is empty; send some text", where)
 	}
 	return input, nil
 }

@@ -27,11 +27,24 @@ func (p *Projector) endRun(body event.Body) {
 		status = StatusAborted
 	case event.Error:
 		p.endMessage(FinishError, event.UsageSoFar{})
-		p.add(Error{Error: b.Message, Code: string(b.Code), Recoverable: b.Retryable})
+		p.add(Error{Error: b.Message, Code: string(b.Code), Recoverable: b.Retryable, Details: p.failureDetails(b)})
 		status = StatusFailed
 	}
 	r := &p.run
 	p.add(AgentRunEnd{SessionID: r.session, Iterations: r.turns, ElapsedMs: since(r.startedAt, p.event.Time), Status: status})
+}
+
+// failureDetails returns what a report of the failure needs: the request, and how far it came.
+func (p *Projector) failureDetails(b event.Error) json.RawMessage {
+	details, err := jsonv2.Marshal(struct {
+		RequestID string       `json:"requestId"`
+		Turns     int          `json:"turns"`
+		Usage     *event.Usage `json:"usage,omitempty"`
+	}{p.run.id, p.run.turns, b.Usage}, marshalOptions)
+	if err != nil {
+		return nil // not reached: ids are valid UTF-8
+	}
+	return details
 }
 
 // addLimitNotice adds a notice if a limit ended the answer.

@@ -92,8 +92,8 @@ type ToolInfo struct {
 type ToolResult struct {
 	ToolCallID       string          `json:"toolCallId"`
 	Name             string          `json:"name"`
-	Content          json.RawMessage `json:"content"`                    // any JSON; text is a string
-	ProcessedContent []Part          `json:"processedContent,omitempty"` // set if the result has images or files
+	Content          json.RawMessage `json:"content"`                    // any JSON; text is a string; with images or files, the parts
+	ProcessedContent []Part          `json:"processedContent,omitempty"` // the parts, if the result has images or files
 	ElapsedMs        int64           `json:"elapsedMs"`
 	Error            string          `json:"error,omitempty"`
 	Extra            *ToolExtra      `json:"_extra,omitempty"`
@@ -119,7 +119,7 @@ type AgentRunStart struct {
 // RunOptions is the input of a run.
 type RunOptions struct {
 	Input  Content `json:"input"`
-	Stream bool    `json:"stream"`
+	Stream bool    `json:"stream,omitzero"` // recordings of Tarko omit it
 }
 
 // Status is the state of an agent (AgentStatus of Agent TARS).
@@ -127,9 +127,10 @@ type Status string
 
 // The states at the end of a run.
 const (
-	StatusIdle    Status = "idle"
-	StatusAborted Status = "aborted"
-	StatusFailed  Status = "error"
+	StatusIdle      Status = "idle"
+	StatusExecuting Status = "executing" // in recordings of Tarko only
+	StatusAborted   Status = "aborted"
+	StatusFailed    Status = "error"
 )
 
 // AgentRunEnd ends a run, also one that failed (AgentRunEndEvent of Agent TARS). It is the last event of its request.

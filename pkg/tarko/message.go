@@ -32,6 +32,7 @@ type block struct {
 	tool      string
 	args      json.RawMessage // of a call, set at its end
 	report    *FinalAnswer    // set if the text is a final answer
+	sent      bool            // an increment of the text was added
 }
 
 func (m *message) find(blockID string) *block {
@@ -43,15 +44,45 @@ func (m *message) find(blockID string) *block {
 	return nil
 }
 
-// text concatenates the texts of one kind.
+// text concatenates the texts of one kind. A final answer is a paragraph of its own.
 func (m *message) text(kind event.Name) string {
 	var all strings.Builder
+	for i, b := range m.blocks {
+		if b.kind == kind && b.text != "" {
+			all.WriteString(m.gap(i) + b.text)
+		}
+	}
+	return all.String()
+}
+
+// rawText concatenates the texts as the model wrote them.
+func (m *message) rawText() string {
+	var all strings.Builder
 	for _, b := range m.blocks {
-		if b.kind == kind {
+		if b.kind == event.NameText {
 			all.WriteString(b.text)
 		}
 	}
 	return all.String()
+}
+
+// gap returns what separates block i from the text before it: an empty line on both sides of a final answer, because
+// Markdown recognises a heading only at the start of a line.
+func (m *message) gap(i int) string {
+	if m.blocks[i].kind != event.NameText {
+		return ""
+	}
+	for k := i - 1; k >= 0; k-- {
+		before := m.blocks[k]
+		if before.kind != event.NameText || before.text == "" {
+			continue
+		}
+		if before.report != nil || m.blocks[i].report != nil {
+			return "\n\n"
+		}
+		return ""
+	}
+	return ""
 }
 
 // textBlock projects a text or thinking. It uses the kind and the text of b.
@@ -61,7 +92,7 @@ func (p *Projector) textBlock(at event.Block, b block, delta string) {
 	case at.Stage == event.StageStart:
 		p.startBlock(at.BlockID, b)
 	case at.Stage == event.StageDelta && m.open:
-		p.increment(b.kind, delta)
+		p.incrementOf(at.BlockID, b.kind, delta)
 	case at.Stage == event.StageStop && at.Discarded:
 		p.discard(at.BlockID)
 	case at.Stage == event.StageStop:
@@ -78,6 +109,18 @@ func (b *block) setReport(at *FinalAnswer) {
 		b.report.Title, b.report.Format = cmp.Or(at.Title, b.report.Title), cmp.Or(at.Format, b.report.Format)
 		b.report.IsDeepResearch = b.report.IsDeepResearch || at.IsDeepResearch
 	}
+}
+
+// incrementOf adds an increment of a block. The first one begins with the gap before the block.
+func (p *Projector) incrementOf(blockID string, kind event.Name, delta string) {
+	m := &p.run.message
+	for i := range m.blocks {
+		if b := &m.blocks[i]; b.id == blockID && !b.sent && delta != "" {
+			b.sent = true
+			delta = m.gap(i) + delta
+		}
+	}
+	p.increment(kind, delta)
 }
 
 func (p *Projector) increment(kind event.Name, text string) {
@@ -110,12 +153,14 @@ func (p *Projector) startMessage() {
 		m.first = p.event.Time
 	}
 	p.add(AssistantMessageStart{Role: "assistant", MessageID: m.id})
-	for _, b := range m.blocks {
+	for i := range m.blocks {
+		b := &m.blocks[i]
 		if b.kind == event.NameToolCall {
-			p.addArguments(b, string(b.args), true)
+			p.addArguments(*b, string(b.args), true)
 			continue
 		}
-		p.increment(b.kind, b.text)
+		b.sent = false // under this id
+		p.incrementOf(b.id, b.kind, b.text)
 	}
 }
 
@@ -168,7 +213,7 @@ func (p *Projector) endTurn(b event.UsageSoFar) {
 		p.startMessage() // a turn without content, or one whose message was discarded and not replaced
 	}
 	p.endMessage(string(b.FinishReason), b)
-	if b.FinishReason == event.FinishContentFilter {
+	if b.FinishReason == event.FinishContentFilter || b.FinishReason == event.FinishRefusal {
 		return // the calls do not run
 	}
 	for _, c := range calls {
@@ -191,9 +236,8 @@ func (p *Projector) endMessage(reason string, measured event.UsageSoFar) {
 	}
 	p.addThinking()
 	p.addReports(reason == FinishAbort || reason == FinishError)
-	text := m.text(event.NameText)
 	said := AssistantMessage{
-		Content: text, RawContent: text, FinishReason: reason, MessageID: m.id,
+		Content: m.text(event.NameText), RawContent: m.rawText(), FinishReason: reason, MessageID: m.id,
 		TTFTMs: measured.TTFTMS, TTLTMs: measured.ElapsedMS,
 	}
 	if said.TTLTMs == 0 {

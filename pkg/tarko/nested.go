@@ -77,8 +77,8 @@ type SessionEnd struct {
 type Error struct {
 	Error       string          `json:"error"`
 	Code        string          `json:"code,omitempty"`
-	Details     json.RawMessage `json:"details,omitzero"`
-	Recoverable bool            `json:"recoverable"` // the same query may succeed later
+	Details     json.RawMessage `json:"details,omitzero"` // an object: requestId, turns, usage
+	Recoverable bool            `json:"recoverable"`      // the same query may succeed later
 }
 
 // ContextCompressed reports that older turns were summarised for the model (context_compressed of the Agent Protocol).

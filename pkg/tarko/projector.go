@@ -20,7 +20,8 @@ import (
 //
 // Two properties hold even if a runner crashed:
 //
-//   - The increments with one messageId concatenate to the content of the final event with that id. If a runner crashed within a text, that id has no final event, and the text starts again under another id.
+//   - The increments with one messageId concatenate to the content of the final event with that id. If a runner crashed
+//     within a text, that id has no final event, and the text starts again under another id.
 //   - AgentRunEnd is last, and occurs once.
 type Projector struct {
 	vocabulary Vocabulary
@@ -118,6 +119,7 @@ func (p *Projector) input(b event.Input) {
 	r := &p.run
 	r.session, r.agent = cmp.Or(r.session, b.ThreadID), cmp.Or(r.agent, b.AgentID)
 	r.turnStart = p.event.Time
+	p.history(b)
 	for _, m := range b.Messages {
 		content := contentOf(m.Content, b.ThreadID)
 		if !r.started {
@@ -127,6 +129,14 @@ func (p *Projector) input(b event.Input) {
 	}
 	for _, a := range b.ActionResults {
 		p.add(ActionResult{ActionID: a.ActionID, Status: string(a.Status), Result: a.Result, Error: a.Error})
+	}
+	for _, a := range b.ActionResults {
+		text := decisionText(a)
+		if text == "" {
+			continue
+		}
+		details, _ := jsontext.AppendQuote([]byte(`{"actionId":`), a.ActionID) // an id is plain text
+		p.add(System{Level: LevelInfo, Message: text, Details: append(details, '}')})
 	}
 }
 

@@ -13,7 +13,11 @@ func flat(fact Payload) Payload {
 	case AssistantMessageStart, ToolExecutionStart, ToolExecutionDelta:
 		return nil
 	case Error:
-		details, err := jsonv2.Marshal(map[string]any{"code": f.Code, "recoverable": f.Recoverable}, marshalOptions)
+		details, err := jsonv2.Marshal(struct {
+			Code        string          `json:"code"`
+			Recoverable bool            `json:"recoverable"`
+			Details     json.RawMessage `json:"details,omitzero"`
+		}{f.Code, f.Recoverable, f.Details}, marshalOptions)
 		if err != nil {
 			details = nil // a code is plain text
 		}
@@ -45,7 +49,7 @@ func nested(fact Payload) Payload {
 		}
 	case ToolResult:
 		return FunctionResult{
-			ToolCallID: f.ToolCallID, Name: f.Name, Content: textOf(f.Content), Success: f.Error == "", Error: f.Error,
+			ToolCallID: f.ToolCallID, Name: f.Name, Content: f.text(), Success: f.Error == "", Error: f.Error,
 			ElapsedMs: f.ElapsedMs, ProcessedContent: f.ProcessedContent, Extra: f.Extra,
 		}
 	case Custom:
@@ -53,6 +57,17 @@ func nested(fact Payload) Payload {
 	default:
 		return fact
 	}
+}
+
+// text returns the text of a result, without its images and files.
+func (r ToolResult) text() string {
+	if len(r.ProcessedContent) == 0 {
+		return textOf(r.Content)
+	}
+	if r.ProcessedContent[0].Type == PartText {
+		return r.ProcessedContent[0].Text
+	}
+	return ""
 }
 
 // textOf returns a JSON string unquoted, and any other value as JSON.

@@ -127,7 +127,7 @@ func TestTheFirstRequestOfAThreadGetsAPointerAndTheOthersWait(t *testing.T) {
 	f.wantPointers(0, 1)
 }
 
-func TestARequestThatRunsKeepsTheOthersWaiting(t *testing.T) {
+func TestRunningRequestKeepsOthersWaiting(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put(0)
@@ -254,7 +254,7 @@ func (l endsBefore) AdvanceThread(
 	return l.Bus.AdvanceThread(ctx, tenant, next, after)
 }
 
-func TestARequestThatComesWhileTheOneBeforeItEndsGetsItsPointer(t *testing.T) {
+func TestRequestAcceptedWhilePreviousEndsGetsPointer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.put(0)

@@ -4,6 +4,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -62,7 +63,7 @@ type Caller struct {
 // Result is what a call gave.
 type Result struct {
 	Content string // what the model reads: text, or JSON as text
-	Summary string // one line for people; "" = the start of Content
+	Summary string // one line for people, also with an error; "" = [Size] of Content, or the text of an error with a code
 
 	// Media are images and files that the model sees in addition to Content, by URL or with their data: package media
 	// has the rules and the limit of their total size. Invalid ones, those over the limit, and those after the first
@@ -72,6 +73,14 @@ type Result struct {
 	// Events are written to the request's log before the result, also if the call returns an error: see
 	// [event.NewCustom] for the rules. Their total size is at most [MaxEventBytes].
 	Events []event.Custom
+}
+
+// Size describes content whose tool has no summary of it: clients must not see the content itself.
+func Size(content string) string {
+	if len(content) == 1 {
+		return "1 byte"
+	}
+	return strconv.Itoa(len(content)) + " bytes"
 }
 
 // MaxMedia is how many images and files a result may bring.

@@ -21,7 +21,7 @@ type Block struct {
 	Reason string     // why it was cut
 
 	Text      string // of text, thinking and final answers
-	Signature string // of thinking
+	Signature string // of text, thinking and calls
 	Title     string // of final answers
 	Format    string
 	Report    string // their kind
@@ -95,7 +95,9 @@ func insert(blocks []Block, b Block) []Block {
 	return slices.Insert(blocks, i, b)
 }
 
-func (b Block) call() backend.Call { return backend.Call{ID: b.CallID, Name: b.Tool, Args: b.Args} }
+func (b Block) call() backend.Call {
+	return backend.Call{ID: b.CallID, Name: b.Tool, Args: b.Args, Signature: b.Signature}
+}
 
 // content is the block as done.content shows it.
 func (b Block) content() event.Content {

@@ -22,12 +22,12 @@ func (s *State) Messages() []backend.Message {
 func (s *State) contributions(entries []entry) []backend.Message {
 	var messages []backend.Message
 	for _, e := range entries {
-		if len(e.blocks) == 0 {
+		if e.fromUser() {
 			messages = append(messages, backend.Message{Role: backend.User, Parts: e.user})
 			continue
 		}
 		said, results := s.turn(e.blocks)
-		messages = append(messages, backend.Message{Role: backend.Assistant, Parts: said})
+		messages = append(messages, backend.Message{Role: backend.Assistant, Parts: said, Refused: e.refused})
 		if len(results) > 0 {
 			messages = append(messages, backend.Message{Role: backend.Tool, Parts: results})
 		}
@@ -39,7 +39,7 @@ func (s *State) turn(blocks []Block) (said, results []backend.Part) {
 	for _, b := range blocks {
 		switch b.Kind {
 		case event.NameText, event.NameFinalAnswer:
-			said = append(said, backend.Text{Text: b.Text})
+			said = append(said, backend.Text{Text: b.Text, Signature: b.Signature})
 		case event.NameThinking:
 			said = append(said, backend.Thinking{Text: b.Text, Signature: b.Signature})
 		case event.NameToolCall:

@@ -92,8 +92,11 @@ func (s *State) Answered() (event.FinishReason, bool) {
 	return r.finish, r.turns > 0 && r.calls == 0 && len(r.turn) == 0 && !r.heard && !goesOn
 }
 
-// Filtered reports whether the provider cut the last turn for its content: its calls must not run.
-func (s *State) Filtered() bool { return s.request.finish == event.FinishContentFilter }
+// Filtered reports whether the provider cut the last turn for its content, or the model refused to answer: its calls must
+// not run.
+func (s *State) Filtered() bool {
+	return s.request.finish == event.FinishContentFilter || s.request.finish == event.FinishRefusal
+}
 
 // Open gives the request's blocks that started and did not stop, each with its text so far.
 func (s *State) Open() []Block {
@@ -121,10 +124,13 @@ func (s *State) Unfinished() []Block { return slices.Clone(s.request.turn) }
 // the request over must finish that turn before it adds a message: an agent that continues by itself would not read it.
 func (s *State) Begun() bool { return s.request.begun }
 
-// Content lists the request's blocks that count, as done.content does.
+// Content lists the request's blocks that count, as done.content does. Thinking that the provider hides has nothing to list.
 func (s *State) Content() []event.Content {
 	content := make([]event.Content, 0, len(s.request.blocks))
 	for _, b := range s.request.blocks {
+		if b.Kind == event.NameThinking && b.Text == "" {
+			continue
+		}
 		content = append(content, b.content())
 	}
 	return content

@@ -34,10 +34,10 @@ func (s *State) compress(b event.Summary) {
 	cut := max(0, len(s.entries)-b.Kept)
 	for i, e := range s.entries {
 		switch {
-		case i >= cut && len(e.blocks) > 0:
+		case i >= cut && !e.fromUser():
 		case i >= cut:
 			sum.asked, sum.turns = nil, 0
-		case len(e.blocks) == 0:
+		case e.fromUser():
 			sum.asked, sum.turns = &e, 0
 		default:
 			sum.turns++
@@ -73,7 +73,7 @@ func (s *summary) messages() []backend.Message {
 
 // Summarised counts the turns of the model since the user spoke that a summary stands for.
 func (s *State) Summarised() int {
-	if s.summary == nil || slices.ContainsFunc(s.entries, func(e entry) bool { return len(e.blocks) == 0 }) {
+	if s.summary == nil || slices.ContainsFunc(s.entries, entry.fromUser) {
 		return 0
 	}
 	return s.summary.turns
@@ -117,7 +117,7 @@ func (s *State) Older(keep, overhead int64) Older {
 			cut, older.KeptSize = i, older.KeptSize+size
 			continue
 		}
-		if asked < 0 && len(e.blocks) == 0 {
+		if asked < 0 && e.fromUser() {
 			asked = i // stays, whatever the summary says
 			continue
 		}

@@ -34,7 +34,11 @@ type entry struct {
 	requestID string
 	user      []backend.Part
 	blocks    []Block
+	refused   bool // a turn in which the model refused to answer; blocks may be empty
 }
+
+// fromUser reports whether e is a message of the user.
+func (e entry) fromUser() bool { return len(e.blocks) == 0 && !e.refused }
 
 // Action is something that a client must do before its call can have a result.
 type Action struct {
@@ -59,7 +63,7 @@ func (s *State) fold(e event.Event) {
 	}
 	switch b := e.Body.(type) {
 	case event.Text:
-		s.block(b.Block, Block{Kind: event.NameText, Text: b.Text}, b.Delta)
+		s.block(b.Block, Block{Kind: event.NameText, Text: b.Text, Signature: b.Signature}, b.Delta)
 	case event.FinalAnswer:
 		report := Block{Kind: event.NameFinalAnswer, Text: b.Content, Title: b.Title, Format: b.Format, Report: b.Kind}
 		s.block(b.Block, report, b.Delta)
@@ -68,7 +72,7 @@ func (s *State) fold(e event.Event) {
 	case event.ToolCall:
 		s.block(b.Block, Block{
 			Kind: event.NameToolCall, CallID: b.ToolCallID, Tool: b.Tool, Args: b.Args, Gate: b.Gate,
-			Inside: b.ByAgent,
+			Inside: b.ByAgent, Signature: b.Signature,
 		}, b.Delta)
 		s.describe(b)
 	case event.ToolResult:
@@ -151,7 +155,14 @@ func (s *State) counted(b event.UsageSoFar) {
 		r.calls += inside - r.inside
 	}
 	r.made, r.inside = made, inside
+	before := len(s.entries)
 	s.endTurn()
+	if b.FinishReason == event.FinishRefusal {
+		if len(s.entries) == before {
+			s.entries = append(s.entries, entry{requestID: r.id})
+		}
+		s.entries[len(s.entries)-1].refused = true
+	}
 	if b.FinishReason != event.FinishToolCalls {
 		s.markReceived()
 	}

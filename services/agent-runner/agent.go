@@ -48,6 +48,10 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	if err != nil {
 		return agent{}, err
 	}
+	options, err := c.Options.Event()
+	if err != nil {
+		return agent{}, err
+	}
 	limits := limitsOf(c)
 	return agent{
 		backend: r.backpressure.wrap(r.meters.Backend(b, c.Backend)),
@@ -55,7 +59,7 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 		window:  c.ContextWindow, compressAt: cmp.Or(c.CompressAt, defaultCompressAt),
 		Agent: loop.Agent{
 			Name: name, Model: c.Model, System: c.System, Tools: tools,
-			MaxTokens: c.MaxTokens, Thinking: c.Thinking,
+			MaxTokens: c.MaxTokens, Thinking: c.Thinking, Effort: c.Effort, Request: options, Fallback: c.Fallback,
 			Turns: limits.Turns, Tokens: limits.Tokens, CostUSD: limits.Cost, Time: time.Duration(limits.Time),
 			ActionTTL:   c.ActionTTL.Or(r.actionTTL()),
 			FailOnCrash: c.OnCrash == config.OnCrashError, AskUnknown: c.OnUnknown == config.OnUnknownAsk,
@@ -150,7 +154,7 @@ func (r *Runner) forRequest(a agent, model string, settings transcript.Settings)
 	agent.System = instructions(agent.System, settings)
 	window := cmp.Or(a.window, r.deps.Config.ContextWindow(agent.Model))
 	agent.CompressAt = int64(a.compressAt * float64(window))
-	agent.Request = settings.Options
+	agent.Request = agent.Request.Or(settings.Options)
 	if most := settings.Options.MaxTokens; most > 0 && (agent.MaxTokens == 0 || most < agent.MaxTokens) {
 		agent.MaxTokens = most
 	}
@@ -158,7 +162,7 @@ func (r *Runner) forRequest(a agent, model string, settings transcript.Settings)
 		!slices.ContainsFunc(agent.Tools, func(s tool.Spec) bool { return s.Name == c.Name }) {
 		return agent, apierr.New(apierr.InvalidMessageFormat, "options.toolChoice.name %s is not the name of a tool of this request", c.Name)
 	}
-	text, err := jsonv2.Marshal(options{Script: a.script, Context: json.RawMessage(settings.Context)})
+	text, err := jsonv2.Marshal(options{Script: a.script, Context: settings.Context})
 	if err != nil {
 		return agent, fmt.Errorf("options of the backend: %w", err)
 	}
@@ -173,7 +177,7 @@ func withRequestTools(tools []tool.Spec, declared []event.RequestTool) []tool.Sp
 		if slices.ContainsFunc(tools, func(s tool.Spec) bool { return s.Name == t.Name }) {
 			continue
 		}
-		tools = append(tools, tool.Spec{Name: t.Name, Description: t.Description, Schema: json.RawMessage(t.Schema), Client: true})
+		tools = append(tools, tool.Spec{Name: t.Name, Description: t.Description, Schema: t.Schema, Client: true})
 	}
 	return tools
 }
@@ -187,14 +191,8 @@ func instructions(system string, settings transcript.Settings) string {
 	return system + "\n\n" + settings.System
 }
 
-// price returns the cost of a turn of the agent: by the price of the model that answered or, if the configuration has
-// none, of the requested model.
-func (r *Runner) price(agent loop.Agent) func(model string, usage event.Usage) float64 {
-	return func(model string, usage event.Usage) float64 {
-		price, ok := r.deps.Config.Price(model)
-		if !ok {
-			price, _ = r.deps.Config.Price(agent.Model)
-		}
-		return price.Cost(usage)
-	}
+// price returns what an answer of a model costs, and whether the configuration has its price.
+func (r *Runner) price(model string, usage event.Usage) (float64, bool) {
+	price, ok := r.deps.Config.Price(model)
+	return price.Cost(usage), ok
 }

@@ -31,7 +31,7 @@ func Build(x app.Extensions) app.Build[env.AgentRunner] {
 		r, err := New(Deps{
 			Bus: BusOf(p.Bus), History: historyapi.NewClient(p.Bus), Actions: store, Config: cfg,
 			Specs: p.Specs(builtin.WithHub(cfg, builtin.Specs(cfg, x.Tools...))), Backends: backends, Hub: hubapi.NewClient(p.Bus),
-			Log: p.Log, Slots: e.Slots, Build: service.Version, Grace: e.ActorGrace(),
+			Log: p.Log, Slots: e.Slots, Build: service.Version(), Grace: e.ActorGrace(),
 		})
 		if err != nil {
 			return service.Parts{}, err

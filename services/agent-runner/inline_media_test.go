@@ -46,7 +46,7 @@ func seen(turn backend.Turn) []string {
 	return all
 }
 
-func TestAModelSeesWhatTheThreadRefersTo(t *testing.T) {
+func TestModelReceivesReferencedMedia(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	turns := make(chan []string, 1)
@@ -80,7 +80,7 @@ func TestAModelSeesWhatTheThreadRefersTo(t *testing.T) {
 	}
 }
 
-func TestTheLogKeepsReferences(t *testing.T) {
+func TestLogStoresReferences(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.runner("r1")

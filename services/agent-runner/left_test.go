@@ -94,9 +94,9 @@ func TestTheTaskOfARequestThatTheReaperEndsIsCancelledWhenTheHubIsBack(t *testin
 	}
 }
 
-// TestATaskWhoseAssignmentHasNoAnswerIsCancelledByItsKey aborts a request while the hub has not answered for its task, which
+// TestAssignmentWithoutResponseIsCancelledByKey aborts a request while the hub has not answered for its task, which
 // it may have given to the agent.
-func TestATaskWhoseAssignmentHasNoAnswerIsCancelledByItsKey(t *testing.T) {
+func TestAssignmentWithoutResponseIsCancelledByKey(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	silent := &absentHub{cancelled: make(chan hubapi.TaskRef, 1), assigned: make(chan string, 100)}

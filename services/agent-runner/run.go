@@ -244,7 +244,7 @@ func (c *claim) serve(ctx context.Context, request *loop.Request) error {
 	request.Agents = subagents{c.dispatcher(request.Agent), r.deps.Config.Agents[request.Agent.Name].Agents}
 	request.Objects = c.objects()
 	request.Actions = actions{c}
-	request.Price = r.price(request.Agent)
+	request.Price = r.price
 	request.ValidateCustom = r.customs.validate
 	return loop.Run(ctx, *request)
 }

@@ -37,7 +37,7 @@ func TestWholeRequest(t *testing.T) {
 	}
 }
 
-func TestThreadIsRemembered(t *testing.T) {
+func TestThreadContextIsKept(t *testing.T) {
 	t.Parallel()
 	for _, down := range []bool{false, true} {
 		t.Run(map[bool]string{false: "by history", true: "by the stream while history is down"}[down], func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestThreadIsRemembered(t *testing.T) {
 	}
 }
 
-// TestASummaryIsRemembered has a thread outgrow its model: the next request, on another runner, goes on from the summary.
-func TestASummaryIsRemembered(t *testing.T) {
+// TestSummaryIsKeptAcrossRequests has a thread outgrow its model: the next request, on another runner, goes on from the summary.
+func TestSummaryIsKeptAcrossRequests(t *testing.T) {
 	t.Parallel()
 	for _, down := range []bool{false, true} {
 		t.Run(map[bool]string{false: "by history", true: "by the stream while history is down"}[down], func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestASummaryIsRemembered(t *testing.T) {
 	}
 }
 
-func TestContextAsksForAnotherModel(t *testing.T) {
+func TestContextSelectsModel(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	demo := s.agents["demo"]

@@ -1,6 +1,7 @@
 package agentserver_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
@@ -300,6 +302,75 @@ func TestPermissionModes(t *testing.T) {
 			}
 			if done := s.status(task.TaskID); done.Status != remoteagent.Completed || done.Result != test.result {
 				t.Errorf("got %+v", done)
+			}
+		})
+	}
+}
+
+// A task that could not do what was asked says so, in its status and in its stream.
+func TestDenialsAreReported(t *testing.T) {
+	t.Parallel()
+	s := open(t, setup{})
+	task := s.say("/tool write_file {\"path\":\"a.go\",\"content\":\"x\"}\n/say It is written.")
+	events := s.follow(task.TaskID, 0)
+	if ends := find[remoteagent.ToolEnd](events); len(ends) != 1 || !ends[0].Denied || ends[0].Success {
+		t.Errorf("got %+v, want a denied call", ends)
+	}
+	done := s.status(task.TaskID)
+	want := remoteagent.Denial{Tool: "write_file", File: "a.go"}
+	if len(done.Denials) != 1 || done.Denials[0].Tool != want.Tool || done.Denials[0].File != want.File ||
+		!strings.Contains(done.Denials[0].Reason, `permissionMode "default"`) {
+		t.Errorf("got %+v, want %+v with its reason", done.Denials, want)
+	}
+	if done.Status != remoteagent.Completed || done.StopReason != remoteagent.StopDenied {
+		t.Errorf("got %s, %s, want completed, %s", done.Status, done.StopReason, remoteagent.StopDenied)
+	}
+	if result := find[remoteagent.Result](events)[0]; len(result.Denials) != 1 || result.StopReason != remoteagent.StopDenied {
+		t.Errorf("got %+v, want the denial in the result too", result)
+	}
+	if len(s.status(s.finish(s.say("/say hi").TaskID).TaskID).Denials) != 0 {
+		t.Error("a task without denials has some")
+	}
+}
+
+// The operator sets the mode of tasks that name none, and the most that a task may ask for.
+func TestThePermissionModeOfTheServer(t *testing.T) {
+	t.Parallel()
+	write := "/tool write_file {\"path\":\"a\",\"content\":\"x\"}\n/say on"
+	tests := []struct {
+		name         string
+		env          env.AgentServer
+		file         config.AgentServer
+		asked        remoteagent.PermissionMode
+		status, ends int // of the creation, and calls that were permitted
+	}{
+		{"of the environment", env.AgentServer{PermissionMode: "acceptEdits"}, config.AgentServer{}, "", http.StatusCreated, 1},
+		{"of the file", env.AgentServer{}, config.AgentServer{PermissionMode: "acceptEdits"}, "", http.StatusCreated, 1},
+		{"the environment before the file", env.AgentServer{PermissionMode: "default"}, config.AgentServer{PermissionMode: "acceptEdits"}, "",
+			http.StatusCreated, 0},
+		{"less than the default", env.AgentServer{PermissionMode: "acceptEdits"}, config.AgentServer{}, remoteagent.PermitDefault, http.StatusCreated, 0},
+		{"as much as the maximum", env.AgentServer{MaxPermissionMode: "acceptEdits"}, config.AgentServer{}, remoteagent.PermitEdits, http.StatusCreated, 1},
+		{"more than the maximum", env.AgentServer{MaxPermissionMode: "acceptEdits"}, config.AgentServer{}, remoteagent.PermitAll,
+			http.StatusBadRequest, 0},
+		{"more than the file's maximum", env.AgentServer{}, config.AgentServer{MaxPermissionMode: "default"}, remoteagent.PermitEdits,
+			http.StatusBadRequest, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, setup{env: test.env, config: config.Config{AgentServer: test.file}})
+			task, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: write, PermissionMode: test.asked}, "")
+			if status := cmp.Or(refusal(err).HTTP, http.StatusCreated); status != test.status {
+				t.Fatalf("got %d, %v, want %d", status, err, test.status)
+			}
+			if err != nil {
+				if !strings.Contains(err.Error(), "maxPermissionMode") {
+					t.Errorf("got %v, want the cure in it", err)
+				}
+				return
+			}
+			if done := s.finish(task.TaskID); 1-len(done.Denials) != test.ends {
+				t.Errorf("got the denials %+v, want %d permitted calls", done.Denials, test.ends)
 			}
 		})
 	}

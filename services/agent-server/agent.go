@@ -2,6 +2,7 @@ package agentserver
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	checkEvery = 10 * time.Second
 	// checkTime bounds the question.
 	checkTime = 5 * time.Second
+	// probeTime bounds a question to the provider of the model.
+	probeTime = 10 * time.Second
 	// minDiskFree is what a task needs at least, in gigabytes.
 	minDiskFree = 0.1
 
@@ -32,6 +35,7 @@ type agent struct {
 	mu      sync.Mutex
 	checked time.Time
 	trouble error // of the backend
+	probed  error // of its provider
 }
 
 // newAgent remembers when the agent was there for the first time.
@@ -55,7 +59,8 @@ func (a *agent) Info(ctx context.Context) (remoteagent.Info, error) {
 	current, waiting, err := a.server.scheduler.Current(ctx)
 	info := remoteagent.Info{
 		AgentID: s.ID, Name: s.Name, Capabilities: s.Capabilities, CurrentTask: current, QueuedTasks: waiting, Machine: a.host,
-		SDK: remoteagent.SDK{Version: service.Version, Model: s.Agent.Model, Backend: s.BackendName}, RegisteredAt: a.registered,
+		SDK: remoteagent.SDK{Version: service.Version(), Model: s.Agent.Model, Backend: s.BackendName}, RegisteredAt: a.registered,
+		PermissionMode: s.Permissions.Mode(""), MaxPermissionMode: s.Permissions.Max,
 	}
 	if a.server.hub != nil {
 		info.LastHeartbeat = a.server.hub.LastHeartbeat()
@@ -97,6 +102,10 @@ func (a *agent) Health(ctx context.Context) remoteagent.Health {
 		health.APIKeyValid = false
 		wrong(err)
 	}
+	if err := a.reachable(); err != nil {
+		health.APIKeyValid = health.APIKeyValid && !errors.Is(err, backend.ErrKeyRefused)
+		wrong(err)
+	}
 	if err := a.server.store.Ready(ctx); err != nil {
 		wrong(err)
 	}
@@ -119,4 +128,37 @@ func (a *agent) available(ctx context.Context) error {
 	defer cancel()
 	a.trouble, a.checked = backend.Available(ctx, a.server.settings.Backend), time.Now()
 	return a.trouble
+}
+
+// watch asks the provider of the model whether it would answer, until ctx is done. Health has the newest answer: it waits for no
+// provider.
+func (a *agent) watch(ctx context.Context) error {
+	tick := time.NewTicker(a.server.settings.Probe)
+	defer tick.Stop()
+	for {
+		err := a.probe(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		a.mu.Lock()
+		a.probed = err
+		a.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *agent) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return backend.Probe(ctx, a.server.settings.Backend)
+}
+
+func (a *agent) reachable() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.probed
 }

@@ -79,20 +79,21 @@ func (s *Server) build(ctx context.Context) error {
 		return fmt.Errorf("metrics of the agent-server: %w", err)
 	}
 	worker := worker.New(worker.Deps{
-		Store: s.store, Backend: c.Backend, Agent: c.Agent, Limits: c.Limits, Script: c.Script,
+		Store: s.store, Backend: c.Backend, Agent: c.Agent, Limits: c.Limits, Permissions: c.Permissions, Script: c.Script,
 		CompressAt: c.CompressAt, Window: c.Window, Price: c.Price, Tools: c.Tools, FolderTools: c.FolderTools,
 		FailOnStop: !c.Resume, Log: s.log, Changed: func(taskID string) { s.scheduler.Changed(taskID) },
 		Ended: func(ctx context.Context, task remoteagent.Task) { meter.Ended(ctx, c.BackendName, task) },
 	})
 	s.scheduler, err = scheduler.Open(ctx, scheduler.Deps{
-		Store: s.store, Events: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root, CheckModel: c.CheckModel,
+		Store: s.store, Events: s.store, Run: worker.Run, Places: c.Places, Queue: c.Queue, Root: c.Root,
+		CheckModel: c.CheckModel, MaxPermissionMode: c.Permissions.Max,
 		Retention: scheduler.Retention(c.Keep), HandOver: c.Resume, Grace: c.Grace, Log: s.log, Ended: s.ended,
 	})
 	if err != nil {
 		return err
 	}
 	s.api = api.New(api.Deps{
-		Scheduler: s.scheduler, Agent: s.agent, Keys: s.keys, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
+		Scheduler: s.scheduler, Agent: s.agent, Keys: s.keys, OpenFile: s.openFile, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
 		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: s.log,
 	})
 	if c.Hub != "" {
@@ -135,6 +136,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return s.scheduler.Run(ctx)
 	})
 	group.Go(func() error { return s.scheduler.Sweep(background) })
+	group.Go(func() error { return s.agent.watch(background) })
 	if s.hub != nil {
 		group.Go(func() error { return s.hub.Run(background) })
 	}

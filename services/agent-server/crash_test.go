@@ -15,9 +15,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TestATaskWhoseClaimAloneIsStoredKeepsItsPrompt opens a server on what a process left that was killed after it had stored
+// TestTaskWithOnlyClaimKeepsPrompt opens a server on what a process left that was killed after it had stored
 // the claim of a task, and before the prompt.
-func TestATaskWhoseClaimAloneIsStoredKeepsItsPrompt(t *testing.T) {
+func TestTaskWithOnlyClaimKeepsPrompt(t *testing.T) {
 	t.Parallel()
 	s := reopened(t, "/say hello", nil, event.Claim{Epoch: 1, Runner: "agent-server"})
 	if got := s.finish("task_1"); got.Status != remoteagent.Completed || got.Result != "hello" {

@@ -136,10 +136,10 @@ func serve(t *testing.T, agent *agentserver.Server, keys string) *server {
 // until waits for something to become true.
 func (s *server) until(what string, itIs func() bool) {
 	s.t.Helper()
-	patience := time.After(20 * time.Second)
+	waitTimeout := time.After(20 * time.Second)
 	for !itIs() {
 		select {
-		case <-patience:
+		case <-waitTimeout:
 			s.t.Fatalf("waited in vain: %s", what)
 		case <-time.After(5 * time.Millisecond):
 		}

@@ -39,13 +39,15 @@ type Settings struct {
 	Backend     backend.Backend
 	Agent       loop.Agent
 	Limits      worker.Limits
+	Permissions worker.Permissions
 	Script      string
 	CompressAt  float64
 	CheckModel  func(model string) error // refuses a model that a task may not name
 	Window      func(model string) int64
-	Price       func(model string, usage event.Usage) float64
+	Price       func(model string, usage event.Usage) (float64, bool)
 	Tools       []tool.Tool
 	FolderTools func(folder string) []tool.Tool
+	OpenFolder  func(folder string) (*os.Root, error) // of a task; nil = without a root
 
 	Root      string
 	Places    int
@@ -55,6 +57,7 @@ type Settings struct {
 	Rate      Rate
 	MaxBody   int64
 	Heartbeat time.Duration
+	Probe     time.Duration // between two questions to the provider of the model
 	Keep      Keep
 }
 
@@ -72,6 +75,7 @@ const (
 	day          = 24 * time.Hour
 	defaultTime  = 2 * time.Hour // of a task
 	defaultBody  = 1 << 20
+	defaultProbe = time.Minute
 	defaultShare = 0.8 // of the context window, from which on older turns are summarised
 )
 
@@ -91,7 +95,7 @@ func NewSettings(
 		BackendName: agent.Backend, Script: agent.Script, CompressAt: cmp.Or(agent.CompressAt, defaultShare),
 		Window: func(model string) int64 { return cmp.Or(agent.ContextWindow, cfg.ContextWindow(model)) },
 		Root:   cmp.Or(e.Root, c.Root), Places: cmp.Or(c.Places, 1), Queue: c.Queue, Resume: c.OnCrash == config.OnCrashResume,
-		Grace: e.TaskGrace(), MaxBody: cmp.Or(c.MaxBody, defaultBody), Heartbeat: c.Heartbeat.Or(remoteagent.HeartbeatEvery),
+		Grace: e.TaskGrace(), MaxBody: cmp.Or(c.MaxBody, defaultBody), Heartbeat: c.Heartbeat.Or(remoteagent.HeartbeatEvery), Probe: defaultProbe,
 		Keep: Keep{c.Keep.Tasks.Or(7 * day), c.Keep.Sessions.Or(30 * day), c.Keep.Tombstones.Or(365 * day)},
 		Rate: Rate{Requests: 600, Per: time.Minute, Burst: 600},
 	}
@@ -101,14 +105,22 @@ func NewSettings(
 	if err := s.identify(e, c); err != nil {
 		return Settings{}, err
 	}
+	if err := s.permit(e, c); err != nil {
+		return Settings{}, err
+	}
 	if s.Backend, err = newBackend(agent, getenv); err != nil {
 		return Settings{}, err
 	}
-	s.Price = price(cfg, agent.Model)
+	s.Price = price(cfg)
 	s.CheckModel = func(model string) error { return agent.CheckModel("model", model) }
+	options, err := agent.Options.Event()
+	if err != nil {
+		return Settings{}, err
+	}
 	s.Limits = worker.Limits{Turns: agent.Limits.Turns, CostUSD: agent.Limits.Cost}
 	s.Agent = loop.Agent{
 		Name: name, Model: agent.Model, System: agent.System, MaxTokens: agent.MaxTokens, Thinking: agent.Thinking,
+		Effort: agent.Effort, Request: options, Fallback: agent.Fallback,
 		Tokens: agent.Limits.Tokens, Time: agent.Limits.Time.Or(defaultTime), ActionTTL: day,
 	}
 	return s, s.equip(cfg, agent, secret)
@@ -177,6 +189,26 @@ func (s *Settings) identify(e env.AgentServer, c config.AgentServer) error {
 	return nil
 }
 
+// permit sets the permission modes of tasks.
+func (s *Settings) permit(e env.AgentServer, c config.AgentServer) error {
+	s.Permissions = worker.Permissions{
+		Default: remoteagent.PermissionMode(cmp.Or(e.PermissionMode, c.PermissionMode, string(remoteagent.PermitDefault))),
+		Max:     remoteagent.PermissionMode(cmp.Or(e.MaxPermissionMode, c.MaxPermissionMode, string(remoteagent.PermitAll))),
+	}
+	for name, mode := range map[string]remoteagent.PermissionMode{
+		"AGENT_PERMISSION_MODE": s.Permissions.Default, "AGENT_MAX_PERMISSION_MODE": s.Permissions.Max,
+	} {
+		if !slices.Contains(remoteagent.PermissionModes(), mode) {
+			return fmt.Errorf("%s %.40q is not one of %q", name, mode, remoteagent.PermissionModes())
+		}
+	}
+	if s.Permissions.Default.Exceeds(s.Permissions.Max) {
+		return fmt.Errorf("the permission mode of tasks, %s, is more than the maximum, %s; lower AGENT_PERMISSION_MODE or raise "+
+			"AGENT_MAX_PERMISSION_MODE", s.Permissions.Default, s.Permissions.Max)
+	}
+	return nil
+}
+
 // equip gives the agent the tools that the configuration lists for it, and a root's folders the tools for files.
 func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(string) (string, error)) error {
 	all, err := builtin.Tools(cfg, secret)
@@ -205,6 +237,7 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 		return err
 	}
 	s.Backend = confined{s.Backend}
+	s.OpenFolder = root.open
 	s.FolderTools = func(folder string) []tool.Tool {
 		o := files.Options{Open: func() (*os.Root, error) { return root.open(folder) }}
 		return append(files.Reading(o), files.Writing(o)...)
@@ -212,14 +245,11 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 	return nil
 }
 
-// price returns the cost of usage by the price of the model that answered or, if that is unknown, of the agent's model.
-func price(cfg config.Config, fallback string) func(string, event.Usage) float64 {
-	return func(model string, usage event.Usage) float64 {
+// price returns what an answer of a model costs, and whether the configuration has its price.
+func price(cfg config.Config) func(string, event.Usage) (float64, bool) {
+	return func(model string, usage event.Usage) (float64, bool) {
 		price, ok := cfg.Price(model)
-		if !ok {
-			price, _ = cfg.Price(fallback)
-		}
-		return price.Cost(usage)
+		return price.Cost(usage), ok
 	}
 }
 

@@ -101,7 +101,7 @@ func TestTasksEndInEveryStatus(t *testing.T) {
 }
 
 // S3-33: the session of a failed task can be resumed.
-func TestAFailedTaskKeepsItsSession(t *testing.T) {
+func TestFailedTaskKeepsSession(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
 	task := s.finish(s.say("/say before\n/fail agent_error retryable").TaskID)
@@ -290,7 +290,7 @@ func (s *server) await(taskID, name string) {
 }
 
 // S3-9, S3-5: what is old is gone, and one is told so.
-func TestOldTasksAreGone(t *testing.T) {
+func TestOldTasksAreDeleted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	before := open(t, setup{env: envAt(dir)})

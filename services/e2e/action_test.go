@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/historyapi"
 )
 
 // clockTolerance is more than what an action's expiry is stretched by, since clocks differ.
@@ -55,7 +57,7 @@ func TestAnApprovalRunsTheToolOrTellsTheModelThatItWasDenied(t *testing.T) {
 	}
 }
 
-func TestAToolConfiguredForApprovalAsks(t *testing.T) {
+func TestConfiguredToolNeedsApproval(t *testing.T) {
 	t.Parallel()
 	_, actions := paused(t, "demo", `/tool http_get {"url":"https://example.com/"}`)
 	if len(actions) != 1 || actions[0].Kind != event.ContinueApproval || actions[0].Payload.ArgsHash == "" {
@@ -68,6 +70,11 @@ func TestAClientToolAndAnInputBringTheirResults(t *testing.T) {
 	tr, actions := paused(t, "demo", `/client-tool pick_file {"kind":"pdf"}`, "/ask Which page?", "/say thanks")
 	if len(actions) != 1 || actions[0].Kind != event.ContinueTool || actions[0].Payload.Tool != "pick_file" {
 		t.Fatalf("got %+v, want one client tool", actions)
+	}
+	empty := resolve(tr.ThreadID, event.ActionResult{ActionID: actions[0].ActionID, Status: event.ActionSuccess})
+	refused := wantFault(t, call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", empty), http.StatusBadRequest, apierr.InvalidMessageFormat)
+	if !strings.Contains(refused.Message, `"result"`) {
+		t.Errorf("a success without a result: got %q, want the member that is missing", refused.Message)
 	}
 	next := post(t, "demo", resolve(tr.ThreadID, success(actions[0].ActionID, `{"file":"a.pdf"}`)))
 	question := only[event.Continuation](t, next)
@@ -169,4 +176,62 @@ func TestANewMessageSupersedesOpenActions(t *testing.T) {
 	}
 	late := call(t.Context(), t, http.MethodPost, "/v1/agents/demo/stream", resolve(tr.ThreadID, success(actions[0].ActionID, `"x"`)))
 	wantFault(t, late, http.StatusBadRequest, apierr.InvalidActionID)
+}
+
+// TestOpenActionsAreListedUntilTheyAreResolved compares the lists before and after each step of an approval.
+func TestOpenActionsAreListedUntilTheyAreResolved(t *testing.T) {
+	t.Parallel()
+	tr, actions := paused(t, "demo", `/tool http_get {"url":"https://example.com/"}`)
+	want := actions[0]
+	mine := "/v1/actions?threadId=" + tr.ThreadID
+	for _, list := range []string{mine, mine + "&agentId=demo"} {
+		got := get[historyapi.ActionPage](t, list)
+		if len(got.Actions) != 1 || got.NextCursor != "" {
+			t.Fatalf("%s: got %+v, want the approval", list, got)
+		}
+		a := got.Actions[0]
+		if a.ActionID != want.ActionID || a.Kind != event.ContinueApproval || a.ThreadID != tr.ThreadID || a.RequestID != tr.RequestID ||
+			a.AgentID != "demo" || a.Payload.Tool != "http_get" || a.Payload.ArgsHash != want.Payload.ArgsHash || !a.ExpiresAt.Equal(want.ExpiresAt) {
+			t.Errorf("%s: got %+v, want %+v", list, a, want)
+		}
+	}
+	if got := get[historyapi.ActionPage](t, mine+"&agentId=helper"); len(got.Actions) != 0 {
+		t.Errorf("another agent: got %+v, want none", got.Actions)
+	}
+	if !isListed(t, want.ActionID) {
+		t.Error("the list of all threads lacks the approval")
+	}
+	thread := func() historyapi.Thread { return get[historyapi.Thread](t, "/v1/threads/"+tr.ThreadID) }
+	if got := thread().OpenActions; len(got) != 1 || got[0].ActionID != want.ActionID || got[0].Kind != event.ContinueApproval {
+		t.Errorf("the thread has the open actions %+v, want the approval", got)
+	}
+	post(t, "demo", resolve(tr.ThreadID, event.ActionResult{ActionID: want.ActionID, Status: event.ActionDenied}))
+	if got := get[historyapi.ActionPage](t, mine); len(got.Actions) != 0 || isListed(t, want.ActionID) || len(thread().OpenActions) != 0 {
+		t.Errorf("after its denial: got %+v, and of the thread %+v", got.Actions, thread().OpenActions)
+	}
+	forgotten, _ := paused(t, "forgetful", `/client-tool pick {}`)
+	eventually(t, 10*time.Second, func() error { // the agent's actionTTL is a millisecond
+		if got := get[historyapi.ActionPage](t, "/v1/actions?threadId="+forgotten.ThreadID); len(got.Actions) != 0 {
+			return fmt.Errorf("after its expiry: got %+v, want no actions", got.Actions)
+		}
+		return nil
+	})
+	wantFault(t, call(t.Context(), t, http.MethodGet, "/v1/actions?threadId=thr_none", ""), http.StatusNotFound, apierr.ThreadNotFound)
+	wantFault(t, call(t.Context(), t, http.MethodGet, "/v1/actions?cursor=x", ""), http.StatusBadRequest, apierr.InvalidMessageFormat)
+}
+
+// isListed reports whether an action is in the pages of the caller's open actions.
+func isListed(t *testing.T, actionID string) bool {
+	t.Helper()
+	for cursor := ""; ; {
+		page := get[historyapi.ActionPage](t, "/v1/actions?limit=1&cursor="+cursor)
+		for _, a := range page.Actions {
+			if a.ActionID == actionID {
+				return true
+			}
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return false
+		}
+	}
 }

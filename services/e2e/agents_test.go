@@ -82,7 +82,7 @@ func TestAnAgentCallsAnotherAndShowsWhatItDoes(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentAsksForIsAskedWhereItWasCalled(t *testing.T) {
+func TestActionOfCalledAgentReachesCaller(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -136,7 +136,7 @@ func statusOfEcho(t *testing.T, events []event.Event) (status event.ToolStatus) 
 	return status
 }
 
-func TestAnAgentThatAsksForSeveralThingsAsksForOneAfterTheOther(t *testing.T) {
+func TestPermissionsAreRequestedOneByOne(t *testing.T) {
 	t.Parallel()
 	tr := postAll(t, "lead", prompt(ask("helper", `/ask First?`, `/ask Second?`, "/say thanks"), "/say end"))
 	for _, question := range []string{"First?", "Second?"} {
@@ -151,7 +151,7 @@ func TestAnAgentThatAsksForSeveralThingsAsksForOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatAsksBeforeItCallsAnother(t *testing.T) {
+func TestAgentCallNeedsApproval(t *testing.T) {
 	t.Parallel()
 	tr := postAll(t, "careful", prompt(ask("helper", `/ask Sure?`, "/say thanks"), "/say end"))
 	action := only[event.Continuation](t, tr)
@@ -168,7 +168,7 @@ func TestAnAgentThatAsksBeforeItCallsAnother(t *testing.T) {
 	}
 }
 
-func TestAnAbortReachesTheWholeTree(t *testing.T) {
+func TestAbortReachesChildRequests(t *testing.T) {
 	t.Parallel()
 	body := prompt(ask("deputy", ask("helper", "/stream 20000 100")))
 	response := call(t.Context(), t, http.MethodPost, "/v1/agents/lead/stream?include=extended", body)
@@ -191,7 +191,7 @@ func TestAnAbortReachesTheWholeTree(t *testing.T) {
 	}
 }
 
-func TestTheBudgetIsThatOfTheWholeTree(t *testing.T) {
+func TestBudgetCoversChildRequests(t *testing.T) {
 	t.Parallel()
 	helper := []string{"/say some", "/usage 2000 1", `/tool echo {"text":"x","delay":"30s"}`, "/say never"}
 	for name, script := range map[string]string{
@@ -213,7 +213,7 @@ func TestTheBudgetIsThatOfTheWholeTree(t *testing.T) {
 	}
 }
 
-func TestAgentsThatCallTooDeepOrInCirclesAreToldSo(t *testing.T) {
+func TestAgentCallsOverDepthOrInCycleFail(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, agent, script, want string }{
 		{"a circle", "lead", ask("deputy", ask("lead", "/say x")), "waits for this answer itself (lead called deputy)"},

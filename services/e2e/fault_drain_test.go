@@ -129,7 +129,7 @@ func TestRollingStopsLoseNothing(t *testing.T) {
 	t.Logf("%d requests, %d streams cut, longest stall %s", len(c.ended), len(c.cuts), c.stall)
 }
 
-// TestAStoppedRunnerHandsOver stops a runner whose request lasts longer than its patience.
+// TestAStoppedRunnerHandsOver stops a runner whose request takes longer than its grace period.
 func TestAStoppedRunnerHandsOver(t *testing.T) {
 	l := newLab(t, setup{counts: map[string]int{"agent-runner": 2}, database: database(t), env: []string{"GRACE=15s"}})
 	works, waits := l.alone(t, "agent-runner")

@@ -117,12 +117,12 @@ func anExecutorDies(t *testing.T, l lab) {
 	start(t, works)
 }
 
-// toolRuns waits for the first output of a tool, or for its result's start where it prints nothing.
+// toolRuns waits for the first output of a tool: its result starts with it. Clients do not see the output itself.
 func toolRuns(t *testing.T, w *watch) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		for _, r := range find[event.ToolResult](w.seen()) {
-			if r.Stage == event.StageDelta {
+			if r.Stage == event.StageStart {
 				return nil
 			}
 		}
@@ -132,19 +132,23 @@ func toolRuns(t *testing.T, w *watch) {
 
 // TestAnUnsafeToolDoesNotRunTwice kills an executor in the middle of a tool that must not run again.
 func TestAnUnsafeToolDoesNotRunTwice(t *testing.T) {
-	l := newLab(t, setup{counts: map[string]int{"tool-executor": 2}, database: database(t), echo: tool.EffectUnsafe})
+	l := newLab(t, setup{
+		counts: map[string]int{"tool-executor": 2}, database: database(t), echo: tool.EffectUnsafe,
+		agents: "agents:\n  open: {backend: scripted, tools: [echo], toolOutput: allow}\n",
+	})
 	works, waits := l.alone(t, "tool-executor")
-	w := l.post(t, 0, prompt(`/tool echo {"text":"one two three four five","delay":"3s"}`))
+	w := l.ask(t, "open", prompt(`/tool echo {"text":"one two three four five","delay":"3s"}`))
 	toolRuns(t, w)
 	start(t, waits)
 	works.Kill()
 	tr := w.end(t, time.Minute)
 	l.finished(t, tr)
 	if got := tr.results()["echo"]; got.Status != event.ToolUnknown {
-		t.Errorf("got %s, want unknown: nobody knows how far the tool came", got.Status)
+		t.Errorf("got %s, want unknown: the tool may have done a part", got.Status)
 	}
+	output := l.read(t.Context(), t, http.MethodGet, l.Gateways[0]+"/v1/requests/"+tr.RequestID+"/stream?include=tool_output", "").end(t, time.Minute)
 	printed := ""
-	for _, r := range find[event.ToolResult](tr) {
+	for _, r := range find[event.ToolResult](output) {
 		printed += r.Delta
 	}
 	if strings.Count(printed, "one") != 1 {

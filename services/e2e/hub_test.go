@@ -25,7 +25,7 @@ import (
 const hubConfig = `
 hub: {plainHTTP: true, allow: [127.0.0.0/8]}
 agents:
-  chief: {backend: scripted, tools: [hub]}
+  chief: {backend: scripted, tools: [hub], toolOutput: allow}
 `
 
 const agentKey = "agent-key-of-the-tests-0123456789"
@@ -40,27 +40,32 @@ type office struct {
 func newOffice(t *testing.T, agents int) office {
 	t.Helper()
 	o := office{lab: newLab(t, setup{counts: map[string]int{"hub": 1, "agent-runner": 2}, database: database(t), agents: hubConfig})}
-	for i := range agents {
-		a, err := o.StartAgent(t.Context(), fmt.Sprintf("vm-%d", i+1), agentKey, "HUB_URL="+o.Hub)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.agents = append(o.agents, a)
-		var saved hubapi.Agent
-		body := map[string]any{"url": a.URL, "apiKey": agentKey, "capabilities": []string{"code"}}
-		if err := o.ask(t.Context(), http.MethodPost, "/api/agents", body, &saved); err != nil || saved.ID != a.ID || !saved.IsOnline {
-			t.Fatalf("register %s: got %+v, %v", a.ID, saved, err)
-		}
+	for range agents {
+		o.addAgent(t)
 	}
-	eventually(t, 10*time.Second, func() error { // gateways hear of them
-		for _, a := range o.agents {
-			if !strings.Contains(o.gatewayAgents(t), `"`+a.ID+`"`) {
-				return fmt.Errorf("the gateway does not list %s", a.ID)
-			}
+	return o
+}
+
+// addAgent starts one more agent, registers it at the hub, and waits until gateways list it.
+func (o *office) addAgent(t *testing.T, env ...string) {
+	t.Helper()
+	id := fmt.Sprintf("vm-%d", len(o.agents)+1)
+	a, err := o.StartAgent(t.Context(), id, agentKey, append(env, "HUB_URL="+o.Hub)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.agents = append(o.agents, a)
+	var saved hubapi.Agent
+	body := map[string]any{"url": a.URL, "apiKey": agentKey, "capabilities": []string{"code"}}
+	if err := o.ask(t.Context(), http.MethodPost, "/api/agents", body, &saved); err != nil || saved.ID != a.ID || !saved.IsOnline {
+		t.Fatalf("register %s: got %+v, %v", a.ID, saved, err)
+	}
+	eventually(t, 10*time.Second, func() error {
+		if !strings.Contains(o.gatewayAgents(t), `"`+id+`"`) {
+			return fmt.Errorf("the gateway does not list %s", id)
 		}
 		return nil
 	})
-	return o
 }
 
 func (o office) gatewayAgents(t *testing.T) string {
@@ -222,7 +227,7 @@ func TestARemoteAgentIsAnAgent(t *testing.T) {
 }
 
 // S3-32, S3-33: an agent is killed in the middle of a task, and comes back.
-func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
+func TestAgentGoesOfflineAndOnline(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 2)
 	task := o.assign(t, "vm-1", `/tool echo {"delay":"5m"}`)
@@ -263,7 +268,7 @@ func TestAnAgentGoesOfflineAndComesBack(t *testing.T) {
 
 // S3-2: the runner dies in the middle of a task; another one takes the task up behind what the log has: texts and calls are
 // not repeated, and every call has its result, whatever the tool prints meanwhile.
-func TestTheRunnerOfARemoteAgentDies(t *testing.T) {
+func TestRunnerOfRemoteAgentCrashes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"while a tool says nothing": `/tool echo {"text":"one","delay":"4s"}`,
@@ -319,7 +324,7 @@ func (o office) checkOnce(t *testing.T, tr transcript) {
 }
 
 // The hub is killed in the middle of tasks: requests go on, and what ended meanwhile is known when it is back.
-func TestAHubIsKilledAndComesBack(t *testing.T) {
+func TestHubRecoversAfterKill(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 2)
 	task := o.assign(t, "vm-1", "/sleep 2s\n/say built meanwhile")
@@ -461,7 +466,8 @@ func TestAnAgentDelegates(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(summary, "taskId ")
 	taskID, _, _ := strings.Cut(rest, ",")
-	tr := o.run(t, "chief", `/tool get_result {"agent_id":"vm-1","task_id":"`+taskID+`"}`).end(t, time.Minute)
+	tr := o.read(t.Context(), t, http.MethodPost, o.URL+"/v1/agents/chief/stream?include=tool_output",
+		prompt(`/tool get_result {"agent_id":"vm-1","task_id":"`+taskID+`"}`)).end(t, time.Minute)
 	var shown strings.Builder
 	for _, e := range tr.Events {
 		if r, ok := e.Body.(event.ToolResult); ok && r.Stage == event.StageDelta {

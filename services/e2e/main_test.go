@@ -110,12 +110,14 @@ func writeConfig(dir string, mock *aimock.Server, eyes, site, played string) (st
 		return "", err
 	}
 	text = bytes.ReplaceAll(text, []byte("recorded.test"), []byte(strings.TrimPrefix(played, "http://")))
-	program, err := filepath.Abs("testdata/opencode")
-	if err != nil {
-		return "", err
-	}
-	if err := os.Symlink(program, filepath.Join(dir, "opencode")); err != nil {
-		return "", err
+	for _, name := range []string{"opencode", "codex"} {
+		program, err := filepath.Abs(filepath.Join("testdata", name))
+		if err != nil {
+			return "", err
+		}
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			return "", err
+		}
 	}
 	agents := map[string]string{"testdata/eyes.yaml": eyes, "testdata/program.yaml": dir}
 	if mock != nil {

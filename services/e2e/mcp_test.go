@@ -24,8 +24,8 @@ func called(t *testing.T, line, tool string) (result event.ToolResult) {
 
 func TestAgentsUseTheToolsOfAnMCPServer(t *testing.T) {
 	t.Parallel()
-	if result := called(t, `/tool site__add {"a":40,"b":2}`, "site__add"); result.Summary != "42" {
-		t.Errorf("got %q, want 42", result.Summary)
+	if result := called(t, `/tool site__add {"a":40,"b":2}`, "site__add"); result.Summary != "2 bytes" {
+		t.Errorf("got %q, want the size of 42", result.Summary)
 	}
 	tr := post(t, "connected", prompt(`/tool site__add {"a":"forty","b":2}`))
 	if got := tr.results()["site__add"]; got.Status != event.ToolFailed {
@@ -33,7 +33,7 @@ func TestAgentsUseTheToolsOfAnMCPServer(t *testing.T) {
 	}
 }
 
-func TestAnMCPToolThatIsNotReadOnlyAsksFirst(t *testing.T) {
+func TestMCPToolWithoutReadOnlyNeedsApproval(t *testing.T) {
 	t.Parallel()
 	called(t, `/tool site__add {"a":1,"b":1}`, "site__add") // the list is there
 	tr, actions := paused(t, "connected", `/tool site__picture {}`)

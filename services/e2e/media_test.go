@@ -146,7 +146,7 @@ func TestAPictureOfAToolReachesTheModelAndTheClient(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		result := tr.results()["echo"]
-		if result.Status != event.ToolSuccess || result.Summary != "a picture" || len(result.Media) != 1 || result.Media[0].Ref == nil {
+		if result.Status != event.ToolSuccess || result.Summary != "9 bytes" || len(result.Media) != 1 || result.Media[0].Ref == nil {
 			t.Fatalf("the client is told %+v, want a summary and a reference", result)
 		}
 		response := call(t.Context(), t, http.MethodGet, "/v1/threads/"+tr.ThreadID+"/objects/"+result.Media[0].Ref.Object, "")

@@ -71,7 +71,7 @@ func TestAProvidersFailuresBecomeErrorEvents(t *testing.T) {
 	})
 }
 
-func TestAProvidersThreadRemembersItsThinking(t *testing.T) {
+func TestThinkingOfProviderIsReplayed(t *testing.T) {
 	eachProvider(t, func(t *testing.T, agent string) {
 		first := post(t, agent, prompt("What is six by seven?"))
 		second := post(t, agent, say(first.ThreadID, "Again: six by seven?"))

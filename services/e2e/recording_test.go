@@ -63,9 +63,9 @@ func (p *player) result(tool string) json.RawMessage {
 	return json.RawMessage(`"the recording has no such call"`)
 }
 
-// TestARecordedRunIsPlayedThroughTheWhole sends the recorded traffic of Tarko's model through gateway, runner and executor:
+// TestRecordedRunIsReplayedEndToEnd sends the recorded traffic of Tarko's model through gateway, runner and executor:
 // what a client of Tarko's reads has the types of the recording in its order. The recording stops before the end of the run.
-func TestARecordedRunIsPlayedThroughTheWhole(t *testing.T) { // S4
+func TestRecordedRunIsReplayedEndToEnd(t *testing.T) { // S4
 	t.Parallel()
 	recording := tarkotest.Open(t, tarkotest.Weather)
 	recorded.put(recording)

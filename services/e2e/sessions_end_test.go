@@ -9,8 +9,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/sse"
 )
 
-// TestASessionIsToldFromItsStartToItsEnd follows a session in both vocabularies until it is deleted.
-func TestASessionIsToldFromItsStartToItsEnd(t *testing.T) { // S0-18, S0-19
+// TestSessionStartAndEndAreReported follows a session in both vocabularies until it is deleted.
+func TestSessionStartAndEndAreReported(t *testing.T) { // S0-18, S0-19
 	t.Parallel()
 	id := session(t, members{"agent": "demo"})
 	route := "/api/v1/sessions/events/stream?from=start&sessionId=" + id

@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/coder/websocket"
 )
 
 // tour is the script of README's first example.
@@ -92,7 +93,53 @@ func TestNDJSONBringsTheSameEvents(t *testing.T) {
 	}
 }
 
-func TestACutStreamResumesAndALateReaderSeesAllOfIt(t *testing.T) {
+// TestWebSocketBringsTheSameEvents starts a request on the WebSocket, is cut off, and follows it on another connection.
+func TestWebSocketBringsTheSameEvents(t *testing.T) {
+	t.Parallel()
+	start := `{"type":"start","id":"1","agent":"demo","request":` + prompt("/stream 60 100", "/say end") + `}`
+	first := readSocket(t, start, 20)
+	last := first.Events[len(first.Events)-1]
+	follow := fmt.Sprintf(`{"type":"follow","id":"1","requestId":%q,"after":%q}`, first.RequestID, last.ID)
+	rest := readSocket(t, follow, -1)
+	want := resume(t, first.RequestID, "")
+	if got := slices.Concat(first.Lines, rest.Lines); !slices.Equal(got, want.Lines) {
+		t.Errorf("SSE brings\n%s\nthe WebSocket\n%s", strings.Join(want.Lines, "\n"), strings.Join(got, "\n"))
+	}
+	rest.done(t)
+}
+
+// readSocket sends a message on a WebSocket and reads at most limit events (-1 = all) after the reply.
+func readSocket(t *testing.T, message string, limit int) (tr transcript) {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(base, "http")+"/v1/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	if _, text, err := conn.Read(t.Context()); err != nil || !strings.HasPrefix(string(text), `{"type":"reply","id":"1"`) {
+		t.Fatalf("got %s, %v, want a reply", text, err)
+	}
+	for limit < 0 || len(tr.Events) < limit {
+		_, text, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(text), `{"type":"end"`) {
+			break
+		}
+		e, err := event.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.add(e, string(text), string(e.ID))
+	}
+	return tr
+}
+
+func TestDisconnectedStreamResumesAndLateReaderReceivesAll(t *testing.T) {
 	t.Parallel()
 	ctx, cut := context.WithCancel(t.Context())
 	body := prompt("/stream 60 100", "/say end")
@@ -163,7 +210,7 @@ func TestAbortEndsARequestWithinASecond(t *testing.T) {
 			tr := started(t, "demo", prompt(test.script), 2)
 			target := path("/v1/requests/%s/abort", tr.RequestID)
 			begun := time.Now()
-			response := call(t.Context(), t, http.MethodPost, target, "")
+			response := call(t.Context(), t, http.MethodPost, target, `{"reason":"no longer needed"}`)
 			if response.StatusCode != http.StatusAccepted {
 				t.Fatalf("abort answers %s: %s", response.Status, readAll(t, response))
 			}
@@ -171,7 +218,9 @@ func TestAbortEndsARequestWithinASecond(t *testing.T) {
 			if took := time.Since(begun); took > 2*time.Second {
 				t.Errorf("the end came after %s", took)
 			}
-			only[event.Aborted](t, whole)
+			if end := only[event.Aborted](t, whole); end.Reason != "no longer needed" {
+				t.Errorf("got the reason %q", end.Reason)
+			}
 			wantFault(t, call(t.Context(), t, http.MethodPost, target, ""), http.StatusConflict, apierr.RequestFinished)
 			if status := get[historyapi.Request](t, path("/v1/requests/%s", tr.RequestID)); status.Status != historyapi.StatusAborted {
 				t.Errorf("got status %s, want aborted", status.Status)
@@ -219,7 +268,7 @@ func TestFailuresEndWithTheRightError(t *testing.T) {
 	}
 }
 
-func TestAFailedToolIsToldToTheModelAndTheRunGoesOn(t *testing.T) {
+func TestFailedToolIsReportedToModelAndRunContinues(t *testing.T) {
 	t.Parallel()
 	tr := post(t, "demo", prompt(`/tool echo {"text":"x","fail":"no luck"}`, `/tool nosuchtool {}`, "/say after"))
 	if answerText(tr.done(t)) != "after" {

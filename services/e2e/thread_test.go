@@ -121,7 +121,7 @@ func TestThreadEventsAreFilteredAndPaged(t *testing.T) {
 	wantFault(t, call(t.Context(), t, http.MethodGet, path("/v1/threads/%s/events?since=yesterday", tr.ThreadID), ""), 400, apierr.InvalidMessageFormat)
 }
 
-func TestADeletedThreadIsGone(t *testing.T) {
+func TestDeletedThreadIsNotFound(t *testing.T) {
 	t.Parallel()
 	tr := post(t, "demo", prompt("/say secret"))
 	target := path("/v1/threads/%s", tr.ThreadID)

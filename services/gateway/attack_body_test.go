@@ -73,6 +73,9 @@ func TestAttackBodies(t *testing.T) {
 		}
 		walked[r.owner.Name()]++
 		for what, body := range bodies {
+			if body == "" && strings.HasSuffix(r.path, "/abort") {
+				continue // its body is optional
+			}
 			a := b.do(b.request(r.method, r.at(to), body))
 			if !r.strict() {
 				if a.status >= 500 || a.status == 0 {

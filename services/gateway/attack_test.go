@@ -58,13 +58,17 @@ func (r route) String() string { return r.method + " " + r.path }
 
 // strict reports whether the protocol of the route refuses each mistake in a body. A protocol that is not listed here may
 // accept some.
-func (r route) strict() bool { return slices.Contains([]string{"native", "agui"}, r.owner.Name()) }
+func (r route) strict() bool {
+	return slices.Contains([]string{"native", "agui"}, r.owner.Name())
+}
 
 // strangers returns bodies with the id ID in other places than the thread of [route.body].
 func (r route) strangers() []string {
 	switch {
 	case r.path == "/agui/:agentName":
 		return []string{`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"ID","status":"resolved","payload":true}]}`}
+	case strings.HasPrefix(r.path, "/openai/v1/chat"):
+		return []string{`{"model":"demo","messages":[{"role":"tool","tool_call_id":"tool:ID:t","content":"x"}]}`}
 	case r.owner.Name() == "native" && strings.Contains(r.path, ":agentName"):
 		return []string{`{"messages":[],"threadId":"t","context":{"actionResults":[{"actionId":"ID","status":"success"}]}}`}
 	}
@@ -81,6 +85,8 @@ func (r route) body(threadID string) string {
 		return onThread(threadID)
 	case name == "tarko":
 		return mention(threadID)
+	case name == "openai":
+		return `{"model":"demo","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"` + threadID + `"}}`
 	default:
 		return `{"threadId":"` + threadID + `","runId":"run_1","messages":[{"id":"m1","role":"user","content":"more"}],` +
 			`"tools":[],"context":[],"state":{},"forwardedProps":{}}`
@@ -100,7 +106,8 @@ func everything(t *testing.T) func(*gateway.Deps) {
 func (r route) keyless() bool {
 	return slices.Contains([]string{
 		"GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.yaml", "GET /api/v1/health", "GET /api/v1/version",
-		"GET /", "GET /:sessionId", "GET /static/*file", // the programs of a page
+		"GET /", "GET /:sessionId", "GET /static/*file", "GET /favicon.ico", "GET /login", // the programs of a page
+		"POST /logout",
 	}, r.String())
 }
 
@@ -155,7 +162,7 @@ type target struct{ agent, requestID, threadID string }
 
 // at is the path of the route for the target.
 func (r route) at(to target) string {
-	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none").Replace(r.path)
+	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID).Replace(r.path)
 }
 
 // with is at with parameters in its URL: the session among them, where the path has no place for it.

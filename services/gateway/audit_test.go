@@ -107,6 +107,18 @@ func TestEveryReadOfEventsIsAudited(t *testing.T) {
 	}
 }
 
+func TestReadsAreNotAuditedWithoutKeys(t *testing.T) {
+	t.Parallel()
+	var log ledger
+	b := start(t, withLedger(&log))
+	if got := b.do(b.request(http.MethodGet, "/v1/requests/req_unknown/stream", "")); got.status != http.StatusNotFound {
+		t.Fatalf("got %d, want 404", got.status)
+	}
+	if got := log.take(t); len(got) > 0 {
+		t.Errorf("got %+v, want no entry at INFO or above", got)
+	}
+}
+
 // readsEvents says which routes give what has happened on a thread.
 func readsEvents(r route) bool {
 	switch r.path {
@@ -121,7 +133,10 @@ func readsEvents(r route) bool {
 func TestJoinOfASessionIsAudited(t *testing.T) { // S0-52
 	t.Parallel()
 	var log ledger
-	b := start(t, withLedger(&log))
+	debug := func(d *gateway.Deps) { // the level of entries without API keys
+		d.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	b := start(t, debug)
 	id := b.session()
 	log.take(t)
 	p := b.dial("")

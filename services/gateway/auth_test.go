@@ -140,7 +140,7 @@ func TestAnExpiredKeyLosesItsStreams(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	open := func(method, path, body string, headers ...string) func() error {
-		resp, err := http.DefaultClient.Do(b.request(method, path, body, append(headers, bearer...)...).WithContext(ctx))
+		resp, err := http.DefaultClient.Do(b.request(method, path, body, append(headers, bearer...)...).WithContext(ctx)) //nolint:bodyclose // the returned function closes it
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -357,7 +357,7 @@ func TestActionResultsNeitherWaitNorInterrupt(t *testing.T) {
 	}
 }
 
-func TestAWaitingRequestStreamsWhenItsTurnComes(t *testing.T) {
+func TestQueuedRequestStreamsWhenStarted(t *testing.T) {
 	t.Parallel()
 	b := start(t, withPolicies, func(d *gateway.Deps) { d.Config.Gateway.Heartbeat = config.Duration(50 * time.Millisecond) })
 	first, threadID := b.accepted(hello)

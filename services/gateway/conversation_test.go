@@ -131,7 +131,7 @@ func TestWhatIsNewInAConversation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if inputIDs(a.Request.Messages) != test.messages && !(receipt.Replayed && test.messages == "3 4 5") {
+		if inputIDs(a.Request.Messages) != test.messages && (!receipt.Replayed || test.messages != "3 4 5") {
 			t.Errorf("%s: got messages %q, want %q", test.does, inputIDs(a.Request.Messages), test.messages)
 		}
 		if len(a.History) != test.history || len(a.Request.Context.ActionResults) != test.results {
@@ -163,7 +163,7 @@ func TestARequestDeclaresTools(t *testing.T) {
 	}
 	for _, test := range tests {
 		got := b.post("/v1/agents/demo/requests", test.body)
-		if got.status != test.status || !strings.Contains(string(got.body), test.says) {
+		if got.status != test.status || !strings.Contains(got.body, test.says) {
 			t.Errorf("%s: got %d %s, want %d with %q", test.does, got.status, got.body, test.status, test.says)
 		}
 		if test.status != http.StatusAccepted {

@@ -156,8 +156,8 @@ func TestHTTP2SlowReader(t *testing.T) {
 	})
 }
 
-// TestHTTP2DrainSaysGoAway ends the streams as with HTTP/1.1, and then the connection.
-func TestHTTP2DrainSaysGoAway(t *testing.T) {
+// TestHTTP2DrainSendsGoAway ends the streams as with HTTP/1.1, and then the connection.
+func TestHTTP2DrainSendsGoAway(t *testing.T) {
 	eachHTTP2(t, func(t *testing.T, b *bench) {
 		requestID, _ := b.accepted(hello)
 		b.emit(b.claim(requestID), metadata())

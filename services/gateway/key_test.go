@@ -21,7 +21,7 @@ func (b *bench) keptByHistory(requestID, hash string) {
 	})
 }
 
-func TestAKeyKeepsItsMeaningWhenTheStreamHasForgottenItsRequest(t *testing.T) {
+func TestIdempotencyKeyIsValidAfterRetention(t *testing.T) {
 	t.Parallel()
 	hash := admission.Hash("demo", []byte(hello))
 	byKey := id.Derive(id.Request, "default", "dev", "k1")

@@ -4,6 +4,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
 )
 
@@ -17,5 +18,6 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		native.New(s),
 		t,
 		agui.New(s),
+		openai.New(s),
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/sse"
 )
 
-func TestAClientThatIsCutTwiceSeesEachEventOnce(t *testing.T) {
+func TestClientDisconnectedTwiceReceivesEachEventOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, _ := b.accepted(hello)
@@ -148,7 +148,7 @@ func TestCursorsThatAreOdd(t *testing.T) {
 	}
 }
 
-func TestWhatTheBusHasForgottenComesFromHistory(t *testing.T) {
+func TestExpiredRequestIsReadFromHistory(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	frames := []event.Frame{frame(t, 0, input("hi"), metadata()), frame(t, 2, delta("a"), delta("b")), frame(t, 4, done())}

@@ -113,7 +113,7 @@ func TestAWorkspaceIsItsTenants(t *testing.T) {
 	}
 }
 
-func TestLargeQueriesAreTakenWhereTheConfigurationSaysSo(t *testing.T) {
+func TestLargeQueryWithConfiguredLimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.MaxBody, d.Config.Gateway.Sessions.MaxBody = 1000, 5000 })
 	large := strings.Repeat("x", 2000)
@@ -270,7 +270,7 @@ func TestAModelAndItsAgentAreChosenTogether(t *testing.T) {
 	}
 }
 
-func TestASessionThatRunsIsNotDeleted(t *testing.T) {
+func TestASessionWhoseRunDoesNotEndIsNotDeleted(t *testing.T) { // its runner does not take the abort
 	t.Parallel()
 	b := start(t)
 	at := b.running()

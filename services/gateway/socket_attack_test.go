@@ -170,8 +170,8 @@ func manyFrames(f wsFrame) []wsFrame {
 	return all
 }
 
-// TestSocketAMessageMustComeWhole sends a message in parts that never end, and one that stops.
-func TestSocketAMessageMustComeWhole(t *testing.T) {
+// TestSocketRejectsPartialMessage sends a message in parts that never end, and one that stops.
+func TestSocketRejectsPartialMessage(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Limits.BodyTime = config.Duration(300 * time.Millisecond) })
 	stalled := b.rough()

@@ -202,8 +202,8 @@ func TestSocketQueriesAreAcceptedOnce(t *testing.T) {
 	}
 }
 
-// TestSocketWhoReadsLaterReadsAll lets a client read nothing while a long answer comes, and another one read it at once.
-func TestSocketWhoReadsLaterReadsAll(t *testing.T) {
+// TestSocketSlowReaderReceivesAll lets a client read nothing while a long answer comes, and another one read it at once.
+func TestSocketSlowReaderReceivesAll(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.session()

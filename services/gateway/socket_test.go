@@ -30,9 +30,12 @@ type message struct {
 	Data      map[string]any `json:"data"`
 }
 
-// dial connects. The query begins with '?' if there is one.
+// dial connects. The query begins with '?' if there is one; without one the events are flat.
 func (b *bench) dial(query string, headers ...string) *peer {
 	b.t.Helper()
+	if query == "" {
+		query = "?format=flat"
+	}
 	p, a := b.tryDial(query, nil, headers...)
 	if p == nil {
 		b.t.Fatalf("connect: %+v", a)
@@ -43,11 +46,16 @@ func (b *bench) dial(query string, headers ...string) *peer {
 // tryDial returns no peer when the handshake is refused.
 func (b *bench) tryDial(query string, protocols []string, headers ...string) (*peer, answer) {
 	b.t.Helper()
+	return b.tryDialAt("/ws"+query, protocols, headers...)
+}
+
+func (b *bench) tryDialAt(path string, protocols []string, headers ...string) (*peer, answer) {
+	b.t.Helper()
 	h := http.Header{}
 	for i := 0; i < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	conn, resp, err := websocket.Dial(b.t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/ws"+query,
+	conn, resp, err := websocket.Dial(b.t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+path,
 		&websocket.DialOptions{HTTPHeader: h, Subprotocols: protocols})
 	if resp == nil {
 		b.t.Fatalf("connect: %v", err)

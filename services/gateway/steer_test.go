@@ -264,7 +264,7 @@ func TestAFollowUpWaitsWhateverTheAgentDoes(t *testing.T) {
 	b.pointers(pointed, first, second, third.header.Get("X-Request-Id"), fourth.header.Get("X-Request-Id"))
 }
 
-func TestAFollowUpOfAnAgentThatIsGone(t *testing.T) {
+func TestFollowUpOfRemovedAgent(t *testing.T) {
 	t.Parallel()
 	agents := map[string]config.Agent{"demo": {Backend: "scripted"}}
 	b := start(t, func(d *gateway.Deps) { d.Config.Agents = agents })

@@ -36,7 +36,7 @@ func (b *bench) runs(bodies ...event.Body) {
 	})
 }
 
-func TestPostStreamsTheWholeRequest(t *testing.T) {
+func TestPostStreamsRequestToEnd(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.runs(input("hi"), metadata(), delta("hel"), delta("lo"), event.ToolOutput{ToolCallID: "c", Content: "secret"}, done())
@@ -90,7 +90,7 @@ func TestLinesAreTheDataOfTheStream(t *testing.T) {
 	}
 }
 
-func TestAStreamThatIsTooLongIsCutAndOneThatNeverBeginsTimesOut(t *testing.T) {
+func TestStreamTimeoutBeforeAndAfterFirstByte(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.StreamTimeout = config.Duration(300 * time.Millisecond) })
 	a := b.post("/v1/agents/demo/stream", hello)
@@ -111,12 +111,31 @@ func TestAStreamThatIsTooLongIsCutAndOneThatNeverBeginsTimesOut(t *testing.T) {
 func TestAQuietStreamHasHeartbeats(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.Heartbeat = config.Duration(50 * time.Millisecond) })
+	t.Run("as server-sent events", func(t *testing.T) {
+		t.Parallel()
+		if got := names(t, b.quiet(t, "text/event-stream", ": heartbeat\n\n")); got != "metadata done" {
+			t.Errorf("got events %q", got)
+		}
+	})
+	t.Run("as JSON lines", func(t *testing.T) {
+		t.Parallel()
+		text := b.quiet(t, "application/x-ndjson", "\n")
+		lines := strings.Split(strings.Trim(text, "\n"), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], `"event":"metadata"`) || !strings.Contains(lines[1], `"event":"done"`) {
+			t.Errorf("got %q, want empty lines, and then two events", text)
+		}
+	})
+}
+
+// quiet returns a stream whose request begins after three heartbeats.
+func (b *bench) quiet(t *testing.T, accept, heartbeat string) string {
+	t.Helper()
 	requestID, _ := b.accepted(hello)
 	w := b.claim(requestID)
-	resp, _ := b.open(b.request(http.MethodGet, "/v1/requests/"+requestID+"/stream", ""))
+	resp, _ := b.open(b.request(http.MethodGet, "/v1/requests/"+requestID+"/stream", "", "Accept", accept))
 	var text strings.Builder
 	buffer := make([]byte, 4096)
-	for strings.Count(text.String(), ": heartbeat\n\n") < 3 {
+	for strings.Count(text.String(), heartbeat) < 3 {
 		n, err := resp.Body.Read(buffer)
 		if err != nil {
 			t.Fatal(err)
@@ -128,12 +147,44 @@ func TestAQuietStreamHasHeartbeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, text.String()+string(rest)); got != "metadata done" {
-		t.Errorf("got events %q", got)
+	return text.String() + string(rest)
+}
+
+func TestARequestThatNoRunnerStartsEndsAtTheAdmissionTimeout(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { // no runner is free; a heartbeat must not write the status
+		d.Config.Gateway.AdmissionTimeout = config.Duration(300 * time.Millisecond)
+		d.Config.Gateway.Heartbeat = config.Duration(20 * time.Millisecond)
+	})
+	a := b.post("/v1/agents/demo/stream", hello)
+	f := a.failure(t)
+	requestID := a.header.Get("X-Request-Id")
+	if a.status != http.StatusGatewayTimeout || f.Code != apierr.StreamTimeout || !f.Retryable || requestID == "" ||
+		!strings.Contains(a.body, `"requestId":"`+requestID+`"`) {
+		t.Fatalf("got %d %s, want 504 that names request %q", a.status, a.body, requestID)
+	}
+	abort, err := b.bus.Aborted(t.Context(), b.log(requestID))
+	if err != nil || !strings.Contains(abort.Reason, "admissionTimeout") {
+		t.Errorf("got the abort %+v, %v; want one with the reason", abort, err)
+	}
+	again := b.accepts(t)
+	if again.status != http.StatusOK || names(t, again.body) != "metadata done" {
+		t.Errorf("a request that starts in time: got %d %s", again.status, again.body)
 	}
 }
 
-func TestDrainCutsStreamsAndSaysWhenToComeBack(t *testing.T) {
+// accepts streams a request that a runner starts after several heartbeats.
+func (b *bench) accepts(t *testing.T) answer {
+	t.Helper()
+	const key = "started-later"
+	background := b.post("/v1/agents/demo/requests", hello, "Idempotency-Key", key)
+	requestID := background.header.Get("X-Request-Id")
+	runner := time.AfterFunc(100*time.Millisecond, func() { b.run(requestID, metadata(), done()) })
+	defer runner.Stop()
+	return b.post("/v1/agents/demo/stream", hello, "Idempotency-Key", key)
+}
+
+func TestDrainEndsStreamsWithRetryHint(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, _ := b.accepted(hello)

@@ -100,7 +100,7 @@ func TestAThreadStreamResumesAfterEachEvent(t *testing.T) {
 	}
 }
 
-func TestAThreadStreamBeginsBeforeARequest(t *testing.T) {
+func TestThreadStreamStartsBeforeFirstRequest(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	first, threadID := b.accepted(hello)
@@ -153,7 +153,7 @@ func TestThreadCursorsThatAreOdd(t *testing.T) {
 	}
 }
 
-func TestADeletedThreadIsGone(t *testing.T) {
+func TestDeletedThreadIsNotFound(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, threadID := b.accepted(hello)

@@ -266,7 +266,7 @@ func TestEventsComeInPagesWithoutInternalOnes(t *testing.T) {
 	}
 }
 
-func TestADeletedThreadIsGoneAtOnce(t *testing.T) {
+func TestDeletedThreadIsNotFoundImmediately(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))

@@ -150,7 +150,7 @@ func onEach(t *testing.T, test func(*testing.T, database, *bus.Bus)) {
 	}
 }
 
-func TestADatabaseThatWasDroppedComesBackFromTheStream(t *testing.T) {
+func TestDroppedDatabaseIsProjectedAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d database, b *bus.Bus) {
 		_, stop := filled(t, d, b, 5)
@@ -162,7 +162,7 @@ func TestADatabaseThatWasDroppedComesBackFromTheStream(t *testing.T) {
 	})
 }
 
-func TestADatabaseThatIsEmptiedWhileHistoryRunsComesBack(t *testing.T) {
+func TestDatabaseEmptiedAtRuntimeIsProjectedAgain(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, database){
 		"tables":     func(t *testing.T, d database) { t.Helper(); d.dropAll(t) },
@@ -295,14 +295,14 @@ func (b *blocked) Entries(ctx context.Context, from uint64) ([]bus.Entry, uint64
 
 func TestAnswersSayThatHistoryIsBeingRebuilt(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d database, real *bus.Bus) {
-		b := &blocked{Bus: real}
-		ask := historyapi.NewClient(real)
-		parts := history.BusOf(real)
+	onEach(t, func(t *testing.T, d database, whole *bus.Bus) {
+		b := &blocked{Bus: whole}
+		ask := historyapi.NewClient(whole)
+		parts := history.BusOf(whole)
 		parts.Source = b
 		h, stop := runOn(t, parts, d.url)
 		defer stop()
-		talks(t, real, 0, 2)
+		talks(t, whole, 0, 2)
 		wantThreads(t, ask, 2)
 		awaitLook(t, h)
 		d.do(t, each("DELETE FROM %s")...)

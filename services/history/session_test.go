@@ -107,7 +107,7 @@ func TestListsSeeWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestADeletedSessionIsGoneAtOnce(t *testing.T) {
+func TestDeletedSessionIsNotFoundImmediately(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	start(t, b, url(t))

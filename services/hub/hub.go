@@ -63,6 +63,7 @@ type Deps struct {
 const (
 	defaultPoll    = 10 * time.Second
 	defaultOverlap = 10 * time.Minute
+	defaultKeep    = 90 * 24 * time.Hour
 	// bodyTime is how long a body may take to arrive.
 	bodyTime = 30 * time.Second
 	// connections is how many connections a public address may have.
@@ -78,6 +79,7 @@ type Hub struct {
 	tasks    *task.Service
 	api      *api.API
 	mcp      http.Handler
+	keep     time.Duration // of tasks after their end
 	log      *slog.Logger
 }
 
@@ -111,7 +113,10 @@ func New(ctx context.Context, d Deps) (*Hub, error) {
 		OfflineAfter: d.Config.Hub.OfflineAfter.Or(remoteagent.OfflineAfter), Overlap: d.Config.Hub.Overlap.Or(defaultOverlap),
 	})
 	desk := task.NewService(s, r, d.Config.Hub.Budget, d.Log)
-	o := &Hub{bus: d.Bus, store: s, keys: keys, registry: r, tasks: desk, api: api.New(keys, r, desk, rate(d.Config.Hub), d.Log), log: d.Log}
+	o := &Hub{
+		bus: d.Bus, store: s, keys: keys, registry: r, tasks: desk, api: api.New(keys, r, desk, rate(d.Config.Hub), d.Log),
+		keep: d.Config.Hub.Keep.Or(defaultKeep), log: d.Log,
+	}
 	o.mcp = mcp.New(o.endpoint())
 	if o.keys != nil {
 		o.mcp = o.api.Guard(auth.ScopeRead, o.mcp)
@@ -121,7 +126,7 @@ func New(ctx context.Context, d Deps) (*Hub, error) {
 
 // endpoint says what /mcp offers.
 func (o *Hub) endpoint() mcp.Options {
-	options := mcp.Options{Door: o.tasks, Version: service.Version, Log: o.log}
+	options := mcp.Options{Door: o.tasks, Version: service.Version(), Log: o.log}
 	if o.keys != nil {
 		options.Principal = api.PrincipalOf
 	}
@@ -205,14 +210,15 @@ func (o *Hub) Limit(l net.Listener) net.Listener {
 	return limit.NewConnections(connections, false).Listen(l)
 }
 
-// Drain has nothing to do: every call here is short.
-func (o *Hub) Drain() {}
+// Drain ends the open streams. It is called once.
+func (o *Hub) Drain() { o.api.Drain() }
 
 // Run looks after agents and tasks and answers questions until ctx is done, and then closes the database.
 func (o *Hub) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return o.registry.Run(ctx) })
 	group.Go(func() error { return o.tasks.Run(ctx) })
+	group.Go(func() error { return o.tasks.Trim(ctx, o.keep) })
 	group.Go(func() error { return o.measure(ctx) })
 	group.Go(func() error { return o.bus.Serve(ctx, hubapi.Service, o.verbs()) })
 	group.Go(func() error {

@@ -229,8 +229,8 @@ func announcing(t *testing.T, b *bus.Bus, requestID string, c event.Continuation
 	return r
 }
 
-// TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory keeps of a thread only the request that allowed the action.
-func TestAnApprovalWhoseRequestHasExpiredIsCheckedAgainstHistory(t *testing.T) {
+// TestApprovalOfExpiredRequestIsReadFromHistory keeps of a thread only the request that allowed the action.
+func TestApprovalOfExpiredRequestIsReadFromHistory(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	for name, test := range map[string]struct {
@@ -308,7 +308,7 @@ func (s *story) writeAllowed(t *testing.T, b *bus.Bus) {
 	}
 }
 
-func TestAnAgentSaysWhichOfItsToolsAskFirst(t *testing.T) {
+func TestAgentConfiguresToolApprovals(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name     string

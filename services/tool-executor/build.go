@@ -12,10 +12,21 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
+// known describes what this service reads of a configuration: no backends, and the secrets of tools.
+func known(x app.Extensions, secret func(name string) (string, error)) config.Known {
+	k := x.Known()
+	k.Backends, k.Script = nil, nil
+	k.Secret = func(name string) error {
+		_, err := secret(name)
+		return err
+	}
+	return k
+}
+
 // Build returns a function that builds the service as a process, with the tools of the program.
 func Build(x app.Extensions) app.Build[env.ToolExecutor] {
 	return func(_ context.Context, p *app.Platform, e env.ToolExecutor) (service.Parts, error) {
-		cfg, err := p.Config(config.Known{Tools: x.Known().Tools})
+		cfg, err := p.Config(known(x, env.Secrets(p.Environ.Get)))
 		if err != nil {
 			return service.Parts{}, err
 		}

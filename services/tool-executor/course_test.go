@@ -176,7 +176,7 @@ func TestAnEarlierDelivery(t *testing.T) {
 // dies takes the call from the queue as an executor would that breaks down.
 func dies(t *testing.T, b *bus.Bus, c record.ToolCall, started bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	err := b.ConsumeToolCalls(ctx, 1, func(ctx context.Context, got record.ToolCall) error {
 		defer cancel()

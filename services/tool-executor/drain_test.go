@@ -47,7 +47,7 @@ func TestDrain(t *testing.T) {
 					return tool.Result{Content: "first run"}, nil
 				}
 			})
-			grace := patience
+			grace := waitTimeout
 			if test.takes {
 				grace = 10 * time.Millisecond
 			}

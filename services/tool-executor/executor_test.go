@@ -25,8 +25,8 @@ import (
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
 
-// patience bounds every wait of these tests.
-const patience = 20 * time.Second
+// waitTimeout bounds every wait of these tests.
+const waitTimeout = 20 * time.Second
 
 // probe is a tool that does what a test says, and counts how often.
 type probe struct {
@@ -104,7 +104,7 @@ func send(t *testing.T, b *bus.Bus, c record.ToolCall) {
 
 func await(t *testing.T, b *bus.Bus, c record.ToolCall) record.ToolResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	result, err := b.AwaitToolResult(ctx, logOf(c), c.ToolCallID, func(string) {})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/pkg/telemetry"
+	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/output"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -52,11 +53,12 @@ func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Durat
 		ToolCallID: j.ToolCallID, Status: v.status, Content: output.Cut(v.content, j.maxOutput()),
 		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Media: v.media, Events: v.events,
 	}
-	if result.Summary == "" {
-		result.Summary = output.Summary(result.Content)
-	}
-	if result.Summary == "" && len(v.media) > 0 {
+	switch {
+	case result.Summary != "":
+	case result.Content == "" && len(v.media) > 0:
 		result.Summary = output.Summary(media.Describe(v.media[0]))
+	default:
+		result.Summary = tool.Size(result.Content)
 	}
 	err = e.keep(ctx, result, func(ctx context.Context) error {
 		if err := e.moveOut(ctx, j, &result); err != nil {

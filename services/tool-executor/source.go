@@ -44,7 +44,7 @@ func newSources(d Deps) (sources, error) {
 
 func sourceOptions(name string, m config.MCPServer, secret func(string) (string, error)) (mcp.Options, error) {
 	o := mcp.Options{
-		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools, Version: service.Version,
+		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools, Version: service.Version(),
 		Headers: make(map[string]string, len(m.Headers)), Env: mcp.Environment(),
 	}
 	var err error
@@ -54,6 +54,12 @@ func sourceOptions(name string, m config.MCPServer, secret func(string) (string,
 	for header, value := range m.Headers {
 		if o.Headers[header], err = reveal(value, secret); err != nil {
 			return o, fmt.Errorf("headers.%s: %w", header, err)
+		}
+	}
+	if m.OAuth.ClientID != "" {
+		o.OAuth = &mcp.OAuth{ClientID: m.OAuth.ClientID, Issuer: m.OAuth.Issuer}
+		if o.OAuth.ClientSecret, err = reveal(m.OAuth.ClientSecret, secret); err != nil {
+			return o, fmt.Errorf("oauth.clientSecret: %w", err)
 		}
 	}
 	for _, variable := range slices.Sorted(maps.Keys(m.Env)) {

@@ -82,7 +82,7 @@ func TestCallsOfMCPToolsAndTheirAnnouncement(t *testing.T) {
 // announced lists the tools of a source that runners know of, each between spaces.
 func announced(t *testing.T, b *bus.Bus, source string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	names := " "
 	tell := sync.OnceFunc(cancel)

@@ -18,7 +18,7 @@ import (
 type verdict struct {
 	status  event.ToolStatus
 	content string // what the model reads
-	summary string // what clients see; "" = the start of content
+	summary string // what clients see; "" = the size of content
 	media   []event.InputPart
 	events  []event.Custom
 }
@@ -26,7 +26,12 @@ type verdict struct {
 const neverRan = "the request was aborted before the call started; it did not run"
 
 func failed(format string, args ...any) verdict {
-	return verdict{status: event.ToolFailed, content: fmt.Sprintf(format, args...)}
+	return worded(event.ToolFailed, fmt.Sprintf(format, args...))
+}
+
+// worded is a verdict whose content is a text for clients too.
+func worded(status event.ToolStatus, text string) verdict {
+	return verdict{status: status, content: text, summary: text}
 }
 
 // interrupted is the end of an unsafe call that an earlier delivery had started and not finished.
@@ -35,8 +40,8 @@ func interrupted() verdict {
 }
 
 func unknown(what string) verdict {
-	return verdict{status: event.ToolUnknown, content: what +
-		"; it may or may not have taken effect, and was not run again. Find out before you repeat it."}
+	return worded(event.ToolUnknown,
+		what+"; it may or may not have taken effect, and was not run again. Find out before you repeat it.")
 }
 
 // cutOff is the end of a call that did not come to its own end: a failure, unless it may have taken effect.
@@ -57,6 +62,8 @@ func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err err
 		}
 	} else if v, err = e.verdictOf(ctx, j, err); err != nil {
 		return verdict{}, err
+	} else if result.Summary != "" {
+		v.summary = result.Summary
 	}
 	v.events = e.events(ctx, j, result.Events)
 	return v, nil
@@ -127,14 +134,14 @@ func (e *Executor) events(ctx context.Context, j job, emitted []event.Custom) []
 }
 
 func (j job) aborted(err error) verdict {
-	v := verdict{status: event.ToolAborted, content: "the request was aborted, and the call was stopped"}
+	text := "the request was aborted, and the call was stopped"
 	switch {
 	case errors.Is(err, limit.ErrBusy):
-		v.content = neverRan
+		text = neverRan
 	case j.unsafe():
-		v.content += "; it may or may not have taken effect"
+		text += "; it may or may not have taken effect"
 	}
-	return v
+	return worded(event.ToolAborted, text)
 }
 
 func (e *Executor) log(ctx context.Context, j job, message string, err error, more ...slog.Attr) {

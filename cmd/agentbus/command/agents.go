@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type agentsCommand struct {
 	List   agentsListCommand   `cmd:"" default:"1" help:"List the agents."`
 	Remote agentsRemoteCommand `cmd:"" help:"List the remote agents, with what they do and have cost."`
 	Add    agentsAddCommand    `cmd:"" help:"Register an agent server."`
+	Set    agentsSetCommand    `cmd:"" help:"Change the name of a remote agent, its budget, and the defaults of its tasks."`
 	Remove agentsRemoveCommand `cmd:"" help:"Forget a remote agent."`
 	Rotate agentsRotateCommand `cmd:"" help:"Replace the key of a remote agent, without a refused request."`
 	Token  agentsTokenCommand  `cmd:"" help:"Make a set-up token: an agent server that has it registers itself, once, within 30 minutes."`
@@ -70,22 +72,76 @@ type agentsAddCommand struct {
 	Cwd          string   `help:"Folder that its tasks work in when they do not say."`
 	Model        string   `help:"Model of its tasks; without it, its own."`
 	Budget       float64  `help:"What its tasks may cost in US dollars; without it, what the hub's configuration says."`
+
+	PermissionMode string   `help:"What its tasks may do when they do not say: default, acceptEdits or bypassPermissions."`
+	AllowedTools   []string `help:"Tools of its tasks when they do not say."`
+	SystemPrompt   string   `help:"Instructions of its tasks when they do not say."`
 }
 
 func (cmd *agentsAddCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
-	var saved hubapi.Agent
-	err := group.ask(ctx, g, http.MethodPost, "/api/agents", map[string]any{
+	body := map[string]any{
 		"url": cmd.URL, "apiKey": cmd.AgentKey, "id": cmd.ID, "name": cmd.Name, "capabilities": cmd.Capabilities,
 		"defaultCwd": cmd.Cwd, "defaultModel": cmd.Model, "budgetUsd": cmd.Budget,
-	}, &saved)
-	if err != nil {
+		"defaultPermissionMode": cmd.PermissionMode, "defaultSystemPrompt": cmd.SystemPrompt,
+	}
+	if len(cmd.AllowedTools) > 0 { // an empty list would be no tools
+		body["defaultAllowedTools"] = cmd.AllowedTools
+	}
+	var saved hubapi.Agent
+	if err := group.ask(ctx, g, http.MethodPost, "/api/agents", body, &saved); err != nil {
 		return err
 	}
 	if g.JSON {
 		return line(c.out, saved)
 	}
-	_, err = fmt.Fprintf(c.out, "%s (%s) is registered, and online\n", saved.ID, saved.Name)
+	_, err := fmt.Fprintf(c.out, "%s (%s) is registered, and online\n", saved.ID, saved.Name)
 	return err
+}
+
+type agentsSetCommand struct {
+	Agent          string   `arg:"" help:"Id of the agent."`
+	Name           *string  `help:"Its name."`
+	Cwd            *string  `help:"Folder that its tasks work in when they do not say."`
+	Model          *string  `help:"Model of its tasks when they do not say."`
+	Budget         *float64 `help:"What its tasks may cost in US dollars; 0 = what the hub's configuration says."`
+	PermissionMode *string  `help:"What its tasks may do when they do not say: default, acceptEdits or bypassPermissions."`
+	AllowedTools   []string `help:"Tools of its tasks when they do not say; * = all that the agent has."`
+	SystemPrompt   *string  `help:"Instructions of its tasks when they do not say."`
+}
+
+func (cmd *agentsSetCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
+	change := map[string]any{}
+	set(change, "name", cmd.Name)
+	set(change, "defaultCwd", cmd.Cwd)
+	set(change, "defaultModel", cmd.Model)
+	set(change, "budgetUsd", cmd.Budget)
+	set(change, "defaultPermissionMode", cmd.PermissionMode)
+	set(change, "defaultSystemPrompt", cmd.SystemPrompt)
+	if len(cmd.AllowedTools) > 0 {
+		change["defaultAllowedTools"] = cmd.AllowedTools
+	}
+	if slices.Contains(cmd.AllowedTools, "*") {
+		change["defaultAllowedTools"] = nil
+	}
+	if len(change) == 0 {
+		return errors.New("nothing is to be changed; agentbus agents set --help lists what can be")
+	}
+	var saved hubapi.Agent
+	if err := group.ask(ctx, g, http.MethodPatch, "/api/agents/"+url.PathEscape(cmd.Agent), change, &saved); err != nil {
+		return err
+	}
+	if g.JSON {
+		return line(c.out, saved)
+	}
+	_, err := fmt.Fprintf(c.out, "%s (%s) is changed\n", saved.ID, saved.Name)
+	return err
+}
+
+// set adds a value that was given to a change.
+func set[T any](change map[string]any, name string, value *T) {
+	if value != nil {
+		change[name] = *value
+	}
 }
 
 type agentsRemoveCommand struct {
@@ -95,6 +151,9 @@ type agentsRemoveCommand struct {
 func (cmd *agentsRemoveCommand) Run(ctx context.Context, g globals, group *agentsCommand, c *console) error {
 	if err := group.ask(ctx, g, http.MethodDelete, "/api/agents/"+url.PathEscape(cmd.Agent), nil, nil); err != nil {
 		return err
+	}
+	if g.JSON {
+		return line(c.out, map[string]string{"id": cmd.Agent, "status": "removed"})
 	}
 	_, err := fmt.Fprintln(c.out, "removed", cmd.Agent)
 	return err
@@ -142,7 +201,7 @@ func (cmd *agentsTokenCommand) Run(ctx context.Context, g globals, group *agents
 }
 
 func (cmd *agentsCommand) address(g globals) string {
-	return strings.TrimRight(cmp.Or(cmd.Hub, g.URL), "/")
+	return strings.TrimRight(withScheme(cmp.Or(cmd.Hub, g.URL)), "/")
 }
 
 // hubWait is the timeout of a call to the hub, which may call the agent.

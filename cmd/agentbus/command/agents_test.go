@@ -64,8 +64,33 @@ func TestRemoteAgentsAreKeptByTheCommandLine(t *testing.T) {
 			t.Errorf("%v: got %q", args, out)
 		}
 	}
+	for _, args := range [][]string{{"agents", "set", "home-pc-01", "--name=Home PC"}, {"agents", "set", "home-pc-01", "--allowed-tools=*"}} {
+		if out, _ := execute(t, 0, s.at(append([]string{"--json"}, args...)...)...); strings.Contains(out, "defaultAllowedTools") {
+			t.Errorf("%v: got %q, want all tools", args, out)
+		}
+	}
+	args := s.at("--json", "agents", "set", "home-pc-01", "--permission-mode=acceptEdits", "--allowed-tools=Read,Edit", "--budget=2.5")
+	out, _ := execute(t, 0, args...)
+	for _, want := range []string{`"defaultPermissionMode":"acceptEdits"`, `"defaultAllowedTools":["Read","Edit"]`, `"budgetUsd":2.5`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got %q, want %s in it", out, want)
+		}
+	}
+	if _, side := execute(t, exitFailed, s.at("agents", "set", "home-pc-01")...); !strings.Contains(side, "nothing is to be changed") {
+		t.Errorf("got %q", side)
+	}
 	if out, side := execute(t, 0, s.at("agents", "token")...); !strings.HasPrefix(out, "hub_") || !strings.Contains(side, "HUB_TOKEN") {
 		t.Errorf("got %q, %q", out, side)
+	}
+	for _, args := range [][]string{
+		{"agents", "remote"}, {"agents", "rotate", "home-pc-01"}, {"agents", "token"}, {"agents", "remove", "home-pc-01"},
+		{"agents", "add", url, "--agent-key=agent-secret-key"},
+	} {
+		out, _ := execute(t, 0, s.at(append([]string{"--json"}, args...)...)...)
+		var value map[string]any
+		if err := json.Unmarshal([]byte(out), &value); err != nil {
+			t.Errorf("%v: got %q: %v", args, out, err)
+		}
 	}
 	if out, _ := execute(t, 0, s.at("agents", "remove", "home-pc-01")...); out != "removed home-pc-01\n" {
 		t.Errorf("got %q", out)

@@ -75,7 +75,7 @@ func TestAConversationStaysOnItsThread(t *testing.T) {
 	}
 }
 
-func TestTheAgentAsks(t *testing.T) {
+func TestAgentRequestsPermission(t *testing.T) {
 	t.Parallel()
 	const (
 		approve = `/approve echo {"text":"the deed"}` + "\n/say over"
@@ -87,7 +87,7 @@ func TestTheAgentAsks(t *testing.T) {
 		answers []string
 		side    string // one of the lines beside the answer
 	}{
-		"and is allowed":                  {approve, []string{"y"}, "← the deed"},
+		"and is allowed":                  {approve, []string{"y"}, "← 8 bytes"},
 		"and is denied":                   {approve, []string{"n"}, "← denied: "},
 		"and is denied for a reason":      {approve, []string{"too late in the day"}, "← denied: "},
 		"and is answered":                 {ask, []string{"blue"}, "Which colour?"},
@@ -122,7 +122,7 @@ func TestAQuestionCanWait(t *testing.T) {
 	c.types(t, "y")
 	c.out.await(t, "over\n")
 	_ = c.in.Close()
-	if _, side := c.wait(t, 0); !strings.Contains(side, "> /approve") || !strings.Contains(side, "← later") {
+	if _, side := c.wait(t, 0); !strings.Contains(side, "> /approve") || !strings.Contains(side, "← 5 bytes") {
 		t.Errorf("got %q", side)
 	}
 }

@@ -4,17 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/chat"
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
-	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/service"
 	"github.com/go-json-experiment/json"
 )
@@ -31,7 +26,7 @@ func (cmd *chatCommand) Run(ctx context.Context, g globals, c *console) error {
 	defer stop()
 	return chat.Run(ctx, chat.Options{
 		Client: g.client(), Agent: cmd.Agent, Thread: cmd.Thread, Message: cmd.Message, Model: cmd.Model,
-		In: c.in, Screen: c.screen(g.JSON), Interrupts: signals,
+		In: c.in, Terminal: c.editor(g.JSON), Screen: c.screen(g.JSON), Interrupts: signals,
 	})
 }
 
@@ -58,10 +53,11 @@ func (cmd *tailCommand) Run(ctx context.Context, g globals, c *console) error {
 
 type abortCommand struct {
 	Request string `arg:"" help:"Id of the request."`
+	Reason  string `help:"The reason, which the event aborted contains."`
 }
 
 func (cmd *abortCommand) Run(ctx context.Context, g globals, c *console) error {
-	if err := g.client().Abort(ctx, cmd.Request); err != nil {
+	if err := g.client().AbortFor(ctx, cmd.Request, cmd.Reason); err != nil {
 		return err
 	}
 	if g.JSON {
@@ -110,46 +106,6 @@ func userText(words []string) event.InputMessage {
 	return event.UserText(strings.ToValidUTF8(strings.Join(words, " "), "\ufffd"))
 }
 
-type threadsCommand struct {
-	Thread string `arg:"" optional:"" help:"Show the messages of this thread."`
-	Limit  int    `default:"50" help:"How many."`
-	Cursor string `help:"Where the page before ended."`
-}
-
-func (cmd *threadsCommand) Run(ctx context.Context, g globals, c *console) error {
-	page := client.Page{Limit: cmd.Limit, Cursor: cmd.Cursor}
-	if cmd.Thread != "" {
-		return showThread(ctx, g, c, cmd.Thread, page)
-	}
-	threads, err := g.client().Threads(ctx, page)
-	if err != nil {
-		return err
-	}
-	err = list(g, c, threads.Threads, "THREAD\tAGENT\tREQUESTS\tUPDATED\tTITLE", func(t historyapi.Thread) []string {
-		return []string{t.ThreadID, t.AgentID, strconv.Itoa(t.Requests), t.UpdatedAt.Local().Format(time.DateTime), t.Title}
-	})
-	return more(c, threads.NextCursor, err)
-}
-
-func showThread(ctx context.Context, g globals, c *console, threadID string, page client.Page) error {
-	messages, err := g.client().Messages(ctx, threadID, page)
-	if err != nil {
-		return err
-	}
-	s := c.screen(g.JSON)
-	for _, m := range messages.Messages {
-		if g.JSON {
-			err = line(c.out, m)
-		} else {
-			err = s.Message(m)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return more(c, messages.NextCursor, nil)
-}
-
 // more prints how to list the next page.
 func more(c *console, cursor string, err error) error {
 	if err == nil && cursor != "" {
@@ -186,16 +142,5 @@ func line(w io.Writer, value any) error {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
 	_, err = w.Write(append(text, '\n'))
-	return err
-}
-
-type versionCommand struct{}
-
-func (cmd *versionCommand) Run(g globals, c *console) error {
-	platform := runtime.GOOS + "/" + runtime.GOARCH
-	if g.JSON {
-		return line(c.out, map[string]string{"version": service.Version, "go": runtime.Version(), "platform": platform})
-	}
-	_, err := fmt.Fprintln(c.out, "agentbus", service.Version, runtime.Version(), platform)
 	return err
 }

@@ -41,6 +41,15 @@ func TestDevPrintsALineThatWorks(t *testing.T) {
 		t.Errorf("it took %s to start", took)
 	}
 	answer := curl(t, welcome.String())
+	line := regexp.MustCompile(`(?m)^  (\S+ chat --url .*)$`).FindStringSubmatch(welcome.String())
+	if line == nil {
+		t.Fatalf("no chat line in\n%s", &welcome)
+	}
+	talk := exec.CommandContext(t.Context(), "sh", "-c", line[1])
+	talk.Env, talk.Stdin = cmd.Env, strings.NewReader("/say it works\n")
+	if said, err := talk.Output(); err != nil || string(said) != "it works\n" {
+		t.Errorf("%s: got %q, %v", line[1], said, err)
+	}
 	for _, want := range []string{"event: metadata", "event: thinking", `"text":"hello"`, "6*7 = 42", "event: done"} {
 		if !strings.Contains(answer, want) {
 			t.Fatalf("no %q in the answer to\n%s\n%s", want, &welcome, answer)
@@ -131,7 +140,7 @@ func TestMetricsOfDevAreServedOnlyWithoutKeys(t *testing.T) {
 	}
 }
 
-func TestDevKeepsItsData(t *testing.T) {
+func TestDevKeepsData(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	first, err := startDev(t.Context(), "--data="+data)
@@ -186,7 +195,7 @@ func TestDevRefuses(t *testing.T) {
 	}{
 		"an open door":             {[]string{"--addr=0.0.0.0:0"}, []string{"add --auth to ask for keys, or listen on 127.0.0.1"}},
 		"every interface, unnamed": {[]string{"--addr=:0"}, []string{"add --auth"}},
-		"an address that is none":  {[]string{"--addr=8080"}, []string{"write host:port"}},
+		"an invalid address":       {[]string{"--addr=8080"}, []string{"write host:port"}},
 		"a wrong configuration":    {[]string{"--config=" + wrong}, []string{wrong + ":2:7: agents.a.backend: ", wrong + ":3:34: agents.b.tools[0]: "}},
 		"time to act beyond retention": {
 			[]string{"--config=" + long, "--nats-addr=127.0.0.1:0"}, []string{long, "agents.a.actionTTL is 168h0m0s, longer than the 72h0m0s", "NATS_MAX_AGE"},
@@ -231,7 +240,7 @@ func TestKeys(t *testing.T) {
 	if out, side := begin(t, env, "keys", "--nats="+open, "list").wait(t, exitFailed); open == s.NATS || !strings.Contains(side, "Authorization") {
 		t.Errorf("NATS at %s without its token: %q, %q", open, out, side)
 	}
-	made, side := keys(0, "create", "alice", "--scope=read")
+	made, side := keys(0, "create", "alice", "--scope=read", "--ttl=1h")
 	if !strings.HasPrefix(made, "ak_") || !strings.Contains(side, "only time") {
 		t.Fatalf("got %q and %q", made, side)
 	}
@@ -251,9 +260,12 @@ func TestKeys(t *testing.T) {
 		t.Errorf("a key that may only read: %q", side)
 	}
 	list, _ := keys(0, "list")
-	id := regexp.MustCompile(`(ak_\w+) +default +alice +read +active`).FindStringSubmatch(list)
+	id := regexp.MustCompile(`(ak_\w+) +default +alice +read +active +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \d{4}-\d\d-\d\d`).FindStringSubmatch(list)
 	if id == nil || strings.Contains(list, alice.Key) {
 		t.Fatalf("the list: %s", list)
+	}
+	if asJSON, _ := keys(0, "list", "--json"); !strings.Contains(asJSON, `"id":"`+id[1]+`"`) || !strings.Contains(asJSON, `"expiresAt":"`) {
+		t.Errorf("the list as JSON: %s", asJSON)
 	}
 	keys(0, "revoke", id[1])
 	if list, _ := keys(0, "list"); !regexp.MustCompile(id[1] + ` +default +alice +read +revoked`).MatchString(list) {
@@ -276,16 +288,22 @@ func TestTheCommandLineItself(t *testing.T) {
 		out  string
 		side string
 	}{
-		"nothing at all":          {nil, 0, "Usage: agentbus <command>", ""},
-		"help":                    {[]string{"chat", "--help"}, 0, "Talk to an agent.", ""},
-		"a misspelt command":      {[]string{"chatt"}, exitUsage, "", `did you mean "chat"?`},
-		"an unknown flag":         {[]string{"chat", "--colour"}, exitUsage, "", "unknown flag --colour"},
-		"a missing argument":      {[]string{"tail"}, exitUsage, "", `expected "<request>"`},
-		"the version":             {[]string{"version"}, 0, "agentbus dev go1.", ""},
-		"the version, as JSON":    {[]string{"--json", "version"}, 0, `"version":"dev"`, ""},
-		"nobody at the address":   {[]string{"--url=http://127.0.0.1:1", "chat", "-m", "hi"}, exitFailed, "", "nothing answers at http://127.0.0.1:1: start it with `agentbus dev`"},
-		"an address that is none": {[]string{"--url=localhost:8080", "agents"}, exitFailed, "", "write one such as http://127.0.0.1:8080"},
-		"no NATS for keys":        {[]string{"keys", "--nats=nats://127.0.0.1:1", "list"}, exitFailed, "", "connect to NATS"},
+		"nothing at all":         {nil, 0, "Usage: agentbus <command>", ""},
+		"help":                   {[]string{"chat", "--help"}, 0, "Talk to an agent.", ""},
+		"a misspelt command":     {[]string{"chatt"}, exitUsage, "", `did you mean "chat"?`},
+		"an unknown flag":        {[]string{"chat", "--colour"}, exitUsage, "", "unknown flag --colour"},
+		"a missing argument":     {[]string{"tail"}, exitUsage, "", `expected "<request>"`},
+		"the version":            {[]string{"version"}, 0, "agentbus devel go1.", ""},
+		"the version, as JSON":   {[]string{"--json", "version"}, 0, `"version":"devel"`, ""},
+		"the version, as a flag": {[]string{"--version"}, 0, "agentbus devel go1.", ""},
+		"help of all commands":   {[]string{"help"}, 0, "Usage: agentbus <command>", ""},
+		"help of one":            {[]string{"help", "keys", "create"}, 0, "Usage: agentbus keys create <subject>", ""},
+		"help of another":        {[]string{"help", "chatt"}, exitUsage, "", `did you mean "chat"?`},
+		"too few threads":        {[]string{"threads", "--limit=0"}, exitUsage, "", "--limit 0: write a number from 1 to 200"},
+		"too many threads":       {[]string{"threads", "--limit=1000"}, exitUsage, "", "--limit 1000: write a number from 1 to 200"},
+		"nobody at the address":  {[]string{"--url=http://127.0.0.1:1", "chat", "-m", "hi"}, exitFailed, "", "nothing answers at http://127.0.0.1:1: start it with `agentbus dev`"},
+		"an invalid address":     {[]string{"--url=ftp://localhost", "agents"}, exitFailed, "", "write one such as http://127.0.0.1:8080"},
+		"no NATS for keys":       {[]string{"keys", "--nats=nats://127.0.0.1:1", "list"}, exitFailed, "", "connect to NATS"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -26,7 +27,12 @@ func explain(err error) string {
 }
 
 func errorText(f *apierr.Error) string {
-	text := f.Message + " (" + string(f.Code) + ")"
+	message := strings.NewReplacer(
+		"GET /v1/agents lists the agents", "`agentbus agents` lists the agents",
+		`; send one header "Authorization: Bearer ak_<id>_<secret>"`, "",
+		`: send one header "Authorization: Bearer ak_<id>_<secret>"`, "",
+	).Replace(f.Message)
+	text := message + " (" + string(f.Code) + ")"
 	switch f.Code {
 	case apierr.AuthFailed:
 		text += "; give a key with --key or AGENTBUS_KEY"

@@ -20,7 +20,7 @@ type inspectCommand struct {
 	Limit    uint     `help:"Only so many, the last ones."`
 	Stats    bool     `xor:"how" help:"Count the events by type instead of showing them."`
 	Output   string   `short:"o" xor:"how" type:"path" help:"Write the events to this file, as a JSON array."`
-	Validate bool     `help:"Check every event against the schemas; exit with 1 if one does not fit."`
+	Validate bool     `help:"Check every event against the schemas instead of showing it; exit with 1 if one does not fit."`
 }
 
 func (cmd *inspectCommand) Run(ctx context.Context, g globals, c *console) error {

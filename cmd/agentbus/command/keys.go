@@ -43,7 +43,7 @@ func (cmd *keysCommand) connect(ctx context.Context) (*bus.Bus, error) {
 type keysCreateCommand struct {
 	Subject string        `arg:"" help:"Who the key is for: threads belong to their subject."`
 	Tenant  string        `default:"default" help:"Tenant that the subject belongs to."`
-	Scope   []string      `help:"What the key may do: read, run, agents; without it, everything."`
+	Scope   []string      `help:"What the key may do: read, run, agents, tool_output; without it, everything."`
 	TTL     time.Duration `name:"ttl" help:"How long the key is good for; without it, until it is revoked."`
 }
 
@@ -114,8 +114,8 @@ type listedKey struct {
 	Subject   string    `json:"subject"`
 	Scopes    []string  `json:"scopes,omitempty"`
 	State     string    `json:"state"` // active, expired, revoked
-	CreatedAt time.Time `json:"createdAt,format:RFC3339"`
-	ExpiresAt time.Time `json:"expiresAt,omitzero,format:RFC3339"`
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
 func (cmd *keysListCommand) Run(ctx context.Context, g globals, keys *keysCommand, c *console) error {
@@ -132,8 +132,12 @@ func (cmd *keysListCommand) Run(ctx context.Context, g globals, keys *keysComman
 	for i, r := range all {
 		listed[i] = listedKey{r.ID, r.Tenant, r.Subject, r.Scopes, stateOf(r, b.Now()), r.CreatedAt, r.ExpiresAt}
 	}
-	return list(g, c, listed, "KEY\tTENANT\tSUBJECT\tSCOPES\tSTATE\tCREATED", func(k listedKey) []string {
-		return []string{k.ID, k.Tenant, k.Subject, strings.Join(k.Scopes, " "), k.State, k.CreatedAt.Local().Format(time.DateTime)}
+	return list(g, c, listed, "KEY\tTENANT\tSUBJECT\tSCOPES\tSTATE\tCREATED\tEXPIRES", func(k listedKey) []string {
+		expires := "never"
+		if !k.ExpiresAt.IsZero() {
+			expires = k.ExpiresAt.Local().Format(time.DateTime)
+		}
+		return []string{k.ID, k.Tenant, k.Subject, strings.Join(k.Scopes, " "), k.State, k.CreatedAt.Local().Format(time.DateTime), expires}
 	})
 }
 

@@ -41,7 +41,7 @@ func connectHub(ctx context.Context, g globals) (*sdk.ClientSession, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--url %q: %w", g.URL, err)
 	}
-	client := sdk.NewClient(&sdk.Implementation{Name: "agentbus mcp", Version: service.Version}, &sdk.ClientOptions{
+	client := sdk.NewClient(&sdk.Implementation{Name: "agentbus mcp", Version: service.Version()}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, // the hub sends no requests to its clients
 	})
 	session, err := client.Connect(ctx, &sdk.StreamableClientTransport{
@@ -55,7 +55,7 @@ func connectHub(ctx context.Context, g globals) (*sdk.ClientSession, error) {
 
 // mirror returns a server with the tools of hub.
 func mirror(ctx context.Context, hub *sdk.ClientSession) (*sdk.Server, error) {
-	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Version: service.Version}, &sdk.ServerOptions{
+	server := sdk.NewServer(&sdk.Implementation{Name: "agentbus", Version: service.Version()}, &sdk.ServerOptions{
 		Instructions: hub.InitializeResult().Instructions,
 	})
 	for tool, err := range hub.Tools(ctx, nil) {

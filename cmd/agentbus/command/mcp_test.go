@@ -54,7 +54,7 @@ func TestMCPServesTheToolsOfTheHub(t *testing.T) {
 	}
 }
 
-func TestMCPSaysThatThereIsNoHub(t *testing.T) {
+func TestMCPReportsMissingHub(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
 	code := run(t.Context(), []string{"mcp", "--url", "http://127.0.0.1:1"}, &console{

@@ -29,7 +29,8 @@ type args struct {
 }
 
 func shout(_ context.Context, in args, _ tool.Call) (tool.Result, error) {
-	return tool.Result{Content: strings.ToUpper(in.Text)}, nil
+	loud := strings.ToUpper(in.Text)
+	return tool.Result{Content: loud, Summary: loud}, nil // the model reads Content, clients see Summary
 }
 
 // greeter is a model with one answer.

@@ -153,9 +153,9 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoResponder(t *testing.T) {
 	t.Parallel()
-	backendtest.NobodyThere(t, dial, say("hi"), "check the network and ANTHROPIC_BASE_URL")
+	backendtest.NoResponder(t, dial, say("hi"), "check the network and ANTHROPIC_BASE_URL")
 }
 
 func TestTriesAgainOnlyBeforeTheFirstByte(t *testing.T) {

@@ -2,9 +2,11 @@ package anthropic
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/go-json-experiment/json"
@@ -14,6 +16,9 @@ import (
 func (r *reader) end(api upstream.API, res *http.Response, err error) error {
 	if r.stopped && r.outcome.Finish != "" {
 		return nil
+	}
+	if r.stopped && r.unknown != "" {
+		return apierr.New(apierr.AgentError, "%s ended the answer for a reason that this version does not support: %.64q", api.Name, r.unknown)
 	}
 	if refusal, ok := errors.AsType[*sdk.Error](err); ok {
 		return refused(api, refusal)
@@ -42,7 +47,7 @@ func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	}
 	f := api.Refused(status, e.Response.Header, body.Error.Message, e.RequestID)
 	if body.Error.Type == sdk.ErrorTypeBillingError {
-		return apierr.Wrap(f, apierr.AgentError, "%s does not serve the account of %s; check its billing", api.Name, api.KeyEnv)
+		return apierr.Wrap(fmt.Errorf("%w: %w", backend.ErrUnavailable, f), apierr.AgentError, "%s does not serve the account of %s; check its billing", api.Name, api.KeyEnv)
 	}
 	return f
 }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
@@ -21,72 +23,101 @@ const (
 	minThinking      = 1024 // the smallest budget that the API takes
 )
 
+// callPrefix is how the provider's ids of tool calls begin.
+const callPrefix = "toolu_"
+
 // redacted marks, within a Signature, thinking that the provider encrypts and requires back.
 const redacted = "redacted:"
 
-// params translates a turn. An error is a final fault.
-func (b *Backend) params(turn backend.Turn) (p sdk.MessageNewParams, warning string, err error) {
-	p = sdk.MessageNewParams{Model: turn.Model, MaxTokens: int64(turn.MaxTokens)}
-	if turn.MaxTokens <= 0 {
-		p.MaxTokens = defaultMaxTokens
+// query is a request that is being built, and what is known of the model.
+type query struct {
+	params   sdk.MessageNewParams
+	traits   traits
+	plain    bool // thinking of earlier turns is left out
+	unbound  bool // the server does not accept block_binding
+	bound    bool // the request has block_binding
+	warnings []string
+	ids      map[string]string // the provider's id of each call that it made, by ours
+}
+
+func (q *query) warn(format string, args ...any) {
+	q.warnings = append(q.warnings, fmt.Sprintf(format, args...))
+}
+
+// build translates a turn. An error is final.
+func (q *query) build(turn backend.Turn, caching bool) error {
+	p := &q.params
+	p.Model, p.MaxTokens = turn.Model, int64(cmp.Or(max(0, turn.MaxTokens), defaultMaxTokens))
+	if turn.UserID != "" {
+		p.Metadata.UserID = sdk.String(upstream.User(turn.UserID))
 	}
-	if turn.Thinking > 0 {
-		warning = think(&p, turn)
-	}
-	if err := setOptions(&p, turn); err != nil {
-		return p, "", err
+	q.think(turn)
+	if err := q.setOptions(turn); err != nil {
+		return err
 	}
 	if turn.System != "" {
 		p.System = []sdk.TextBlockParam{{Text: turn.System}}
 	}
-	for _, m := range turn.Messages {
-		blocks, err := blocks(m)
+	for _, m := range withoutRefused(turn.Messages) {
+		blocks, err := q.blocks(m)
 		if err != nil {
-			return p, "", err
+			return err
 		}
 		p.Messages = say(p.Messages, m.Role, blocks)
 	}
 	for _, spec := range turn.Tools {
 		t, err := toolParam(spec)
 		if err != nil {
-			return p, "", err
+			return err
 		}
 		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: &t})
 	}
-	return p, warning, nil
-}
-
-// think turns thinking on, in addition to the tokens of the answer. With tool results, the API requires the thinking
-// before the calls; if another model made the calls, that is missing and thinking stays off for this turn.
-func think(p *sdk.MessageNewParams, turn backend.Turn) (warning string) {
-	if !thoughtBeforeCalls(turn.Messages) {
-		return "thinking is off for this turn: the thinking before its tool calls is not this provider's"
+	if caching {
+		q.cache()
 	}
-	budget := int64(max(turn.Thinking, minThinking))
-	p.Thinking = sdk.ThinkingConfigParamOfEnabled(budget)
-	p.MaxTokens += budget
-	return ""
+	return nil
 }
 
-// thoughtBeforeCalls reports whether what the assistant said since the user spoke, if anything, begins with thinking that
-// the provider signed.
-func thoughtBeforeCalls(messages []backend.Message) bool {
-	for i, m := range slices.Backward(messages) {
-		if m.Role != backend.User {
+// withoutRefused leaves out the turns that the model refused to answer, from the user's message on: the model would refuse
+// every later turn too.
+func withoutRefused(messages []backend.Message) []backend.Message {
+	var kept []backend.Message
+	for _, m := range messages {
+		if !m.Refused {
+			kept = append(kept, m)
 			continue
 		}
-		said := slices.IndexFunc(messages[i:], func(m backend.Message) bool { return m.Role == backend.Assistant })
-		return said < 0 || beginsSigned(messages[i+said].Parts)
+		for len(kept) > 0 && kept[len(kept)-1].Role != backend.User {
+			kept = kept[:len(kept)-1]
+		}
+		for len(kept) > 0 && kept[len(kept)-1].Role == backend.User {
+			kept = kept[:len(kept)-1]
+		}
 	}
-	return true
+	return kept
 }
 
-func beginsSigned(parts []backend.Part) bool {
-	if len(parts) == 0 {
-		return false
+// cache marks what the provider caches: the tools, the instructions, and the conversation up to its last two messages that
+// are not the model's. The one before last is where the previous turn ended, so the next turn finds it however many blocks a
+// turn has. The API takes four marks.
+func (q *query) cache() {
+	p, mark := &q.params, sdk.NewCacheControlEphemeralParam()
+	if n := len(p.Tools); n > 0 {
+		p.Tools[n-1].OfTool.CacheControl = mark
 	}
-	thinking, ok := parts[0].(backend.Thinking)
-	return ok && thinking.Signature != ""
+	if n := len(p.System); n > 0 {
+		p.System[n-1].CacheControl = mark
+	}
+	left := 2
+	for _, m := range slices.Backward(p.Messages) {
+		if m.Role != sdk.MessageParamRoleUser || left == 0 {
+			continue
+		}
+		if control := m.Content[len(m.Content)-1].GetCacheControl(); control != nil {
+			*control = mark
+			left--
+		}
+	}
 }
 
 // say adds blocks to the conversation. Consecutive blocks of one role form one message: the API requires the results of
@@ -106,37 +137,44 @@ func say(messages []sdk.MessageParam, role backend.Role, blocks []sdk.ContentBlo
 	return append(messages, m)
 }
 
-func blocks(m backend.Message) ([]sdk.ContentBlockParamUnion, error) {
+func (q *query) blocks(m backend.Message) ([]sdk.ContentBlockParamUnion, error) {
 	if m.Role != backend.User && m.Role != backend.Assistant && m.Role != backend.Tool {
 		return nil, apierr.New(apierr.AgentError, "the conversation has a message of the unknown role %q", m.Role)
 	}
 	var all []sdk.ContentBlockParamUnion
 	for _, part := range m.Parts {
-		if block, ok := translate(part); ok {
+		if block, ok := q.translate(part); ok {
 			all = append(all, block)
 		}
 	}
 	return all, nil
 }
 
-// translate makes a block of a part; ok is false for what the API does not take, such as empty text.
-func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool) {
+// translate makes a block of a part; ok is false for what the API does not take, such as empty text. A call keeps the id that
+// the provider gave it, as thinking may be bound to everything before it.
+func (q *query) translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool) {
 	switch part := part.(type) {
 	case backend.Text:
 		return sdk.NewTextBlock(part.Text), strings.TrimSpace(part.Text) != ""
 	case backend.Thinking:
 		if data, hidden := strings.CutPrefix(part.Signature, redacted); hidden {
-			return sdk.NewRedactedThinkingBlock(data), true
+			return sdk.NewRedactedThinkingBlock(data), !q.plain
 		}
-		return sdk.NewThinkingBlock(part.Signature, part.Text), part.Signature != ""
+		return sdk.NewThinkingBlock(part.Signature, part.Text), own(part.Signature) && !q.plain
 	case backend.Call:
 		args := part.Args
 		if len(args) == 0 {
 			args = json.RawMessage("{}")
 		}
-		return sdk.NewToolUseBlock(part.ID, args, part.Name), true
+		if strings.HasPrefix(part.Signature, callPrefix) {
+			if q.ids == nil {
+				q.ids = map[string]string{}
+			}
+			q.ids[part.ID] = part.Signature
+		}
+		return sdk.NewToolUseBlock(q.callID(part.ID), args, part.Name), true
 	case backend.Result:
-		return result(part), true
+		return result(q.callID(part.ID), part), true
 	case backend.Media:
 		return show(part.Input), true
 	default:
@@ -144,8 +182,14 @@ func translate(part backend.Part) (block sdk.ContentBlockParamUnion, ok bool) {
 	}
 }
 
-func result(r backend.Result) sdk.ContentBlockParamUnion {
-	block := sdk.NewToolResultBlock(r.ID, cmp.Or(r.Content, string(r.Status)), r.Status != event.ToolSuccess)
+// callID returns the provider's id of a call, or ours if another provider made it.
+func (q *query) callID(id string) string { return cmp.Or(q.ids[id], id) }
+
+// own reports whether a signature is this provider's. Those of other backends are JSON.
+func own(signature string) bool { return signature != "" && signature[0] != '{' }
+
+func result(id string, r backend.Result) sdk.ContentBlockParamUnion {
+	block := sdk.NewToolResultBlock(id, cmp.Or(r.Content, string(r.Status)), r.Status != event.ToolSuccess)
 	for _, in := range r.Media {
 		shown := show(in)
 		block.OfToolResult.Content = append(block.OfToolResult.Content, sdk.ToolResultBlockParamContentUnion{

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -64,6 +65,25 @@ func TestRequests(t *testing.T) {
 			hi, said(backend.Thinking{Text: "not signed"}, backend.Text{Text: "Let me see."}, call("call_1"), backend.Call{ID: "call_2", Name: "clock"}),
 			results(result("call_1", event.ToolSuccess)), results(backend.Result{ID: "call_2", Status: event.ToolDenied}),
 			user(backend.Text{Text: "and?"})}}},
+		{"an adaptive model gets the effort of the budget", backend.Turn{Model: "claude-opus-4-6", Thinking: 4096, Messages: []backend.Message{hi}}},
+		{"an effort, and options that the model does not take", backend.Turn{Model: "claude-opus-5", Effort: "max", Messages: []backend.Message{hi},
+			Request: event.RequestOptions{Temperature: new(0.5), TopP: new(0.9)}}},
+		{"an effort for a model with a budget", backend.Turn{Model: "claude-opus-4-5-20251101", Effort: "high", Messages: []backend.Message{hi}}},
+		{"no thinking", backend.Turn{Model: "claude-opus-5", Effort: "none", Messages: []backend.Message{hi}}},
+		{"no thinking of a model that always thinks", backend.Turn{Model: "claude-fable-5", Effort: "none", Messages: []backend.Message{hi}}},
+		{"a model with preserved thinking may drop what it cannot use", backend.Turn{Model: "claude-opus-5-5", Messages: []backend.Message{
+			hi, said(backend.Thinking{Signature: "sig"}, backend.Text{Text: "Let me see."},
+				backend.Call{ID: "call_1", Name: "weather", Signature: "toolu_01A"}, backend.Thinking{Text: "and", Signature: "sig2"},
+				backend.Call{ID: "call_2", Name: "clock", Signature: `{"api":"openai"}`}),
+			results(result("call_1", event.ToolSuccess), result("call_2", event.ToolSuccess))}}},
+		{"another provider's thinking is left out", backend.Turn{Model: "claude-opus-5-5", Messages: []backend.Message{
+			hi, said(backend.Thinking{Text: "hm", Signature: `{"api":"openai"}`}, backend.Text{Text: "sunny"}), hi}}},
+		{"a refused turn is left out from the user's message on", backend.Turn{Messages: []backend.Message{
+			hi, said(backend.Text{Text: "hello"}), user(backend.Text{Text: "bad"}), said(call("call_1")), results(result("call_1", event.ToolSuccess)),
+			{Role: backend.Assistant, Parts: []backend.Part{backend.Text{Text: "I can"}}, Refused: true}, user(backend.Text{Text: "good"})}}},
+		{"the user is a hash", backend.Turn{UserID: "ada@example.com", Messages: []backend.Message{hi}}},
+		{"a tool that the model must call turns a budget off", backend.Turn{Thinking: 2000, Messages: []backend.Message{hi}, Tools: []tool.Spec{{Name: "clock"}},
+			Request: event.RequestOptions{ToolChoice: &event.ToolChoice{Mode: event.ChooseRequired}}}},
 		{"signed thinking goes back", backend.Turn{Thinking: 2000, Messages: []backend.Message{
 			hi, said(backend.Thinking{Text: "hm", Signature: "sig"}, backend.Thinking{Signature: "redacted:data"}, call("call_1")),
 			results(result("call_1", event.ToolSuccess)), said(call("call_2")), results(result("call_2", event.ToolFailed))}}},
@@ -103,7 +123,7 @@ func TestRequests(t *testing.T) {
 // sent returns the body of the request that a turn becomes, and then the warnings that came with it.
 func sent(t *testing.T, turn backend.Turn) []byte {
 	t.Helper()
-	turn.Model = "m"
+	turn.Model = cmp.Or(turn.Model, "m")
 	var body json.RawMessage
 	b := open(t, func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("X-Api-Key"); got != key {
@@ -127,20 +147,24 @@ func sent(t *testing.T, turn backend.Turn) []byte {
 
 func TestWhatCannotBeSentIsFinal(t *testing.T) {
 	t.Parallel()
+	x := []backend.Message{user(backend.Text{Text: "x"})}
 	tests := []struct {
-		name  string
-		said  backend.Message
-		tools []tool.Spec
-		want  string
+		name string
+		turn backend.Turn
+		want string
 	}{
-		{"an unknown role", backend.Message{Role: "robot"}, nil, `role "robot"`},
-		{"a schema that is no object", user(backend.Text{Text: "x"}), []tool.Spec{{Name: "t", Schema: json.RawMessage("7")}}, "schema of tool t"},
+		{"an unknown role", backend.Turn{Messages: []backend.Message{{Role: "robot"}}}, `role "robot"`},
+		{"a schema that is no object", backend.Turn{Messages: x, Tools: []tool.Spec{{Name: "t", Schema: json.RawMessage("7")}}}, "schema of tool t"},
+		{"a format that the API does not have", backend.Turn{Messages: x, Request: event.RequestOptions{
+			ResponseFormat: &event.ResponseFormat{Type: event.FormatJSON}}}, "use json_schema"},
+		{"a forced call of a model that refuses it", backend.Turn{Model: "claude-opus-5-5", Messages: x, Tools: []tool.Spec{{Name: "t"}},
+			Request: event.RequestOptions{ToolChoice: &event.ToolChoice{Mode: event.ChooseRequired}}}, "cannot be forced to call a tool"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			turn := backend.Turn{Model: "m", Messages: []backend.Message{tt.said}, Tools: tt.tools}
-			_, err := backendtest.Ask(t.Context(), open(t, provider), turn)
+			tt.turn.Model = cmp.Or(tt.turn.Model, "m")
+			_, err := backendtest.Ask(t.Context(), open(t, provider), tt.turn)
 			f, ok := errors.AsType[*apierr.Error](err)
 			if !ok || f.Code != apierr.AgentError || f.Retryable || !strings.Contains(f.Message, tt.want) {
 				t.Errorf("got %v, want a final %s with %q", err, apierr.AgentError, tt.want)

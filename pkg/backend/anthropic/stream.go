@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"strings"
+
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	sdk "github.com/anthropics/anthropic-sdk-go"
@@ -9,12 +11,25 @@ import (
 
 // reader turns the events of one answer into chunks.
 type reader struct {
-	emit    backend.Emit
-	outcome backend.Outcome
-	usage   sdk.MessageDeltaUsage // as counted so far
-	calls   map[int64]*call       // by index of the content block
-	events  int
-	stopped bool // the last event has come
+	emit     backend.Emit
+	model    string   // that was asked
+	warnings []string // to be emitted with the answer
+	outcome  backend.Outcome
+	before   event.Usage           // of the earlier streams of a paused answer
+	usage    sdk.MessageDeltaUsage // as counted so far
+	calls    map[int64]*call       // by index of the content block
+	made     int                   // calls of the answer
+	said     said
+	events   int
+	stopped  bool   // the last event has come
+	paused   bool   // the provider wants the answer back, to continue it
+	unknown  string // a stop reason that this version does not know
+}
+
+// begin prepares for a stream. Only what counts for the whole answer is kept.
+func (r *reader) begin() {
+	*r = reader{emit: r.emit, model: r.model, warnings: r.warnings, outcome: r.outcome, before: r.outcome.Usage, made: r.made}
+	r.outcome.Finish = ""
 }
 
 // call is a tool call that is being streamed.
@@ -34,21 +49,33 @@ func (r *reader) read(e sdk.MessageStreamEventUnion) error {
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, OutputTokensDetails: u.OutputTokensDetails,
 			CacheReadInputTokens: u.CacheReadInputTokens, CacheCreationInputTokens: u.CacheCreationInputTokens,
 		})
+		return r.warn()
 	case sdk.ContentBlockStartEvent:
+		r.said.start(e)
 		return r.start(e)
 	case sdk.ContentBlockDeltaEvent:
+		r.said.delta(e)
 		return r.delta(e)
 	case sdk.ContentBlockStopEvent:
 		return r.stop(e.Index)
 	case sdk.MessageDeltaEvent:
 		r.count(e.Usage)
-		if e.Delta.StopReason != "" {
-			r.outcome.Finish = finish(e.Delta.StopReason)
-		}
+		r.finish(e.Delta.StopReason)
 	case sdk.MessageStopEvent:
 		r.stopped = true
 	}
 	return nil // an event of a newer API version
+}
+
+// warn emits the warnings of the request, once its answer has begun: a request that was refused may be sent again.
+func (r *reader) warn() error {
+	for _, text := range r.warnings {
+		if err := r.emit(backend.Warning(text)); err != nil {
+			return err
+		}
+	}
+	r.warnings = nil
+	return nil
 }
 
 // count takes the counts of an event. They are totals; what an event leaves out keeps its last value.
@@ -59,13 +86,14 @@ func (r *reader) count(u sdk.MessageDeltaUsage) {
 	r.usage.OutputTokens = max(r.usage.OutputTokens, u.OutputTokens)
 	thinking := max(r.usage.OutputTokensDetails.ThinkingTokens, u.OutputTokensDetails.ThinkingTokens)
 	r.usage.OutputTokensDetails.ThinkingTokens = thinking
-	r.outcome.Usage = event.Usage{
+	r.outcome.Usage = r.before.Add(event.Usage{
 		// Their input tokens leave out what went into or came from a cache.
 		InputTokens:       r.usage.InputTokens + r.usage.CacheReadInputTokens + r.usage.CacheCreationInputTokens,
 		OutputTokens:      r.usage.OutputTokens,
 		CachedInputTokens: r.usage.CacheReadInputTokens,
+		CacheWriteTokens:  r.usage.CacheCreationInputTokens,
 		ReasoningTokens:   thinking,
-	}
+	})
 }
 
 // hidden is what readers see of thinking that the provider redacts.
@@ -83,12 +111,16 @@ func (r *reader) start(e sdk.ContentBlockStartEvent) error {
 		}
 		return r.emit(backend.Signature(redacted + block.Data))
 	case "tool_use":
-		c := &call{index: len(r.calls), whole: input(block.Input)}
+		c := &call{index: r.made, whole: input(block.Input)}
+		r.made++
 		if r.calls == nil {
 			r.calls = map[int64]*call{}
 		}
 		r.calls[e.Index] = c
-		return r.emit(backend.CallStart{Index: c.index, Name: block.Name})
+		if err := r.emit(backend.CallStart{Index: c.index, Name: block.Name}); err != nil || !strings.HasPrefix(block.ID, callPrefix) {
+			return err
+		}
+		return r.emit(backend.CallSignature{Index: c.index, Signature: block.ID})
 	}
 	return nil // a kind of block that we did not ask for
 }
@@ -148,15 +180,21 @@ func (r *reader) thinking(s string) error {
 	return r.emit(backend.ThinkingDelta(s))
 }
 
-func finish(reason sdk.StopReason) event.FinishReason {
+func (r *reader) finish(reason sdk.StopReason) {
 	switch reason {
+	case "":
+	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
+		r.outcome.Finish = event.FinishStop
 	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
-		return event.FinishLength
+		r.outcome.Finish = event.FinishLength
 	case sdk.StopReasonToolUse:
-		return event.FinishToolCalls
+		r.outcome.Finish = event.FinishToolCalls
 	case sdk.StopReasonRefusal:
-		return event.FinishContentFilter
+		r.outcome.Finish = event.FinishRefusal
+	case sdk.StopReasonPauseTurn:
+		r.paused = r.made == 0 // calls of our tools must have their results first
+		r.outcome.Finish = event.FinishToolCalls
 	default:
-		return event.FinishStop
+		r.unknown = string(reason)
 	}
 }

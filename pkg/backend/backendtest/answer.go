@@ -66,7 +66,14 @@ func (a *Answer) add(c backend.Chunk) error {
 		return whole("thinking delta", string(c))
 	case backend.Signature:
 		a.Signature += string(c)
-		return a.checkSignature()
+		return whole("signature", string(c))
+	case backend.TextSignature:
+		return whole("text signature", string(c))
+	case backend.CallSignature:
+		if a.call(c.Index) == nil {
+			return fmt.Errorf("%w: call %d is signed before it starts", ErrMalformed, c.Index)
+		}
+		return whole("call signature", c.Signature)
 	case backend.CallStart:
 		return a.start(c)
 	case backend.CallDelta:
@@ -140,16 +147,6 @@ func (a *Answer) call(index int) *Call {
 		}
 	}
 	return nil
-}
-
-func (a *Answer) checkSignature() error {
-	if len(a.Chunks) > 1 {
-		switch a.Chunks[len(a.Chunks)-2].(type) {
-		case backend.ThinkingDelta, backend.Signature:
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: signature without thinking before it", ErrMalformed)
 }
 
 // check checks the rules that apply to a complete turn.

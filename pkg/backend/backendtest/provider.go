@@ -69,8 +69,8 @@ func Faults(t *testing.T, open Opener, turn backend.Turn, key string, faults []F
 	}
 }
 
-// NobodyThere checks that a provider that does not listen is a fault that may pass, with message as a part of it.
-func NobodyThere(t *testing.T, open Opener, turn backend.Turn, message string) {
+// NoResponder checks that a provider that does not listen is a fault that may pass, with message as a part of it.
+func NoResponder(t *testing.T, open Opener, turn backend.Turn, message string) {
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +16,7 @@ import (
 
 func nothing(string) string { return "" }
 
-func TestEachBackendOpensAndSaysWhereItRuns(t *testing.T) {
+func TestEachBackendOpensAndReportsLocation(t *testing.T) {
 	t.Parallel()
 	local := []string{config.BackendClaude, config.BackendCLI, config.BackendCodex, config.BackendOpenCode}
 	for _, want := range append(slices.Clone(local), "anthropic", "openai", "scripted") {
@@ -43,7 +45,7 @@ func TestABackendThatIsNotThereIsRefusedWithThoseThatAre(t *testing.T) {
 	}
 }
 
-func TestAProgramIsRunAsItsAgentSays(t *testing.T) {
+func TestProgramRunsWithAgentConfiguration(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "program")
 	// A child that another test forks meanwhile would keep the script open for writing, and it could not be executed (ETXTBSY).
@@ -79,6 +81,39 @@ func TestAProgramIsRunAsItsAgentSays(t *testing.T) {
 		}
 		if estimator, ok := b.(backend.CostEstimator); !ok || estimator.EstimateCost(outcome) != 0.5 {
 			t.Errorf("a turn does not count as what the agent says")
+		}
+	}
+}
+
+func TestHeadersAndQueriesHaveTheValuesOfVariables(t *testing.T) {
+	t.Parallel()
+	var key, team string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, team = r.Header.Get("Api-Key"), r.URL.Query().Get("team")
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(server.Close)
+	getenv := func(name string) string { return map[string]string{"AZURE_KEY": "k-1", "TEAM": "red"}[name] }
+	for _, name := range []string{config.BackendOpenAI, config.BackendResponses, config.BackendAnthropic} {
+		key, team = "", ""
+		a := config.Agent{Backend: name, BaseURL: server.URL, Headers: map[string]string{"api-key": "${AZURE_KEY}"}, Query: map[string]string{"team": "${TEAM}"}}
+		b, err := Open(a, getenv, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := b.Start(t.Context(), backend.Start{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn := backend.Turn{Model: "m", Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "hi"}}}}}
+		if _, err := session.Send(t.Context(), turn, func(backend.Chunk) error { return nil }); err == nil {
+			t.Error("got an answer, want the refusal")
+		}
+		if key != "k-1" || team != "red" {
+			t.Errorf("%s: got key %q and team %q", name, key, team)
+		}
+		if _, err := Open(a, nothing, nil); err == nil || !strings.Contains(err.Error(), "needs the variable AZURE_KEY") {
+			t.Errorf("%s: got %v, want an error that names the variable", name, err)
 		}
 	}
 }

@@ -9,15 +9,11 @@ package cli
 import (
 	"cmp"
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/backend/internal/program"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
@@ -72,7 +68,7 @@ const (
 
 // Backend runs one program. It is safe for concurrent use.
 type Backend struct {
-	program program
+	program agent
 	options Options
 	ledger  ledger
 }
@@ -85,7 +81,7 @@ var (
 	_ backend.Transporter   = (*Backend)(nil)
 )
 
-func newBackend(p program, o Options) *Backend {
+func newBackend(p agent, o Options) *Backend {
 	o.Command = cmp.Or(o.Command, p.command)
 	o.Quiet, o.QuietResume = cmp.Or(o.Quiet, DefaultQuiet), cmp.Or(o.QuietResume, DefaultQuietResume)
 	return &Backend{program: p, options: o}
@@ -101,11 +97,7 @@ func (b *Backend) Available(context.Context) error {
 }
 
 func (b *Backend) path() (string, error) {
-	path, err := exec.LookPath(b.options.Command)
-	if err != nil {
-		return "", apierr.Wrap(err, apierr.AgentError, "program %q not found on this machine; %s", b.options.Command, b.program.cure)
-	}
-	return filepath.Abs(path)
+	return program.Find(b.options.Command, b.program.cure)
 }
 
 // EstimateCost implements [backend.CostEstimator].
@@ -124,30 +116,11 @@ func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session
 	if err != nil {
 		return nil, err
 	}
-	dir, err := b.workspace(start)
+	dir, err := program.Workspace(b.program.name, b.options.Workspace, start)
 	if err != nil {
 		return nil, err
 	}
 	return &session{backend: b, path: path, dir: dir, thread: start.ThreadID, state: start.State}, nil
-}
-
-// workspace is the folder for start. That of a thread is made when it is not there.
-func (b *Backend) workspace(start backend.Start) (string, error) {
-	dir := cmp.Or(start.Workspace, strings.ReplaceAll(b.options.Workspace, "{thread}", start.ThreadID))
-	if dir == "" {
-		return "", apierr.New(apierr.AgentError, "%s has no folder to work in; give the agent a workspace", b.program.name)
-	}
-	if start.Workspace == "" && strings.Contains(b.options.Workspace, "{thread}") {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return "", apierr.Wrap(err, apierr.AgentError, "the folder of the thread could not be made; look at the agent's workspace")
-		}
-	}
-	info, err := os.Stat(dir)
-	if err != nil || !info.IsDir() {
-		return "", apierr.Wrap(err, apierr.AgentError, "the folder that %s works in is not there; make it, or change the agent's workspace",
-			b.program.name)
-	}
-	return filepath.Abs(dir)
 }
 
 // session is a conversation with the program. Between turns nothing of it runs.
@@ -212,7 +185,7 @@ func (s *session) used(report wire.Report) event.Usage {
 	before := s.state.Used
 	s.state.Used = total
 	if total.CostUSD < before.CostUSD || total.InputTokens < before.InputTokens || total.OutputTokens < before.OutputTokens {
-		return total // the program has begun to count anew
+		return total // the program has reset its count
 	}
 	return total.Sub(before)
 }

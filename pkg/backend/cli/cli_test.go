@@ -164,7 +164,7 @@ func TestProgramGetsSupportedArguments(t *testing.T) {
 	}
 }
 
-func TestRunsEndAsTheProgramSays(t *testing.T) {
+func TestRunEndsWithProgramStatus(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, prompt string
@@ -210,7 +210,7 @@ func TestCumulativeCountsBecomeDifferences(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsGoneIsBegunAnewWithTheConversation(t *testing.T) {
+func TestMissingSessionIsReplacedWithConversation(t *testing.T) {
 	t.Parallel()
 	bench := newBench(t)
 	b := Claude(bench.options(Options{}))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestATaskSaysWhatAProgramMayDo(t *testing.T) {
+func TestTaskSetsProgramPermissions(t *testing.T) {
 	t.Parallel()
 	const base = "-p --output-format stream-json --verbose --include-partial-messages"
 	tests := []struct {

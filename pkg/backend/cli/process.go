@@ -7,24 +7,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/procgroup"
+	"github.com/agentbus/agentbus/pkg/backend/internal/program"
 )
 
 const (
 	// polite is how long a program that was asked to end has for it before it is killed.
 	polite = 300 * time.Millisecond
-	// lockWait is how long a program waits for another one that works in the same session.
-	lockWait = 15 * time.Second
 	// linger is how long the output is read on when the program has gone.
 	linger = 200 * time.Millisecond
-	// maxTail bounds what is kept of its standard error.
-	maxTail = 8 << 10
-	// maxSaid limits the part of it that an error message quotes.
-	maxSaid = 300
 	// readSize is how much output is read at once.
 	readSize = 64 << 10
 )
@@ -57,8 +50,8 @@ func (e ending) Error() string { return fmt.Sprintf("%v; it printed: %s", e.err,
 func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (ending, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var stderr tail
-	group, err := c.group(ctx)
+	var stderr program.Tail
+	group, err := program.Group(ctx, c.alone...)
 	if err != nil {
 		return ending{}, err
 	}
@@ -93,18 +86,6 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 	return ending{err: err, stderr: stderr.String()}, stopped
 }
 
-// group is the process group for the program, which ends with this process. A program of a runner that has just died may
-// still be there for a moment: two at a time must not work on the same.
-func (c command) group(ctx context.Context) (*procgroup.Group, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	lock, err := procgroup.Acquire(ctx, c.alone...)
-	if err != nil {
-		return nil, err
-	}
-	return procgroup.New(lock)
-}
-
 // follow reads the output to its end, and stops the program when it does not get on.
 func (c command) follow(ctx context.Context, cancel context.CancelCauseFunc, out io.Reader, read func([]byte) (bool, error)) error {
 	last := time.Now()
@@ -130,36 +111,5 @@ func (c command) follow(ctx context.Context, cancel context.CancelCauseFunc, out
 	}
 }
 
-// tail keeps the end of what is written.
-type tail struct{ kept []byte }
-
-// Write implements [io.Writer].
-func (t *tail) Write(p []byte) (int, error) {
-	n := len(p)
-	p = p[max(0, len(p)-maxTail):]
-	t.kept = append(t.kept[max(0, min(len(t.kept), len(t.kept)+len(p)-maxTail)):], p...)
-	return n, nil
-}
-
-// String is what was kept.
-func (t *tail) String() string { return strings.ToValidUTF8(string(t.kept), "\uFFFD") }
-
-var escapes = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
-
-// says is the line of its standard error that says why the program failed: the last that begins with "Error", or the last.
-func (e ending) says() string {
-	said := ""
-	named := false
-	for line := range strings.Lines(escapes.ReplaceAllString(e.stderr, "")) {
-		line = strings.TrimSpace(line)
-		names := strings.HasPrefix(strings.ToLower(line), "error")
-		if line == "" || named && !names {
-			continue
-		}
-		said, named = line, names
-	}
-	if len(said) > maxSaid {
-		said = strings.ToValidUTF8(said[:maxSaid], "") + " […]"
-	}
-	return said
-}
+// says is the line of its standard error that says why the program failed.
+func (e ending) says() string { return program.Reason(e.stderr) }

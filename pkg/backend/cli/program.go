@@ -1,17 +1,17 @@
 package cli
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/backend/internal/program"
 )
 
-// program describes a supported program.
-type program struct {
+// agent describes a supported program.
+type agent struct {
 	name    string // in messages to people
 	command string
 	cure    string // when it is not there
@@ -43,7 +43,7 @@ func (a ask) prompted() string {
 
 // Claude runs Claude Code.
 func Claude(o Options) *Backend {
-	return newBackend(program{
+	return newBackend(agent{
 		name: "Claude Code", command: "claude", env: "ANTHROPIC_,CLAUDE_", limits: true,
 		cure:    "install it by npm install -g @anthropic-ai/claude-code, or give the agent the command that runs it",
 		decoder: func(Options) wire.Decoder { return wire.Claude() },
@@ -68,7 +68,7 @@ func Claude(o Options) *Backend {
 
 // Codex runs Codex, which has no options for limits: the caller enforces them.
 func Codex(o Options) *Backend {
-	return newBackend(program{
+	return newBackend(agent{
 		name: "Codex", command: "codex", env: "OPENAI_,CODEX_",
 		cure:    "install it by npm install -g @openai/codex, or give the agent the command that runs it",
 		decoder: func(Options) wire.Decoder { return wire.Codex() },
@@ -85,7 +85,7 @@ func Codex(o Options) *Backend {
 
 // OpenCode runs OpenCode.
 func OpenCode(o Options) *Backend {
-	return newBackend(program{
+	return newBackend(agent{
 		name: "OpenCode", command: "opencode", env: "OPENCODE_,OPENAI_,ANTHROPIC_",
 		cure:    "install it by npm install -g opencode-ai, or give the agent the command that runs it",
 		decoder: func(Options) wire.Decoder { return wire.OpenCode() },
@@ -103,7 +103,7 @@ func OpenCode(o Options) *Backend {
 // say. A prompt that no argument has comes on its standard input. What users say is never an option: where an argument
 // begins with it, and it with a dash, a space comes first.
 func New(o Options) *Backend {
-	return newBackend(program{
+	return newBackend(agent{
 		name: o.Command, cure: "install it, or give the agent the command that runs it", tell: tell,
 		decoder: func(o Options) wire.Decoder {
 			if o.Output == OutputRecords {
@@ -147,39 +147,11 @@ func flag(args []string, name, value string) []string {
 	}
 }
 
-// usual are the variables that every program gets: where things are, and how to reach the network. Of ours, which hold
-// secrets of this process, it gets none.
-var usual = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM",
-	"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SystemRoot", "PATHEXT", "APPDATA", "USERPROFILE",
-}
-
 // environment is what the program gets: the usual variables and its own, and what o says.
-func environment(p program, o Options) []string {
+func environment(p agent, o Options) []string {
 	var own []string
 	if p.env != "" {
 		own = strings.Split(p.env, ",")
 	}
-	passes := func(name string) bool {
-		switch {
-		case slices.Contains(o.PassEnv, name):
-			return true
-		case slices.Contains(o.ClearEnv, "*") || slices.Contains(o.ClearEnv, name):
-			return false
-		default:
-			return slices.Contains(usual, name) || slices.ContainsFunc(own, func(start string) bool { return strings.HasPrefix(name, start) })
-		}
-	}
-	env := []string{"NO_COLOR=1"}
-	for _, pair := range os.Environ() {
-		if name, _, _ := strings.Cut(pair, "="); passes(name) {
-			env = append(env, pair)
-		}
-	}
-	for name, value := range o.Env {
-		env = append(env, name+"="+value)
-	}
-	return env
+	return program.Environment(program.Variables{Own: own, Pass: o.PassEnv, Clear: o.ClearEnv, Set: o.Env})
 }

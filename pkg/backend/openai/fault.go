@@ -1,14 +1,19 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
 	jsonv2 "github.com/go-json-experiment/json"
 	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 )
 
@@ -34,8 +39,35 @@ func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	return f
 }
 
+// filtered reports whether a request was refused for its content, as Azure does.
+func filtered(err error) bool {
+	refusal, ok := errors.AsType[*sdk.Error](err)
+	return ok && refusal.StatusCode == http.StatusBadRequest && refusal.Code == "content_filter"
+}
+
+// endAtQuota keeps the SDK from sending a request again for which the account has no quota: its status is that of a rate
+// limit.
+func endAtQuota(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	res, err := next(req)
+	if err != nil || res.StatusCode != http.StatusTooManyRequests {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body) // the client bounds the bodies of errors
+	if err != nil {
+		body = nil // the status is error enough
+	}
+	if err := res.Body.Close(); err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	if bytes.Contains(body, []byte(outOfQuota)) {
+		res.Header.Set("X-Should-Retry", "false")
+	}
+	return res, nil
+}
+
 func spent(api upstream.API, cause error) *apierr.Error {
-	return apierr.Wrap(cause, apierr.AgentError, "the account of %s has used up its quota at %s; check its plan and billing",
+	return apierr.Wrap(fmt.Errorf("%w: %w", backend.ErrUnavailable, cause), apierr.AgentError, "the account of %s has used up its quota at %s; check its plan and billing",
 		api.KeyEnv, api.Name)
 }
 

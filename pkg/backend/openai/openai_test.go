@@ -142,9 +142,9 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoResponder(t *testing.T) {
 	t.Parallel()
-	backendtest.NobodyThere(t, dial, say("hi"), "check the network and OPENAI_BASE_URL")
+	backendtest.NoResponder(t, dial, say("hi"), "check the network and OPENAI_BASE_URL")
 }
 
 func TestTriesAgainOnlyBeforeTheFirstByte(t *testing.T) {
@@ -159,6 +159,10 @@ func TestTriesAgainOnlyBeforeTheFirstByte(t *testing.T) {
 		}, Calls: 2},
 		{Name: "a cut answer is not", Answer: func(_ int64, w http.ResponseWriter) { stream(w, text("Hel")) }, Calls: 1, Fails: true},
 		{Name: "a 400 is not", Answer: func(_ int64, w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) }, Calls: 1, Fails: true},
+		{Name: "a 429 for lack of quota is not", Answer: func(_ int64, w http.ResponseWriter) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`)
+		}, Calls: 1, Fails: true},
 		{Name: "a long wait is not", Answer: func(_ int64, w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "60")
 			w.WriteHeader(http.StatusTooManyRequests)

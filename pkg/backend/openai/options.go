@@ -11,7 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// setOptions translates the options of the request. The API has all of them.
+// setOptions translates the options of the turn. The API has all of them.
 func setOptions(p *sdk.ChatCompletionNewParams, turn backend.Turn) error {
 	o := turn.Request
 	if o.Temperature != nil {

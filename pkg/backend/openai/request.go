@@ -3,16 +3,20 @@ package openai
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/media"
 	"github.com/agentbus/agentbus/pkg/tool"
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
 )
 
@@ -21,14 +25,17 @@ func (b *Backend) params(turn backend.Turn) (sdk.ChatCompletionNewParams, error)
 	p := sdk.ChatCompletionNewParams{
 		Model:           turn.Model,
 		StreamOptions:   sdk.ChatCompletionStreamOptionsParam{IncludeUsage: sdk.Bool(true)},
-		ReasoningEffort: effort(turn.Thinking),
+		ReasoningEffort: effort(turn),
 	}
 	switch {
 	case turn.MaxTokens <= 0:
-	case b.api.Own:
+	case b.openai:
 		p.MaxCompletionTokens = sdk.Int(int64(turn.MaxTokens))
 	default:
 		p.MaxTokens = sdk.Int(int64(turn.MaxTokens)) // all servers support the older name
+	}
+	if b.api.Own { // compatible servers refuse members that they lack
+		p.SafetyIdentifier, p.PromptCacheKey = identify(turn)
 	}
 	if err := setOptions(&p, turn); err != nil {
 		return p, err
@@ -36,8 +43,9 @@ func (b *Backend) params(turn backend.Turn) (sdk.ChatCompletionNewParams, error)
 	if turn.System != "" {
 		p.Messages = append(p.Messages, sdk.SystemMessage(turn.System))
 	}
-	for _, m := range turn.Messages {
-		messages, err := messages(m)
+	c := b.conversation(turn)
+	for i, m := range turn.Messages {
+		messages, err := c.messages(i, m)
 		if err != nil {
 			return p, err
 		}
@@ -53,28 +61,55 @@ func (b *Backend) params(turn backend.Turn) (sdk.ChatCompletionNewParams, error)
 	return p, nil
 }
 
-// effort turns a budget of tokens into the steps that the API has. Without a budget nothing is asked for, since models
-// that do not reason refuse the question.
-func effort(budget int) shared.ReasoningEffort {
-	switch {
-	case budget <= 0:
-		return ""
-	case budget <= 2048:
-		return shared.ReasoningEffortLow
-	case budget <= 8192:
-		return shared.ReasoningEffortMedium
-	default:
-		return shared.ReasoningEffortHigh
+// identify returns the names under which OpenAI learns of the user and of the conversation, whose prompts it caches together.
+func identify(turn backend.Turn) (user, thread param.Opt[string]) {
+	if turn.UserID != "" {
+		user = sdk.String(upstream.User(turn.UserID))
 	}
+	if turn.ThreadID != "" {
+		thread = sdk.String(turn.ThreadID)
+	}
+	return user, thread
+}
+
+// conversation is what the translation of a message depends on.
+type conversation struct {
+	model   string
+	returns ReturnThinking
+	from    int  // the first message whose thinking goes back
+	google  bool // calls need the provider's signature
+}
+
+func (b *Backend) conversation(turn backend.Turn) conversation {
+	c := conversation{model: turn.Model, returns: cmp.Or(b.returns, returnsOf(turn.Model)), google: b.google}
+	calls := slices.ContainsFunc(turn.Messages, func(m backend.Message) bool { return m.Role == backend.Tool })
+	switch {
+	case b.openai || !calls:
+		c.returns = ReturnNever
+	case c.returns == ReturnTurn:
+		for i, m := range turn.Messages {
+			if m.Role == backend.User {
+				c.from = i
+			}
+		}
+	}
+	return c
 }
 
 // messages translates one of ours, which may become none or several of theirs.
-func messages(m backend.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
+func (c *conversation) messages(i int, m backend.Message) ([]sdk.ChatCompletionMessageParamUnion, error) {
 	switch m.Role {
 	case backend.User:
 		return []sdk.ChatCompletionMessageParamUnion{userMessage(m.Parts)}, nil
 	case backend.Assistant:
-		return assistantMessage(m.Parts), nil
+		own := c.assistantMessage(m.Parts)
+		if own == nil {
+			return nil, nil
+		}
+		if i >= c.from {
+			c.returnThinking(own, m.Parts)
+		}
+		return []sdk.ChatCompletionMessageParamUnion{{OfAssistant: own}}, nil
 	case backend.Tool:
 		return toolMessages(m.Parts), nil
 	default:
@@ -134,8 +169,8 @@ func show(in event.InputPart) sdk.ChatCompletionContentPartUnionParam {
 	}
 }
 
-// assistantMessage leaves thinking out: the API has no place for it.
-func assistantMessage(parts []backend.Part) []sdk.ChatCompletionMessageParamUnion {
+// assistantMessage returns the text and the calls of a turn, nil without any.
+func (c *conversation) assistantMessage(parts []backend.Part) *sdk.ChatCompletionAssistantMessageParam {
 	var m sdk.ChatCompletionAssistantMessageParam
 	var text strings.Builder
 	for _, part := range parts {
@@ -143,13 +178,7 @@ func assistantMessage(parts []backend.Part) []sdk.ChatCompletionMessageParamUnio
 		case backend.Text:
 			text.WriteString(part.Text)
 		case backend.Call:
-			call := sdk.ChatCompletionMessageFunctionToolCallParam{ID: part.ID}
-			call.Function.Name = part.Name
-			call.Function.Arguments = "{}"
-			if len(part.Args) > 0 {
-				call.Function.Arguments = string(part.Args)
-			}
-			m.ToolCalls = append(m.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &call})
+			m.ToolCalls = append(m.ToolCalls, c.call(part, len(m.ToolCalls) == 0))
 		}
 	}
 	if text.Len() == 0 && len(m.ToolCalls) == 0 {
@@ -158,7 +187,28 @@ func assistantMessage(parts []backend.Part) []sdk.ChatCompletionMessageParamUnio
 	if text.Len() > 0 {
 		m.Content.OfString = sdk.String(text.String())
 	}
-	return []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &m}}
+	return &m
+}
+
+// unsigned is what Google's server takes in place of the signature of a call that another model made.
+const unsigned = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
+
+// call translates a call. Google's server wants the signature back that came with the first call of a turn.
+func (c *conversation) call(part backend.Call, first bool) sdk.ChatCompletionMessageToolCallUnionParam {
+	call := sdk.ChatCompletionMessageFunctionToolCallParam{ID: part.ID}
+	call.Function.Name = part.Name
+	call.Function.Arguments = "{}"
+	if len(part.Args) > 0 {
+		call.Function.Arguments = string(part.Args)
+	}
+	n, own := read(part.Signature, chatAPI, c.model)
+	switch {
+	case own && len(n.Extra) > 0:
+		call.SetExtraFields(map[string]any{"extra_content": n.Extra})
+	case c.google && first:
+		call.SetExtraFields(map[string]any{"extra_content": json.RawMessage(unsigned)})
+	}
+	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &call}
 }
 
 // toolMessages answers the calls of a turn. Results are text in this API, so the user shows the images and files of all
@@ -193,7 +243,7 @@ func function(spec tool.Spec) (shared.FunctionDefinitionParam, error) {
 	if len(spec.Schema) == 0 {
 		return f, nil
 	}
-	if err := json.Unmarshal(spec.Schema, &f.Parameters); err != nil {
+	if err := jsonv2.Unmarshal(spec.Schema, &f.Parameters); err != nil {
 		return f, apierr.Wrap(err, apierr.AgentError, "the schema of tool %s is not a JSON object; correct its description", spec.Name)
 	}
 	return f, nil

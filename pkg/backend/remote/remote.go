@@ -149,6 +149,10 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 // asked: a request that ends without the answer still has the task cancelled, by its key, and a runner that takes the
 // request over asks with the same key. A key names a turn, not a prompt: two turns may have the same prompt.
 func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit backend.Emit) (t hubapi.Task, err error) {
+	set, err := settingsOf(turn)
+	if err != nil {
+		return t, err
+	}
 	if s.place.asked == "" {
 		s.place.known, s.place.request = known, s.start.RequestID
 		s.place.asked = id.Derive("turn", turn.RequestID, s.place.session, strconv.Itoa(known), strconv.Itoa(len(turn.Messages)))
@@ -159,6 +163,7 @@ func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit b
 	a := hubapi.Assignment{
 		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: prompt.Of(turn.Messages[known:], maxPrompt), SystemPrompt: turn.System,
 		MaxTurns: turn.Limits.Turns, MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session, Key: s.place.asked,
+		PermissionMode: set.PermissionMode, AllowedTools: set.AllowedTools, Cwd: set.Cwd, Model: turn.Model,
 	}
 	err = s.patiently(ctx, func() error {
 		// A request that is aborted meanwhile must still learn of the task, to cancel it.

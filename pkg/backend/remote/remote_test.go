@@ -193,7 +193,7 @@ func TestATaskIsATurn(t *testing.T) {
 		`ToolStarted {ID:c1 Name:Edit Args:{"file":"a.go"}} > task_1@3+@req_1# $0`,
 		"ToolProgress {ID:c1 Delta:…}",
 		"ToolEnded {ID:c1 Status:success Content:edited Summary:edited Elapsed:0s} > task_1@5+@req_1# $0",
-		"Step {Usage:{InputTokens:10 OutputTokens:5 CachedInputTokens:0 ReasoningTokens:0 CostUSD:0.25} Model:} > task_1@6+@req_1# $0.25",
+		"Step {Usage:{InputTokens:10 OutputTokens:5 CachedInputTokens:0 CacheWriteTokens:0 ReasoningTokens:0 CostUSD:0.25} Model:} > task_1@6+@req_1# $0.25",
 		"ToolStarted {ID:tool-7 Name:Bash Args:null} > task_1@7+@req_1# $0.25",
 		"ToolEnded {ID:tool-7 Status:error Content: Summary: Elapsed:0s} > task_1@8+@req_1# $0.25",
 		"TextDelta Done.",
@@ -338,7 +338,7 @@ func TestAnAbortReachesTheAgentAndAHandOverDoesNot(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsGoneIsBegunAnew(t *testing.T) {
+func TestMissingSessionIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, work()...)
 	l.refuse = map[string]error{"old": apierr.New(apierr.RequestNotFound, "no session")}

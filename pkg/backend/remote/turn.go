@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	jsonv2 "github.com/go-json-experiment/json"
 )
@@ -122,7 +123,10 @@ func (t *turn) end(number uint64, e remoteagent.ToolEnd) error {
 	}
 	t.open = slices.DeleteFunc(t.open, func(o backend.RunningTool) bool { return o.ID == tool.ID })
 	ended := backend.ToolEnded{ID: tool.ID, Content: e.Summary, Summary: e.Summary, Status: event.ToolSuccess}
-	if !e.Success {
+	switch {
+	case e.Denied:
+		ended.Status = event.ToolDenied
+	case !e.Success:
 		ended.Status = event.ToolFailed
 	}
 	return t.settle(number, ended)
@@ -177,6 +181,11 @@ func (t *turn) result(r remoteagent.Result) error {
 	t.leave(spent(r.Usage, r.CostUSD), r.SessionID)
 	if !t.said && r.Result != "" && r.Status == remoteagent.Completed {
 		if err := t.say(backend.TextDelta(r.Result)); err != nil {
+			return err
+		}
+	}
+	if len(r.Denials) > 0 {
+		if err := t.warn("The agent was not permitted to make these calls, whose effect is missing: " + hubapi.Denied(r.Denials)); err != nil {
 			return err
 		}
 	}

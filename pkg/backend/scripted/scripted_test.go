@@ -109,7 +109,7 @@ func line(t *testing.T, c backend.Chunk) []byte {
 	return text
 }
 
-func TestKeepsTheRate(t *testing.T) {
+func TestRateIsObserved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start, n := time.Now(), 0

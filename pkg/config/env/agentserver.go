@@ -16,14 +16,17 @@ type AgentServer struct {
 	LogFormat  Format     `env:"LOG_FORMAT" envDefault:"json"`
 	Profile    bool       `env:"PROFILE" envDefault:"false"` // /debug/pprof on the admin server
 
-	ID      string `env:"AGENT_ID"`
-	Name    string `env:"AGENT_NAME"`
-	URL     string `env:"AGENT_URL"`     // where the hub reaches the agent
-	Backend string `env:"AGENT_BACKEND"` // what runs the tasks, where the file names no agent
-	Root    string `env:"AGENT_ROOT"`    // folder that tasks never leave
-	Keys    Secret `env:"AGENT_KEYS"`    // that clients may come with, the newest first, with commas between
-	HubURL  string `env:"HUB_URL"`
-	Token   Secret `env:"HUB_TOKEN"` // one-time set-up token
+	ID                string `env:"AGENT_ID"`
+	Name              string `env:"AGENT_NAME"`
+	URL               string `env:"AGENT_URL"`                 // where the hub reaches the agent
+	Backend           string `env:"AGENT_BACKEND"`             // what runs the tasks, where the file names no agent
+	Root              string `env:"AGENT_ROOT"`                // folder that tasks never leave
+	PermissionMode    string `env:"AGENT_PERMISSION_MODE"`     // of tasks that name none
+	MaxPermissionMode string `env:"AGENT_MAX_PERMISSION_MODE"` // no task has more
+
+	Keys   Secret `env:"AGENT_KEYS"` // that clients may come with, the newest first, with commas between
+	HubURL string `env:"HUB_URL"`
+	Token  Secret `env:"HUB_TOKEN"` // one-time set-up token
 
 	TLSCert string `env:"TLS_CERT_FILE"`
 	TLSKey  string `env:"TLS_KEY_FILE"`

@@ -222,7 +222,7 @@ func TestLatestToolResults(t *testing.T) {
 	}
 }
 
-func TestMiddlewareSeesEventsFirst(t *testing.T) {
+func TestMiddlewareRunsBeforeSubscribers(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	p := eventstream.New(eventstream.Options{Middleware: []func(eventstream.Event) (eventstream.Event, bool){

@@ -109,7 +109,7 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 }
 
-func TestSendKeepsToTheSchemas(t *testing.T) {
+func TestSendValidatesSchemas(t *testing.T) {
 	t.Parallel()
 	schemas := eventstream.NewSchemas(eventstream.Flat)
 	if err := schemas.Add("user_feedback", json.RawMessage(feedback)); err != nil {

@@ -111,7 +111,7 @@ func TestSlowSubscriberDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestAWatchThatNobodyHasBegunHoldsUpNobody(t *testing.T) {
+func TestUnstartedWatchDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := eventstream.New(eventstream.Options{Queue: 2})

@@ -103,7 +103,7 @@ func newTool(
 // program is what the configuration says of a command. It may use the processor as long as the call may take.
 func program(spec tool.Spec, c config.CommandTool, box config.Sandbox) command.Program {
 	return command.Program{
-		Argv: c.Argv, Stdin: c.Stdin, Env: c.Env, BestEffort: c.Isolation == config.IsolationBestEffort,
+		Argv: c.Argv, Stdin: c.Stdin, Env: c.Env, Events: c.Events, BestEffort: c.Isolation == config.IsolationBestEffort,
 		Sandbox: sandbox.Policy{
 			Dir: c.Dir, Writable: c.Writable, Read: c.Read, Cgroup: box.Cgroup,
 			Limits: sandbox.Limits{

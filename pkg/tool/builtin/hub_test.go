@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
 )
 
-func TestHubStandsForItsTools(t *testing.T) {
+func TestHubToolsetIsExpanded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ names, want []string }{
 		"no hub":                 {[]string{"clock", "echo"}, []string{"clock", "echo"}},

@@ -61,7 +61,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-func TestEvalSaysWhatIsWrong(t *testing.T) {
+func TestEvalErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, expression, want string }{
 		{"nothing", "", "it ends where a number"},

@@ -36,6 +36,7 @@ type Program struct {
 	Stdin      string
 	Env        map[string]string // of secrets and literals, not of arguments
 	Sandbox    sandbox.Policy
+	Events     bool // lines of its output that begin with "::event " are events, and not part of the result
 	BestEffort bool // run it with limits and what else the kernel offers where it refuses some of the sandbox
 }
 
@@ -49,7 +50,7 @@ func New(spec tool.Spec, program Program, secrets template.Secrets) (tool.Tool, 
 	if spec.MaxOutput == 0 {
 		spec.MaxOutput = MaxOutput
 	}
-	p.spec = spec
+	p.spec, p.events = spec, program.Events
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	enforced, err := p.policy.Probe(ctx, program.Argv[0])
@@ -91,6 +92,7 @@ type prepared struct {
 	context []string // names of the values of the request's context that have places
 	environ []string
 	policy  sandbox.Policy
+	events  bool // see Program
 }
 
 func prepare(program Program, secrets template.Secrets) (*prepared, error) {
@@ -143,8 +145,13 @@ func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call)
 		cmd.Stdin = strings.NewReader(text)
 	}
 	output := &printed{room: p.spec.MaxOutput, progress: call.Progress}
+	lines := &eventLines{next: output}
 	cmd.Stdout, cmd.Stderr = output, output
+	if p.events {
+		cmd.Stdout, cmd.Stderr = lines, lines
+	}
 	err = cmd.Run()
+	_ = lines.flush() // output never fails
 	if ctx.Err() != nil {
 		return tool.Result{}, ctx.Err()
 	}
@@ -155,7 +162,9 @@ func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call)
 	if err != nil && !ended && !errors.Is(err, exec.ErrWaitDelay) {
 		return tool.Result{}, err
 	}
-	return output.result(exit), nil
+	result := output.result(exit)
+	result.Events = lines.events
+	return result, nil
 }
 
 // fill returns the arguments of a call. Text of the model never becomes an option: it must follow a "--", or the

@@ -55,6 +55,19 @@ func TestTool(t *testing.T) {
 	})
 }
 
+func TestAProgramEmitsEventsWhereThatIsConfigured(t *testing.T) {
+	t.Parallel()
+	argv := []string{"sh", "-c", `echo before; echo '::event {{"type":"step","data":{{"n":1}}}}'; echo after`}
+	with, err := call(t, newTool(t, command.Program{Argv: argv, Events: true}), `{}`)
+	if err != nil || with.Content != "before\nafter\n" || len(with.Events) != 1 || with.Events[0].Type != "step" {
+		t.Errorf("got %q with %v, %v, want the event step", with.Content, with.Events, err)
+	}
+	without, err := call(t, newTool(t, command.Program{Argv: argv}), `{}`)
+	if err != nil || len(without.Events) > 0 || !strings.Contains(without.Content, "::event") {
+		t.Errorf("not configured: got %q with %v, %v, want output alone", without.Content, without.Events, err)
+	}
+}
+
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -107,7 +120,7 @@ func TestArgumentsThatNoProgramGets(t *testing.T) {
 	}
 }
 
-func TestWhatItPrintsIsTold(t *testing.T) {
+func TestOutputIsReported(t *testing.T) {
 	t.Parallel()
 	var told strings.Builder
 	subject := newTool(t, command.Program{Argv: []string{"sh", "-c", "echo one; echo two >&2"}})

@@ -160,7 +160,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenIsWholeAndAlone(t *testing.T) {
+func TestWritesAreAtomic(t *testing.T) {
 	t.Parallel()
 	o := place(t)
 	script := filepath.Join(o.Root, "run.sh")
@@ -204,7 +204,7 @@ func TestEachThreadHasItsOwnFiles(t *testing.T) {
 	}
 }
 
-func TestWritingAsksFirst(t *testing.T) {
+func TestWritingNeedsApproval(t *testing.T) {
 	t.Parallel()
 	for name, subject := range all(place(t)) {
 		want := tool.ApprovalNever

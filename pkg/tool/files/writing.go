@@ -25,7 +25,8 @@ func (w workspace) write() tool.Tool {
 			if err := f.replace(in.Path, in.Content, fileMode); err != nil {
 				return tool.Result{}, err
 			}
-			return tool.Result{Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path)}, nil
+			text := fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path)
+			return tool.Result{Content: text, Summary: text}, nil
 		})
 }
 
@@ -65,6 +66,7 @@ func (w workspace) edit() tool.Tool {
 			if err := f.replace(in.Path, strings.ReplaceAll(text, in.Old, in.New), info.Mode().Perm()); err != nil {
 				return tool.Result{}, err
 			}
-			return tool.Result{Content: fmt.Sprintf("replaced %d pieces of %s", count, in.Path)}, nil
+			done := fmt.Sprintf("replaced %d pieces of %s", count, in.Path)
+			return tool.Result{Content: done, Summary: done}, nil
 		})
 }

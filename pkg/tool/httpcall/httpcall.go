@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,9 +58,24 @@ func New(spec tool.Spec, request Request, allow egress.AllowList, secrets templa
 		redirects = -1 // what has taken effect must not do so again elsewhere
 	}
 	e := &endpoint{spec: spec, form: f, client: egress.NewClient(egress.Options{
-		PlainHTTP: true, Allow: allow, Timeout: spec.Timeout, MaxBody: maxAnswer, MaxRedirects: redirects,
+		PlainHTTP: true, Ports: ports(request.URL), Allow: allow, Timeout: spec.Timeout, MaxBody: maxAnswer, MaxRedirects: redirects,
 	})}
 	return tool.Func(spec, e.call), nil
+}
+
+// ports returns the ports that a tool may reach: the usual ones, and the one that the operator wrote into its URL.
+func ports(address string) []uint16 {
+	open := []uint16{80, 443}
+	_, rest, _ := strings.Cut(address, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	_, text, err := net.SplitHostPort(authority)
+	if err != nil {
+		return open // without a port
+	}
+	if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {
+		open = append(open, uint16(port))
+	}
+	return open
 }
 
 // Effect is the default effect of calls with a method.
@@ -102,16 +118,18 @@ func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, erro
 	if lost := status == http.StatusBadGateway || status == http.StatusGatewayTimeout; lost && e.spec.Effect == tool.EffectUnsafe {
 		return tool.Result{}, fmt.Errorf("%s answers %s: the outcome of the call is unknown", response.Request.URL.Host, response.Status)
 	}
+	summary := fmt.Sprintf("%s, %d bytes", response.Status, len(body))
 	if status < 200 || status > 299 {
 		text := strings.ToValidUTF8(string(body[:min(len(body), maxComplaint)]), "")
-		return tool.Result{}, apierr.New(apierr.ToolError, "%s answers HTTP %s: %s", response.Request.URL.Host, response.Status, text)
+		return tool.Result{Summary: summary},
+			apierr.New(apierr.ToolError, "%s answers HTTP %s: %s", response.Request.URL.Host, response.Status, text)
 	}
 	content, err := e.form.result(body)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	content = string(e.form.hide([]byte(content))) // once more: JSON may have escaped what was hidden in it
-	return tool.Result{Content: content, Summary: fmt.Sprintf("%s, %d bytes", response.Status, len(body))}, nil
+	return tool.Result{Content: content, Summary: summary}, nil
 }
 
 // explain converts a failed exchange to an error for the model, without resolved addresses and without secrets of a

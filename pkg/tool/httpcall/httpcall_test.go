@@ -222,7 +222,40 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestTheGuardStandsInFront(t *testing.T) {
+func TestThePortOfTheURLIsAllowed(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	allow, err := egress.ParseAllow([]string{"127.0.0.1"}) // without a port
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := tool.Spec{Name: "x", Description: "x", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.EffectNone}
+	subject, err := httpcall.New(spec, httpcall.Request{URL: s.URL + "/echo/x"}, allow, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := call(t, subject, `{}`); err != nil || !strings.HasPrefix(got.Content, "GET /echo/x") {
+		t.Errorf("got %q, %v, want the answer of the port in the URL", got.Content, err)
+	}
+	other := server(t)
+	moved, err := httpcall.New(spec, httpcall.Request{URL: redirecting(t, other.URL+"/echo/x")}, allow, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, moved, `{}`); err == nil || !strings.Contains(err.Error(), "is not among the allowed ports") {
+		t.Errorf("a redirect to another port: got %v, want a refusal", err)
+	}
+}
+
+// redirecting returns the URL of a server that redirects to another address.
+func redirecting(t *testing.T, to string) string {
+	t.Helper()
+	s := httptest.NewServer(http.RedirectHandler(to, http.StatusFound))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestGuardRunsBeforeHandlers(t *testing.T) {
 	t.Parallel()
 	spec := tool.Spec{Name: "x", Description: "x", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.EffectNone}
 	subject, err := httpcall.New(spec, httpcall.Request{URL: server(t).URL + "/data"}, egress.AllowList{}, secrets)

@@ -83,7 +83,7 @@ func TestHTTPGetReadsPages(t *testing.T) {
 	}
 }
 
-func TestHTTPGetSaysWhyItCannot(t *testing.T) {
+func TestHTTPGetErrors(t *testing.T) {
 	t.Parallel()
 	url, subject := site(t)
 	tests := []struct{ name, url, want string }{

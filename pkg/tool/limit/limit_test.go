@@ -87,7 +87,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnAbandonedCallKeepsItsPlaceUntilItReturns(t *testing.T) {
+func TestAbandonedCallHoldsSlotUntilReturn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.New(1)

@@ -49,7 +49,7 @@ func (o Options) allowed() (egress.AllowList, error) {
 }
 
 // door adds the operator's headers to what goes to the server itself, and notices when the server has forgotten a
-// session.
+// session or cannot be reached.
 type door struct {
 	next    http.RoundTripper
 	home    *url.URL
@@ -95,8 +95,20 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	response, err := d.next.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "" {
+	switch {
+	case err != nil && r.Context().Err() == nil:
+		d.forget() // connecting again finds out when the server is back
+	case err == nil && response.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "":
 		d.forget()
+	case err == nil && isDown(response.StatusCode):
+		d.forget()
+		_ = response.Body.Close() // a page of the proxy
+		return nil, fmt.Errorf("the server is not available: %s", response.Status)
 	}
 	return response, err
+}
+
+// isDown reports whether a status is that of a proxy whose server does not answer.
+func isDown(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }

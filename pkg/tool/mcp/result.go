@@ -45,7 +45,7 @@ func read(r *sdk.CallToolResult) (tool.Result, error) {
 	if result.Content == "" {
 		return tool.Result{}, apierr.New(apierr.ToolError, "the tool failed, and does not say why")
 	}
-	return tool.Result{}, apierr.New(apierr.ToolError, "%s", result.Content)
+	return tool.Result{Summary: "error, " + tool.Size(result.Content)}, apierr.New(apierr.ToolError, "%s", result.Content)
 }
 
 // content is one piece as text, or as an image or file.

@@ -35,6 +35,7 @@ type Options struct {
 
 	URL     string            // of streamable HTTP
 	Headers map[string]string // sent to the URL's own origin alone
+	OAuth   *OAuth            // nil = the URL needs no token, or Headers have one
 	Allow   egress.AllowList  // what redirects may lead to though it is not public; the URL itself always may be reached
 
 	Tools   []string // names of tools, as the server has them; none = all
@@ -264,7 +265,13 @@ func (s *Source) transport(l *link) (sdk.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sdk.StreamableClientTransport{Endpoint: s.options.URL, HTTPClient: client}, nil
+	transport := &sdk.StreamableClientTransport{Endpoint: s.options.URL, HTTPClient: client}
+	if s.options.OAuth != nil {
+		if transport.OAuthHandler, err = s.options.authorizer(); err != nil {
+			return nil, err
+		}
+	}
+	return transport, nil
 }
 
 // close ends the connection, and the server's processes. It may be called twice.

@@ -249,7 +249,7 @@ func TestAServerThatForgotUsIsConnectedAgain(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
+func TestExitedProcessIsRestarted(t *testing.T) {
 	t.Parallel()
 	r := run(t, process(t))
 	<-r.found
@@ -262,7 +262,63 @@ func TestAProcessThatDiesIsStartedAgain(t *testing.T) {
 	}
 }
 
-func TestProcessesOfAServerAreKilledWhole(t *testing.T) {
+func TestACallWaitsForABrokenProcess(t *testing.T) {
+	t.Parallel()
+	r := run(t, process(t))
+	<-r.found
+	for range 3 {
+		if _, err := r.call(t.Context(), "exit", `{}`, quiet); err == nil {
+			t.Fatal("the process did not exit")
+		}
+		if result, err := r.call(t.Context(), "add", `{"a":1,"b":1}`, quiet); err != nil || result.Content != "2" {
+			t.Errorf("got %q, %v, want the result of the next process", result.Content, err)
+		}
+	}
+}
+
+func TestACallWaitsForAServerThatIsDown(t *testing.T) {
+	t.Parallel()
+	for name, down := range map[string]http.HandlerFunc{
+		"a proxy without its server": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"a cut connection":           func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t)
+			r := run(t, s.options())
+			<-r.found
+			s.current.Store(new(http.Handler(down)))
+			if _, err := r.call(t.Context(), "exit", `{}`, quiet); err == nil || strings.Contains(err.Error(), "refuses") {
+				t.Errorf("an unsafe call: got %v, want an error that says nothing of what the call did", err)
+			}
+			back := time.AfterFunc(time.Second, s.restart)
+			defer back.Stop()
+			if result, err := r.call(t.Context(), "add", `{"a":1,"b":1}`, quiet); err != nil || result.Content != "2" {
+				t.Errorf("got %q, %v, want the result of the server that is back", result.Content, err)
+			}
+		})
+	}
+}
+
+func TestAServerThatIsNotReachedHasNotRunTheCall(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	r := run(t, s.options())
+	<-r.found
+	s.CloseClientConnections()
+	s.Close()
+	var err error
+	for range 2 { // the first request may use a connection that is open, and its outcome is then unknown
+		if _, err = r.call(t.Context(), "exit", `{}`, quiet); apierr.CodeOf(err) == apierr.ToolError {
+			break
+		}
+	}
+	if apierr.CodeOf(err) != apierr.ToolError || !strings.Contains(err.Error(), "the call did not run") {
+		t.Errorf("got %v, want an error that says that the call did not run", err)
+	}
+}
+
+func TestServerProcessGroupIsKilled(t *testing.T) {
 	t.Parallel()
 	r := run(t, process(t))
 	result, err := r.call(t.Context(), "spawn", `{}`, quiet)

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -165,9 +167,8 @@ func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
 			return tool.Result{}, err
 		}
 		l, result, err := s.call(ctx, nil, theirs, args, call)
-		if err != nil && l != nil && l.lost() {
-			// It did not run: the server had lost the session. The next connection repeats the call.
-			_, result, err = s.call(ctx, l, theirs, args, call)
+		if err != nil && l != nil && ctx.Err() == nil && repeatable(l, spec.Effect, err) {
+			_, result, err = s.call(ctx, l, theirs, args, call) // on the next connection
 		}
 		if err != nil {
 			return tool.Result{}, s.explain(ctx, err)
@@ -186,7 +187,7 @@ func (s *Source) call(
 	}
 	token, done := s.calls.follow(call.ID, call.Progress)
 	defer done()
-	params := &sdk.CallToolParams{Meta: trace(ctx), Name: name, Arguments: json.RawMessage(args)}
+	params := &sdk.CallToolParams{Meta: trace(ctx), Name: name, Arguments: args}
 	params.SetProgressToken(token)
 	result, err := v.link.session.CallTool(ctx, params)
 	return v.link, result, err
@@ -201,6 +202,34 @@ func trace(ctx context.Context) sdk.Meta {
 		meta[name] = value
 	}
 	return meta
+}
+
+// repeatable reports whether a call that has failed may be made again: because it did not run, or because the connection
+// broke and the tool has no effect that a second run would repeat.
+func repeatable(l *link, effect tool.Effect, failed error) bool {
+	_, refused := errors.AsType[*jsonrpc.Error](failed)
+	switch {
+	case unreached(failed):
+		return true
+	case broken(failed):
+		return effect != tool.EffectUnsafe
+	case l.lost():
+		return true // the server has lost the session
+	default:
+		return !refused && effect != tool.EffectUnsafe
+	}
+}
+
+// unreached reports whether no connection to the server could be opened.
+func unreached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// broken reports whether an HTTP request got no response of the server. The SDK reports this as a refusal, too.
+func broken(err error) bool {
+	_, ok := errors.AsType[*url.Error](err)
+	return ok
 }
 
 func (l *link) lost() bool {
@@ -218,7 +247,11 @@ func (s *Source) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
+	if unreached(err) {
+		return apierr.Wrap(err, apierr.ToolError,
+			"the MCP server %s cannot be reached, so the call did not run; try again later, or continue without it", s.options.Name)
+	}
+	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && !broken(err) {
 		return apierr.Wrap(err, apierr.ToolError, "the MCP server %s refuses the call: %.1000s", s.options.Name, refused.Message)
 	}
 	return err

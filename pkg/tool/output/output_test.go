@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
-func TestSummaryIsOneHarmlessLine(t *testing.T) {
+func TestSummaryIsSingleCleanLine(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, text, want string }{
 		{"nothing", "", ""},
@@ -137,7 +137,7 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 }
 
-func TestStreamKeepsRunesWhole(t *testing.T) {
+func TestStreamDoesNotSplitRunes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got sends

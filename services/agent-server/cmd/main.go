@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 		Service: name, Level: own.LogLevel, Text: own.LogFormat == env.FormatText,
 	})
 	slog.SetDefault(log) // for libraries
-	told, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Version: service.Version})
+	told, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Version: service.Version()})
 	if err != nil {
 		return err
 	}

@@ -379,7 +379,7 @@ func selfSigned(t *testing.T, dir string) (certificate, private string) {
 	return certificate, private
 }
 
-func TestABadEnvironmentSaysWhatToDo(t *testing.T) {
+func TestInvalidEnvironmentGivesRemedy(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
@@ -396,6 +396,8 @@ func TestABadEnvironmentSaysWhatToDo(t *testing.T) {
 		{"a short key", []string{"AGENT_KEYS=secret"}, "openssl rand -hex 32"},
 		{"a root that is not there", []string{"AGENT_ROOT=/nowhere/at/all"}, "AGENT_ROOT"},
 		{"a bad id", []string{"AGENT_ID=a b"}, "AGENT_ID"},
+		{"an unknown permission mode", []string{"AGENT_PERMISSION_MODE=plan"}, "AGENT_PERMISSION_MODE"},
+		{"more permission than the maximum", []string{"AGENT_PERMISSION_MODE=acceptEdits", "AGENT_MAX_PERMISSION_MODE=default"}, "raise AGENT_MAX_PERMISSION_MODE"},
 		{"half of TLS", []string{"TLS_CERT_FILE=x"}, "TLS_KEY_FILE"},
 		{"a token without an address", []string{"HUB_TOKEN=t", "HUB_URL=http://hub.test"}, "AGENT_URL"},
 	}

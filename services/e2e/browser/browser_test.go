@@ -60,7 +60,7 @@ func session(t *testing.T, name, query string) string {
 	return made.SessionID
 }
 
-func TestTheFirstPageBeginsASession(t *testing.T) { // K1, S0-34, S0-38, S0-46
+func TestFirstPageStartsSession(t *testing.T) { // K1, S0-34, S0-38, S0-46
 	p := open(t, gateway+"/")
 	p.shows("What shall the agent do?")
 	p.sends(everything)
@@ -200,7 +200,7 @@ func framed(t *testing.T, block func(id, data string) string) (*httptest.Server,
 func (p *tab) asks(query string, queries *atomic.Int64) {
 	p.t.Helper()
 	before := queries.Load()
-	for deadline := time.Now().Add(patience); queries.Load() == before; {
+	for deadline := time.Now().Add(waitTimeout); queries.Load() == before; {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("the page does not send %q; it shows\n%s", query, p.text())
 		}

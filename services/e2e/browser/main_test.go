@@ -6,6 +6,7 @@ package browser
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,10 +21,20 @@ import (
 // gateway is the URL of the gateway under test, which serves the user interface.
 var gateway string
 
+// locked is a gateway that requires keys, in a directory of its own, and serves the user interface too.
+var locked *stack.Stack
+
+// lockedDir has the output of locked, which prints a key.
+var lockedDir string
+
+// pictures is the folder for the pictures of pages that tests leave behind.
+var pictures = flag.String("pictures", "", "folder for a picture of each test's page; without it the one of -artifacts")
+
 // chromium is a browser that runs; tabs are made from it.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
@@ -61,6 +72,15 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer s.Stop()
 	gateway = s.URL
+	lockedDir = filepath.Join(dir, "locked")
+	if err := os.Mkdir(lockedDir, 0o700); err != nil {
+		return 1, err
+	}
+	locked, err = stack.Start(ctx, stack.Options{Kind: stack.Dev, Dir: lockedDir, Config: config, Binaries: dir, Args: []string{"--auth"}})
+	if err != nil {
+		return 1, err
+	}
+	defer locked.Stop()
 	browser, stop, err := startChromium()
 	if err != nil {
 		return 1, err

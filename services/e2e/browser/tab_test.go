@@ -31,13 +31,15 @@ const standings = `(() => {
 	};
 })()`
 
-// patience is how long a test waits for a page to show something.
-const patience = 30 * time.Second
+// waitTimeout is how long a test waits for a page to show something.
+const waitTimeout = 30 * time.Second
 
 // tab is a page of the browser.
 type tab struct {
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // the tab is what the context stands for
+
+	opened time.Time
 }
 
 // open opens a page in a tab of its own.
@@ -45,7 +47,7 @@ func open(t *testing.T, url string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(chromium)
 	t.Cleanup(cancel)
-	p := &tab{t, ctx}
+	p := &tab{t, ctx, time.Now()}
 	t.Cleanup(p.picture)
 	if err := chromedp.Do(ctx, script(standings), chromedp.Navigate(url)); err != nil {
 		t.Fatalf("open %s: %v", url, err)
@@ -77,10 +79,24 @@ func (p *tab) answers(text string) {
 func (p *tab) picture() {
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err == nil {
-		err = os.WriteFile(filepath.Join(p.t.ArtifactDir(), "page.png"), png, 0o600)
+		err = os.WriteFile(p.pictureFile(), png, 0o600)
 	}
 	if err != nil {
 		p.t.Logf("no picture of the page: %v", err)
+	}
+}
+
+// pictureFile is the file for the picture of the page. Of several pages of a test the later ones get a number.
+func (p *tab) pictureFile() string {
+	if *pictures == "" {
+		return filepath.Join(p.t.ArtifactDir(), "page.png")
+	}
+	name := filepath.Join(*pictures, strings.ReplaceAll(p.t.Name(), "/", "-"))
+	for n := 1; ; n++ {
+		file := fmt.Sprintf("%s-%d.png", name, n)
+		if info, err := os.Stat(file); err != nil || info.ModTime().Before(p.opened) {
+			return file
+		}
 	}
 }
 
@@ -102,8 +118,14 @@ func eval[T any](p *tab, expression string) T {
 // until waits for an expression to become true.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression,
-		chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(patience)))
+	var err error
+	for range 3 { // a page that leads to another one interrupts the wait
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression,
+			chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(waitTimeout)))
+		if err == nil || !strings.Contains(err.Error(), "navigated") && !strings.Contains(err.Error(), "context with specified id") {
+			break
+		}
+	}
 	if err != nil {
 		p.t.Fatalf("waiting for %s: %v; the page shows\n%s", expression, err, p.text())
 	}
@@ -150,6 +172,14 @@ func (p *tab) sends(query string) {
 	p.until(`document.querySelector("textarea").value === ` + strconv.Quote(query))
 	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl))); err != nil {
 		p.t.Fatalf("send %q: %v", query, err)
+	}
+}
+
+// types writes into the element that has the focus.
+func (p *tab) types(text string) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(text)); err != nil {
+		p.t.Fatalf("write %q: %v", text, err)
 	}
 }
 

@@ -16,11 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/internal/testcluster"
 	"github.com/agentbus/agentbus/services/e2e/stack"
 )
 
 // gateways are the URLs of the gateways under test.
 var gateways []string
+
+// program is the path of agentbus, for the protocols that it serves over standard input and output.
+var program string
 
 func TestMain(m *testing.M) {
 	kind := flag.String("stack", string(stack.Dev), "what to test: dev, or processes")
@@ -44,41 +48,84 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder: the system removes what remains
-	config, err := filepath.Abs(filepath.Join("testdata", "config.yaml"))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	programs, err := testcluster.Build(ctx, dir, nil, testcluster.Dev)
 	if err != nil {
 		return 1, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
+	program = programs[testcluster.Dev]
+	config, workspace, err := configure(dir)
+	if err != nil {
+		return 1, err
+	}
 	s, err := stack.Start(ctx, stack.Options{Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}})
 	if err != nil {
 		return 1, err
 	}
 	defer s.Stop()
 	gateways = s.Gateways
+	if err := os.WriteFile(filepath.Join(workspace, "url"), []byte(s.URL), 0o600); err != nil {
+		return 1, err
+	}
 	if code = m.Run(); code != 0 {
 		fmt.Fprintln(os.Stderr, s.Logs())
 	}
 	return code, nil
 }
 
+// configure writes the configuration with the paths of this machine, and returns its name and the folder of the agents that are
+// programs.
+func configure(dir string) (file, workspace string, err error) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return "", "", err
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "config.yaml"))
+	if err != nil {
+		return "", "", err
+	}
+	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
+	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program).Replace(string(text))
+	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
+}
+
 func TestAGUI(t *testing.T) { suite(t, "agui.test.mjs") }
 
-// TestTheDocument runs the examples of docs/agui.md as they are, on the URL of the gateway under test.
-func TestTheDocument(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/agui.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.ReplaceAll(string(page), "http://127.0.0.1:8080", gateways[0])
-	shell := exec.CommandContext(t.Context(), "bash", "-euc", example(t, text, "sh"))
-	if out, err := shell.CombinedOutput(); err != nil || bytes.Count(out, []byte(`"type":"RUN_FINISHED"`)) != 2 {
-		t.Errorf("the shell example: %v\n%s", err, out)
-	}
-	node := exec.CommandContext(t.Context(), "node", "--input-type=module", "-")
-	node.Stdin = strings.NewReader(example(t, text, "js"))
-	if out, err := node.CombinedOutput(); err != nil || string(out) != "done\n" {
-		t.Errorf("the JavaScript example: %v\n%s", err, out)
+func TestACP(t *testing.T) { suite(t, "acp.test.mjs") }
+
+func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }
+
+func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
+
+func TestOpenAI(t *testing.T) { suite(t, "openai.test.mjs") }
+
+// TestDocuments runs the examples of the pages as they are, on the URL of the gateway under test.
+func TestDocuments(t *testing.T) {
+	for _, test := range []struct {
+		page  string
+		shell string // what the shell example prints, count times
+		count int
+	}{
+		{"agui.md", `"type":"RUN_FINISHED"`, 2},
+		{"openai.md", `"finish_reason":"stop"`, 2},
+	} {
+		t.Run(test.page, func(t *testing.T) {
+			page, err := os.ReadFile("../../../docs/" + test.page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.ReplaceAll(string(page), "http://127.0.0.1:8080", gateways[0])
+			shell := exec.CommandContext(t.Context(), "bash", "-euc", example(t, text, "sh"))
+			if out, err := shell.CombinedOutput(); err != nil || bytes.Count(out, []byte(test.shell)) != test.count {
+				t.Errorf("the shell example: %v\n%s", err, out)
+			}
+			node := exec.CommandContext(t.Context(), "node", "--input-type=module", "-")
+			node.Stdin = strings.NewReader(example(t, text, "js"))
+			if out, err := node.CombinedOutput(); err != nil || string(out) != "done\n" {
+				t.Errorf("the JavaScript example: %v\n%s", err, out)
+			}
+		})
 	}
 }
 
@@ -98,7 +145,7 @@ func suite(t *testing.T, file string) {
 	t.Helper()
 	var out bytes.Buffer
 	node := exec.CommandContext(t.Context(), "node", file)
-	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","))
+	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program)
 	node.Stdout, node.Stderr = &out, &out
 	if err := node.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out.Bytes())

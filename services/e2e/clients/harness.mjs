@@ -29,7 +29,7 @@ async function runAll() {
     }
   }
   console.log(`${tests.length - failed} passed, ${failed} failed`);
-  process.exit(failed === 0 ? 0 : 1);
+  process.exit(failed === 0 && tests.length > 0 ? 0 : 1);
 }
 
 setImmediate(runAll); // after the file has added its tests

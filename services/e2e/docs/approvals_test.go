@@ -21,8 +21,8 @@ func TestApprovals(t *testing.T) {
 			[]string{"Run calculator with", "[calculator: success, 6*7 = 42]", "finished", "done"}},
 		{"denied", `/tool calculator {"expression":"6*7"}\n/say finished` + "\nn\n",
 			[]string{"[calculator: denied, ", "finished", "done"}},
-		{"client tool", "/client-tool get_location {}\n", []string{"[get_location: success, ", "Oslo", "done"}},
-		{"input", "/ask Which city?\nOslo\n", []string{"Which city?", "Oslo", "done"}},
+		{"client tool", "/client-tool get_location {}\n", []string{"[get_location: success, 15 bytes]", "done"}},
+		{"input", "/ask Which city?\nOslo\n", []string{"Which city?", "[ask_user: success, the user answered]", "done"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

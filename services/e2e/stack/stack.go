@@ -35,6 +35,7 @@ type Options struct {
 	Binaries string         // folder of an earlier stack's binaries; "" = build them
 	Counts   map[string]int // of each service, for Processes; of those that it does not name 1, and no hub
 	Env      []string       // of every service, over the stack's own; or of the one process
+	Args     []string       // further arguments of the one process
 	NATS     string         // more configuration of the NATS server, for Processes
 }
 
@@ -100,7 +101,7 @@ func (s *Stack) startDev(ctx context.Context) error {
 	s.Gateways = []string{s.URL}
 	_, err = s.group.Start(ctx, testcluster.Command{
 		Kind: testcluster.Dev, Name: string(testcluster.Dev), Path: s.layout.Programs[testcluster.Dev], Dir: s.options.Dir,
-		Args: []string{"dev", "--addr", addr, "--data", filepath.Join(s.options.Dir, "data"), "--config", s.options.Config},
+		Args: append([]string{"dev", "--addr", addr, "--data", filepath.Join(s.options.Dir, "data"), "--config", s.options.Config}, s.options.Args...),
 		Env:  s.options.Env, Addr: addr, Ready: testcluster.Answers(s.URL + "/readyz"),
 	})
 	return err
@@ -147,6 +148,7 @@ func (s *Stack) startService(ctx context.Context, kind testcluster.Kind) error {
 		s.Gateways = append(s.Gateways, url)
 	case testcluster.Hub:
 		s.Hub = url
+	default:
 	}
 	_, err = s.group.Start(ctx, command)
 	return err

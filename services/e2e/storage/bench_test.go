@@ -224,7 +224,7 @@ func (b *bench) says(key, message string) string {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), deadline)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(b.gateway.URL, "http")+"/ws", //nolint:bodyclose // it has none then
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(b.gateway.URL, "http")+"/ws?format=flat", //nolint:bodyclose // it has none then
 		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + key}}})
 	if err != nil {
 		b.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/event"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,30 +20,47 @@ import (
 type lines struct {
 	next       chan string // closed at the end of the input
 	err        error       // why the input ended early; set before next is closed
-	want       chan struct{}
+	want       chan string // the question to each line
 	interrupts <-chan os.Signal
 }
 
 // maxLine limits a line of input, in bytes.
 const maxLine = 1 << 20
 
-// readLines starts to read. A read from a terminal cannot be cancelled, so the goroutine ends with the input or, if
+// readLines starts to read, by source, which gets the question and fails with io.EOF at the end. A read from a terminal cannot be cancelled, so the goroutine ends with the input or, if
 // that never ends, with the process. It reads a line only on demand.
-func readLines(in io.Reader, interrupts <-chan os.Signal) *lines {
-	l := &lines{next: make(chan string, 1), want: make(chan struct{}, 1), interrupts: interrupts}
+func readLines(source func(question string) (string, error), interrupts <-chan os.Signal) *lines {
+	l := &lines{next: make(chan string, 1), want: make(chan string, 1), interrupts: interrupts}
 	go func() {
 		defer close(l.next)
-		scanner := bufio.NewScanner(in)
-		scanner.Buffer(nil, maxLine)
-		for range l.want {
-			if !scanner.Scan() {
-				l.err = inputError(scanner.Err())
+		for question := range l.want {
+			text, err := source(question)
+			if errors.Is(err, io.EOF) {
 				return
 			}
-			l.next <- strings.TrimSpace(asText(scanner.Text()))
+			if err != nil {
+				l.err = err
+				return
+			}
+			l.next <- strings.TrimSpace(asText(text))
 		}
 	}()
 	return l
+}
+
+// scan returns a source that reads the lines of in. It shows no questions.
+func scan(in io.Reader) func(string) (string, error) {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, maxLine)
+	return func(string) (string, error) {
+		if scanner.Scan() {
+			return scanner.Text(), nil
+		}
+		if err := inputError(scanner.Err()); err != nil {
+			return "", err
+		}
+		return "", io.EOF
+	}
 }
 
 func inputError(err error) error {
@@ -57,9 +75,9 @@ func inputError(err error) error {
 }
 
 // read waits for a line. The end of the input is io.EOF, an interrupt errQuit.
-func (l *lines) read(ctx context.Context) (string, error) {
+func (l *lines) read(ctx context.Context, question string) (string, error) {
 	select {
-	case l.want <- struct{}{}:
+	case l.want <- question:
 	default: // an earlier read was cancelled, and its line is still to come
 	}
 	select {
@@ -79,10 +97,14 @@ func (l *lines) read(ctx context.Context) (string, error) {
 }
 
 func (c *conversation) ask(ctx context.Context, question string) (string, error) {
-	if err := c.Screen.Ask(question); err != nil {
+	shown := question
+	if c.Terminal != nil {
+		shown = "" // the terminal shows it
+	}
+	if err := c.Screen.Ask(shown); err != nil {
 		return "", err
 	}
-	return c.lines.read(ctx)
+	return c.lines.read(ctx, screen.Clean(strings.ReplaceAll(question, "\n", " ")))
 }
 
 // answers asks the user for the results of all open actions.

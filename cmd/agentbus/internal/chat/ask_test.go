@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
+func TestApprovalReportsPossibleEarlierRun(t *testing.T) {
 	t.Parallel()
 	for want, again := range map[string]bool{
 		`Allow pay {"to":"ann"}?`: false,
@@ -20,7 +20,7 @@ func TestAnApprovalSaysWhetherTheCallMayHaveRun(t *testing.T) {
 	}
 }
 
-func TestAnApprovalSaysWhichAgentThatWasCalledAsks(t *testing.T) {
+func TestApprovalNamesCalledAgent(t *testing.T) {
 	t.Parallel()
 	call := event.ContinuationAction{Tool: "pay", Args: json.RawMessage(`{}`), Agent: &event.AskingAgent{AgentID: "helper"}}
 	for want, again := range map[string]bool{

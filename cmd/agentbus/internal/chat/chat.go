@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agentbus/agentbus/cmd/agentbus/internal/prompt"
 	"github.com/agentbus/agentbus/cmd/agentbus/internal/screen"
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
@@ -25,6 +26,7 @@ type Options struct {
 	Message    string // send only this message; "" = a conversation
 	Model      string // "" = the agent's default
 	In         io.Reader
+	Terminal   *prompt.Terminal // reads the input instead of In, with editing; nil = In is not a terminal
 	Screen     *screen.Screen
 	Interrupts <-chan os.Signal // the first aborts the request, the next ends the conversation
 }
@@ -42,8 +44,16 @@ type conversation struct {
 // Run runs a conversation until the input ends or the user quits. With a Message it returns after the answer, with
 // screen.ErrTold if that was an error.
 func Run(ctx context.Context, o Options) error {
-	c := &conversation{Options: o, lines: readLines(o.In, o.Interrupts)}
+	source := scan(o.In)
+	if o.Terminal != nil {
+		source = o.Terminal.Read
+		defer o.Terminal.Close()
+	}
+	c := &conversation{Options: o, lines: readLines(source, o.Interrupts)}
 	err := c.run(ctx)
+	if c.Thread != "" && o.Message == "" {
+		err = errors.Join(err, c.Screen.Aside("thread "+c.Thread+"; continue it with `agentbus chat "+c.Agent+" --thread "+c.Thread+"`"))
+	}
 	if errors.Is(err, errQuit) || errors.Is(err, io.EOF) && o.Message == "" {
 		return c.Screen.Fail(nil)
 	}
@@ -65,10 +75,16 @@ func (c *conversation) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if text == "" {
+		switch text {
+		case "":
 			continue
+		case "/help":
+			err = c.Screen.Aside(help)
+		case "/quit":
+			return errQuit
+		default:
+			err = c.say(ctx, text)
 		}
-		err = c.say(ctx, text)
 		if f, ok := errors.AsType[*apierr.Error](err); ok {
 			err = c.Screen.Aside("error: " + f.Message + " (" + string(f.Code) + ")") // the user may try again
 		}
@@ -78,10 +94,17 @@ func (c *conversation) run(ctx context.Context) error {
 	}
 }
 
+// help is the answer to /help.
+const help = `/help  shows this
+/quit  ends the conversation; so does Ctrl-D
+
+A line that ends with \ continues on the next line, and pasted lines are one message. The arrow keys edit the line and return
+earlier ones. Ctrl-C aborts a response. All other lines are messages to the agent, also those that begin with /.`
+
 // showThread shows the last request of an existing thread, to its end if it still runs.
 func (c *conversation) showThread(ctx context.Context) error {
 	if c.Thread == "" {
-		return c.Screen.Aside("talking to " + c.Agent + "; Ctrl-C stops the answer, and then the conversation")
+		return c.Screen.Aside("talking to " + c.Agent + "; /help lists what you can type; Ctrl-C stops the answer, and then the conversation")
 	}
 	thread, err := c.Client.Thread(ctx, c.Thread)
 	if err != nil {
@@ -143,12 +166,14 @@ func (c *conversation) watch(ctx context.Context, open func(context.Context, fun
 	defer guard.Wait()
 	defer cancel(nil) // before the deferred wait
 	guard.Go(func() { c.watchInterrupts(ctx, accepted, cancel) })
+	progress := newProgress(c.Screen)
+	guard.Go(func() { progress.run(ctx) })
 	for e, err := range open(ctx, func(requestID string) { accepted <- requestID }) {
 		if err != nil {
 			return err
 		}
 		c.note(e.Body)
-		if err := c.Screen.Show(e); err != nil {
+		if err := progress.show(e); err != nil {
 			return err
 		}
 	}

@@ -3,17 +3,15 @@ package dev
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/service"
 )
 
 // announcer prints the addresses when the gateway is ready.
-func (s *stack) announcer(addr net.Addr, keys credentials) service.Actor {
+func (s *stack) announcer(addr net.Addr) service.Actor {
 	url := "http://" + addr.String()
 	return service.Actor{Name: "announcer", Run: func(ctx context.Context) error {
 		if err := awaitReady(ctx, url+"/readyz"); err != nil {
@@ -21,7 +19,7 @@ func (s *stack) announcer(addr net.Addr, keys credentials) service.Actor {
 		}
 		s.options.Started(Info{
 			URL: url, NATS: s.natsURL(), Data: s.options.Data,
-			Agents: slices.Sorted(maps.Keys(s.config.Agents)), Key: keys.key,
+			Config: s.options.ConfigFile, Agents: s.current.Load().agents(), Key: s.keys.key,
 		})
 		<-ctx.Done()
 		return nil

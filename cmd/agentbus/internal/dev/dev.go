@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/app"
@@ -45,6 +46,9 @@ type Options struct {
 	Metrics http.Handler
 	Log     *slog.Logger
 	Started func(Info) // called once, when the gateway is ready
+	// Reloaded is called after each change of ConfigFile, with the agents of the new configuration, or with the reason why the
+	// earlier one stays.
+	Reloaded func(agents []string, err error)
 }
 
 // Info describes a running stack to the user.
@@ -52,6 +56,7 @@ type Info struct {
 	URL    string // of the gateway
 	NATS   string
 	Data   string // "" = data is in memory
+	Config string // file of the configuration; "" = none
 	Agents []string
 	Key    string // an API key, if keys are required
 }
@@ -64,24 +69,29 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	base := config.Default(o.Getenv)
-	base = base.With(config.Config{Demo: true, Hub: allowPrivate()})
-	cfg := base
-	if o.ConfigFile != "" {
-		var err error
-		if cfg, err = config.Load(o.ConfigFile, base, o.Extensions.Known()); err != nil {
-			return err
-		}
+	cfg, err := o.load()
+	if err != nil {
+		return err
 	}
 	return service.Run(ctx, service.Options{Log: o.Log, Grace: grace}, func(ctx context.Context) (service.Parts, error) {
-		s := &stack{options: o, config: cfg}
-		parts, err := s.build(ctx)
+		s := &stack{options: o}
+		parts, err := s.build(ctx, cfg)
 		if err != nil {
 			s.close()
 			return service.Parts{}, err
 		}
 		return parts, nil
 	})
+}
+
+// Known describes what the configuration of a stack may use, with the secrets of the environment.
+func Known(x app.Extensions, getenv func(string) string) config.Known {
+	known, secret := x.Known(), env.Secrets(getenv)
+	known.Secret = func(name string) error {
+		_, err := secret(name)
+		return err
+	}
+	return known
 }
 
 // check refuses to serve the network without API keys.
@@ -98,13 +108,19 @@ func (o Options) check() error {
 
 // stack holds the open resources, to close them in reverse order.
 type stack struct {
-	options Options
-	config  config.Config
-	servers servers
-	data    *datadir.Dir // nil = data is in memory
-	keys    credentials  // if keys are required
-	hub     http.Handler
-	closers []func()
+	options   Options
+	servers   servers
+	data      *datadir.Dir // nil = data is in memory
+	keys      credentials  // if keys are required
+	hub       http.Handler
+	drainHub  func()
+	retention time.Duration // of the streams
+	closers   []func()
+
+	// What every generation of the services uses, and the current one.
+	executorBus, runnerBus, gatewayBus *bus.Bus
+	state                              *rediscache.Store
+	current                            atomic.Pointer[generation]
 }
 
 func (s *stack) closing(f func()) { s.closers = append(s.closers, f) }
@@ -116,15 +132,18 @@ func (s *stack) close() {
 	s.closers = nil
 }
 
-func (s *stack) build(ctx context.Context) (service.Parts, error) {
+func (s *stack) build(ctx context.Context, cfg config.Config) (service.Parts, error) {
 	if err := s.openServers(ctx); err != nil {
 		return service.Parts{}, err
 	}
+	if err := s.openShared(ctx); err != nil {
+		return service.Parts{}, err
+	}
 	actors := []service.Actor{{Name: "redis clock", Run: s.servers.keepTime}}
-	for _, part := range []func(context.Context) ([]service.Actor, error){
-		s.history, s.toolExecutor, s.agentRunner, s.credentials, s.startHub, s.gateway,
+	for _, part := range []func(context.Context, config.Config) ([]service.Actor, error){
+		s.history, s.credentials, s.startHub, s.services,
 	} {
-		more, err := part(ctx)
+		more, err := part(ctx, cfg)
 		if err != nil {
 			return service.Parts{}, err
 		}
@@ -133,13 +152,44 @@ func (s *stack) build(ctx context.Context) (service.Parts, error) {
 	return service.Parts{Actors: actors, Close: s.close}, nil
 }
 
+// openShared opens what every generation of the services uses.
+func (s *stack) openShared(ctx context.Context) (err error) {
+	for name, b := range map[string]**bus.Bus{"tool-executor": &s.executorBus, "agent-runner": &s.runnerBus, "gateway": &s.gatewayBus} {
+		if *b, err = s.connect(ctx, name); err != nil {
+			return err
+		}
+	}
+	s.retention = s.gatewayBus.MaxAge()
+	if s.state, err = rediscache.Open(s.servers.redisURL); err != nil {
+		return err
+	}
+	s.closing(func() { _ = s.state.Close() }) // nothing is buffered
+	if s.servers.redis != nil {
+		return nil
+	}
+	return service.Await(ctx, s.options.Log, "redis", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, attemptTime)
+		defer cancel()
+		return s.state.Ping(ctx)
+	}, nil)
+}
+
+// attemptTime limits an attempt to reach a server. A user waits for the first report.
+const attemptTime = 2 * time.Second
+
 // connect opens a separate connection for each service, as in production.
 func (s *stack) connect(ctx context.Context, name string) (*bus.Bus, error) {
 	o := bus.Options{URL: s.options.NATS, Name: name}
 	if s.servers.nats != nil {
 		o.InProcess, o.URL = s.servers.nats, s.servers.nats.URL()
 	}
-	b, err := bus.Connect(ctx, o)
+	var b *bus.Bus
+	err := service.Await(ctx, s.options.Log, "nats", func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, attemptTime)
+		defer cancel()
+		b, err = bus.Connect(ctx, o)
+		return err
+	}, bus.Final)
 	if err != nil {
 		return nil, err
 	}
@@ -155,15 +205,12 @@ func (s *stack) connect(ctx context.Context, name string) (*bus.Bus, error) {
 	if err := b.Provision(ctx, storage); err != nil {
 		return nil, err
 	}
-	if err := s.config.FitsRetention(b.MaxAge()); err != nil {
-		return nil, fmt.Errorf("--config %s: %w", s.options.ConfigFile, err)
-	}
 	return b, nil
 }
 
 func (s *stack) log(name string) *slog.Logger { return s.options.Log.With("service", name) }
 
-func (s *stack) history(ctx context.Context) ([]service.Actor, error) {
+func (s *stack) history(ctx context.Context, _ config.Config) ([]service.Actor, error) {
 	b, err := s.connect(ctx, "history")
 	if err != nil {
 		return nil, err
@@ -175,83 +222,73 @@ func (s *stack) history(ctx context.Context) ([]service.Actor, error) {
 	return []service.Actor{{Name: "history", Run: h.Run}}, nil
 }
 
-func (s *stack) toolExecutor(ctx context.Context) ([]service.Actor, error) {
-	b, err := s.connect(ctx, "tool-executor")
-	if err != nil {
-		return nil, err
-	}
+func (s *stack) toolExecutor(g *generation) error {
+	b := s.executorBus
 	x, err := toolexecutor.New(toolexecutor.Deps{
-		Bus: toolexecutor.BusOf(b), History: historyapi.NewClient(b), Config: s.config,
-		Added: s.options.Extensions.Tools, Tools: builtin.HubTools(s.config, hubapi.NewClient(b)),
+		Bus: toolexecutor.BusOf(b), History: historyapi.NewClient(b), Config: g.config,
+		Added: s.options.Extensions.Tools, Tools: builtin.HubTools(g.config, hubapi.NewClient(b)),
 		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return []service.Actor{{Name: "tool-executor", Run: x.Run}}, nil
+	g.actors = append(g.actors, service.Actor{Name: "tool-executor", Run: x.Run})
+	return nil
 }
 
-func (s *stack) agentRunner(ctx context.Context) ([]service.Actor, error) {
-	b, err := s.connect(ctx, "agent-runner")
+func (s *stack) agentRunner(g *generation) error {
+	b := s.runnerBus
+	backends, err := agentrunner.Backends(g.config, s.options.Getenv, s.options.Extensions.Backends)
 	if err != nil {
-		return nil, err
-	}
-	store, err := s.state()
-	if err != nil {
-		return nil, err
-	}
-	backends, err := agentrunner.Backends(s.config, s.options.Getenv, s.options.Extensions.Backends)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	r, err := agentrunner.New(agentrunner.Deps{
-		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: store, Config: s.config,
-		Specs:    builtin.WithHub(s.config, builtin.Specs(s.config, s.options.Extensions.Tools...)),
-		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version, Grace: grace / 4,
+		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: s.state, Config: g.config,
+		Specs:    builtin.WithHub(g.config, builtin.Specs(g.config, s.options.Extensions.Tools...)),
+		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version(), Grace: grace / 4,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return []service.Actor{{Name: "agent-runner", Run: r.Run}}, nil
+	g.actors = append(g.actors, service.Actor{Name: "agent-runner", Run: r.Run})
+	return nil
 }
 
-func (s *stack) gateway(ctx context.Context) ([]service.Actor, error) {
-	b, err := s.connect(ctx, "gateway")
-	if err != nil {
-		return nil, err
-	}
-	store, err := s.state()
-	if err != nil {
-		return nil, err
-	}
+func (s *stack) gateway(g *generation) error {
 	metrics := s.options.Metrics
 	if s.options.Auth {
 		metrics = nil // the address may be public, and scrapers have no key
 	}
-	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
-		Bus: b, History: historyapi.NewClient(b), State: store, Config: s.config, Log: s.log("gateway"),
+	made, err := gateway.New(gateway.Deps{
+		Bus: s.gatewayBus, History: historyapi.NewClient(s.gatewayBus), State: s.state, Config: g.config, Log: s.log("gateway"),
 		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: metrics,
+	})
+	if err != nil {
+		return err
+	}
+	g.gateway, g.handler = made, made.Handler()
+	g.actors = append(g.actors, service.Actor{Name: "keys", Run: made.Run})
+	return nil
+}
+
+// services starts the first generation, and the HTTP server for all of them.
+func (s *stack) services(ctx context.Context, cfg config.Config) ([]service.Actor, error) {
+	first, err := s.newGeneration(cfg) //nolint:contextcheck // its handlers have contexts of their own
+	if err != nil {
+		return nil, err
+	}
+	s.current.Store(first)
+	server := first.gateway.Server(s.options.Addr)
+	server.Handler = s.serveHub(s)
+	if !s.options.Auth {
+		server.Handler = checkHost(server.Handler)
+	}
+	edge, addr, err := app.Serve(ctx, server, first.gateway.Limit, func() {
+		s.drain()
+		s.drainHub()
 	})
 	if err != nil {
 		return nil, err
 	}
-	server := g.Server(s.options.Addr)
-	server.Handler = s.serveHub(server.Handler)
-	if !s.options.Auth {
-		server.Handler = checkHost(server.Handler)
-	}
-	edge, addr, err := app.Serve(ctx, server, g.Limit, g.Drain)
-	if err != nil {
-		return nil, err
-	}
-	return []service.Actor{{Name: "keys", Run: g.Run}, edge, s.announcer(addr, s.keys)}, nil
-}
-
-func (s *stack) state() (*rediscache.Store, error) {
-	store, err := rediscache.Open(s.servers.redisURL)
-	if err != nil {
-		return nil, err
-	}
-	s.closing(func() { _ = store.Close() }) // nothing is buffered
-	return store, nil
+	return []service.Actor{{Name: "services", Run: s.runGenerations}, edge, s.announcer(addr)}, nil
 }

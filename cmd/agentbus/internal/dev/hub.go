@@ -20,7 +20,7 @@ func allowPrivate() config.Hub {
 }
 
 // credentials opens the keys that the gateway and the hub share.
-func (s *stack) credentials(ctx context.Context) ([]service.Actor, error) {
+func (s *stack) credentials(ctx context.Context, _ config.Config) ([]service.Actor, error) {
 	if !s.options.Auth {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (s *stack) credentials(ctx context.Context) ([]service.Actor, error) {
 	return nil, err
 }
 
-func (s *stack) startHub(ctx context.Context) ([]service.Actor, error) {
+func (s *stack) startHub(ctx context.Context, cfg config.Config) ([]service.Actor, error) {
 	b, err := s.connect(ctx, "hub")
 	if err != nil {
 		return nil, err
@@ -42,13 +42,13 @@ func (s *stack) startHub(ctx context.Context) ([]service.Actor, error) {
 		return nil, err
 	}
 	o, err := hub.New(ctx, hub.Deps{
-		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: s.config, Log: s.log("hub"),
+		Bus: b, DatabaseURL: s.hubDatabase(), Secret: secret, Config: cfg, Log: s.log("hub"),
 		AuthRequired: s.options.Auth, Pepper: s.keys.pepper,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.hub = o.Handler()
+	s.hub, s.drainHub = o.Handler(), o.Drain
 	return []service.Actor{{Name: "hub", Run: o.Run}}, nil
 }
 

@@ -6,11 +6,13 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/client"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
@@ -67,9 +69,21 @@ func (o Options) write(entries iter.Seq2[entry, error], out, side io.Writer) err
 		return count(entries, out, o.JSON)
 	case o.JSON:
 		return lines(entries, out)
+	case o.Validate:
+		return drain(entries)
 	default:
 		return show(entries, out)
 	}
+}
+
+// drain reads all entries, which validates them.
+func drain(entries iter.Seq2[entry, error]) error {
+	for _, err := range entries {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // log yields the stored events of a request or of a thread. The log of an ended request is read directly; the events of
@@ -85,7 +99,12 @@ func (o Options) log(ctx context.Context) iter.Seq2[event.Event, error] {
 	}
 }
 
+// open opens the log of a request or of a thread. The prefix of an id says which it is; any other id is looked up as a request
+// first, and the gateway logs a refusal.
 func (o Options) open(ctx context.Context) (iter.Seq2[event.Event, error], error) {
+	if strings.HasPrefix(o.ID, id.Thread+"_") || strings.HasPrefix(o.ID, id.Subthread+"_") {
+		return o.thread(ctx)
+	}
 	request, err := o.Client.Request(ctx, o.ID)
 	switch {
 	case apierr.CodeOf(err) == apierr.RequestNotFound:

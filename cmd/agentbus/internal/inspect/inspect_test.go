@@ -21,7 +21,8 @@ import (
 func thread(t *testing.T, cut bool, lines ...string) *client.Client {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/requests/{id}", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/requests/{id}", func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was read, although the id is that of a thread", r.URL.Path)
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = fmt.Fprint(w, `{"event":"error","requestId":"r","timestamp":"2026-03-14T09:26:53Z","code":"request_not_found","message":"no","retryable":false}`)
 	})
@@ -64,6 +65,13 @@ func TestValidateReportsErrors(t *testing.T) {
 		"3 events checked: 1 wrong, 1 of types without a schema\n"
 	if side.String() != want {
 		t.Errorf("got %q, want %q", &side, want)
+	}
+	if out.Len() > 0 {
+		t.Errorf("got %q besides the mistakes", &out)
+	}
+	out.Reset()
+	if err := inspect.Run(t.Context(), inspect.Options{Client: thread(t, false, newer), ID: "thr_1", Format: inspect.Native}, &out, &side); err != nil {
+		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "sheep") {
 		t.Errorf("the terminal obeys %q", &out)

@@ -169,6 +169,10 @@ func (s *stats) table(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d requests, %s\n", s.Requests, s.To.Sub(s.From).Round(time.Millisecond))
+	plural := "s"
+	if s.Requests == 1 {
+		plural = ""
+	}
+	_, err := fmt.Fprintf(out, "%d request%s, %s\n", s.Requests, plural, s.To.Sub(s.From).Round(time.Millisecond))
 	return err
 }

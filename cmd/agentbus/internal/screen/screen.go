@@ -32,6 +32,7 @@ type Screen struct {
 	last     io.Writer  // the writer of the last text
 	midLine  bool       // the last text did not end its line
 	terminal event.Body // of the newest request
+	waiting  bool       // the text of Wait is on the screen
 }
 
 // New returns a screen.

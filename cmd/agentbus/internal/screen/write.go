@@ -12,6 +12,8 @@ const (
 	dim   = "\x1b[2m"
 	bold  = "\x1b[1m"
 	plain = "\x1b[0m"
+
+	clearLine = "\r\x1b[K"
 )
 
 // Aside shows a line that is not part of the answer.
@@ -40,10 +42,34 @@ func (s *Screen) Ask(question string) error {
 	return nil
 }
 
+// Wait shows a text that the next output replaces, and "" removes it. It shows nothing in the middle of a line, or if the
+// output is not a terminal.
+func (s *Screen) Wait(text string) error {
+	if !s.options.Colour || !s.options.Echo || s.options.JSON || s.midLine {
+		return nil
+	}
+	if err := s.endWait(); err != nil || text == "" {
+		return err
+	}
+	s.waiting = true
+	return write(s.side, []byte(dim+text+plain))
+}
+
+func (s *Screen) endWait() error {
+	if !s.waiting {
+		return nil
+	}
+	s.waiting = false
+	return write(s.side, []byte(clearLine))
+}
+
 // text writes text from outside in the given style.
 func (s *Screen) text(to io.Writer, style, text string) error {
 	if text == "" {
 		return nil
+	}
+	if err := s.endWait(); err != nil {
+		return err
 	}
 	if s.last != to {
 		if err := s.endLine(); err != nil {

@@ -40,7 +40,7 @@ func TestStreamHasTheShapeAskedFor(t *testing.T) {
 	}
 }
 
-func TestStreamKeepsItsRateAndTellsTheTime(t *testing.T) {
+func TestStreamObeysRateAndReportsTime(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(bare.Handler())
 	t.Cleanup(server.Close)

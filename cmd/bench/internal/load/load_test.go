@@ -105,7 +105,7 @@ func TestReadReturnsAStatusAndItsBody(t *testing.T) {
 	}
 }
 
-func TestHoldKeepsAStreamOpenUntilToldOtherwise(t *testing.T) {
+func TestHoldKeepsStreamOpenUntilReleased(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, delta(1))

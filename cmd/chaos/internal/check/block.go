@@ -59,8 +59,8 @@ func (b *block) kept() bool {
 	return b.signed || c.Text+c.Thinking != "" || c.Type == event.ContentToolUse || c.Type == event.ContentToolResult
 }
 
-// piece is what one event says of a block.
-type piece struct {
+// blockEvent is what one event says of a block.
+type blockEvent struct {
 	event.Block
 	delta   string
 	signed  bool
@@ -69,25 +69,25 @@ type piece struct {
 	content event.Content
 }
 
-// pieceOf returns what an event says of a block; false when it is of none.
-func pieceOf(body event.Body) (piece, bool) {
+// blockEventOf returns what an event says of a block; false when it is of none.
+func blockEventOf(body event.Body) (blockEvent, bool) {
 	switch b := body.(type) {
 	case event.Text:
-		return piece{Block: b.Block, delta: b.Delta, content: event.Content{Type: event.ContentText, Text: b.Text}}, true
+		return blockEvent{Block: b.Block, delta: b.Delta, content: event.Content{Type: event.ContentText, Text: b.Text}}, true
 	case event.FinalAnswer:
-		return piece{Block: b.Block, delta: b.Delta, content: event.Content{Type: event.ContentText, Text: b.Content}}, true
+		return blockEvent{Block: b.Block, delta: b.Delta, content: event.Content{Type: event.ContentText, Text: b.Content}}, true
 	case event.Thinking:
 		c := event.Content{Type: event.ContentThinking, Thinking: b.Thinking}
-		return piece{Block: b.Block, delta: b.Delta, signed: b.Signature != "", content: c}, true
+		return blockEvent{Block: b.Block, delta: b.Delta, signed: b.Signature != "", content: c}, true
 	case event.ToolCall:
 		c := event.Content{Type: event.ContentToolUse, ToolCallID: b.ToolCallID, Name: b.Tool, Args: b.Args}
-		return piece{Block: b.Block, delta: b.Delta, inside: b.ByAgent, gate: b.Gate, content: c}, true
+		return blockEvent{Block: b.Block, delta: b.Delta, inside: b.ByAgent, gate: b.Gate, content: c}, true
 	case event.ToolResult:
-		return piece{Block: b.Block, delta: b.Delta, content: event.Content{
+		return blockEvent{Block: b.Block, delta: b.Delta, content: event.Content{
 			Type: event.ContentToolResult, ToolCallID: b.ToolCallID, Name: b.Tool, Status: b.Status, Summary: b.Summary, Media: b.Media,
 		}}, true
 	default:
-		return piece{}, false
+		return blockEvent{}, false
 	}
 }
 
@@ -104,7 +104,7 @@ type fold struct {
 func foldOf(id ID, all []line) *fold {
 	f := &fold{id: id, blocks: map[string]*block{}, inside: map[string]bool{}}
 	for _, one := range all {
-		if p, ok := pieceOf(one.body); ok {
+		if p, ok := blockEventOf(one.body); ok {
 			f.add(one, p)
 		}
 	}
@@ -115,7 +115,7 @@ func (f *fold) report(format string, args ...any) {
 	f.found = append(f.found, violation(f.id, format, args...))
 }
 
-func (f *fold) add(at line, p piece) {
+func (f *fold) add(at line, p blockEvent) {
 	b := f.blocks[p.BlockID]
 	switch {
 	case p.Stage == event.StageStart:
@@ -131,7 +131,7 @@ func (f *fold) add(at line, p piece) {
 	}
 }
 
-func (f *fold) start(at line, p piece) {
+func (f *fold) start(at line, p blockEvent) {
 	if f.blocks[p.BlockID] != nil {
 		f.report("event %d starts block %s for the second time", at.n, p.BlockID)
 		return
@@ -149,7 +149,7 @@ func (f *fold) start(at line, p piece) {
 	f.blocks[b.id], f.order = b, append(f.order, b)
 }
 
-func (f *fold) delta(at line, b *block, p piece) {
+func (f *fold) delta(at line, b *block, p blockEvent) {
 	switch {
 	case b.stops > 0:
 		f.report("event %d adds to block %s, which has stopped", at.n, b.id)
@@ -168,7 +168,7 @@ func (f *fold) goesOn(b *block) bool {
 }
 
 // stop ends a block. One that had stopped may be discarded later, once: its turn came out otherwise after a takeover.
-func (f *fold) stop(at line, b *block, p piece) {
+func (f *fold) stop(at line, b *block, p blockEvent) {
 	if b.stops > 0 && (!p.Discarded || b.discarded) {
 		f.report("event %d stops block %s for the second time", at.n, b.id)
 	}

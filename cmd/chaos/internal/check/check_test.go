@@ -140,7 +140,7 @@ func TestEachViolationIsFound(t *testing.T) {
 		{"a call that runs and was not asked for", "I7", func(_ *testing.T, r *Run) { r.Executions[0].Call = "call_x" }},
 		{"a call that runs before it is stored", "I7", func(_ *testing.T, r *Run) { r.Executions[0].At = at(1) }},
 		{"a success that never ran", "I7", func(_ *testing.T, r *Run) { r.Executions = nil }},
-		{"a call that runs long after an abort", "I7", func(t *testing.T, r *Run) {
+		{"a call that runs long after an abort", "I7", func(_ *testing.T, r *Run) {
 			log(r, resolver).Abort, log(r, resolver).AbortAt = &record.Abort{}, at(2.4)
 		}},
 		{"a call without a result", "I7", func(t *testing.T, r *Run) {

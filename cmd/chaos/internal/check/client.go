@@ -77,15 +77,20 @@ func (r *Run) shown(key shownKey) []oplog.Seen {
 	if l == nil {
 		return nil
 	}
-	return seenOf(l, func(name event.Name) bool { return name.IsNative() || key.extended && !name.IsInternal() })
+	return seenOf(l, func(line event.Line) bool { return isShown(line, key.extended) })
 }
 
-// seenOf is a log's events whose names are wanted, as a client sees them.
-func seenOf(l *Log, wanted func(event.Name) bool) []oplog.Seen {
+// isShown reports whether a client that does not include the output of tools sees an event.
+func isShown(line event.Line, extended bool) bool {
+	return (line.Name.IsNative() || extended && !line.Name.IsInternal()) && !line.HasToolOutput()
+}
+
+// seenOf is a log's events that are wanted, as a client sees them.
+func seenOf(l *Log, wanted func(event.Line) bool) []oplog.Seen {
 	var all []oplog.Seen
 	for _, f := range l.Frames {
 		for line := range f.Each() {
-			if wanted(line.Name) {
+			if wanted(line) {
 				all = append(all, oplog.Seen{N: line.N, Name: string(line.Name), Sum: oplog.SumOf(line.JSON)})
 			}
 		}

@@ -47,60 +47,75 @@ func (r *Run) firstOrBehindDone(id ID, thread string) bool {
 	return true
 }
 
-// once compares the blocks of a request that count with the script that it brought.
-func once(id ID, l *Log) []Violation {
-	said := map[string]int{} // texts by block, put together
+// produced is what the blocks of a request that count contain.
+type produced struct {
+	text    string // of all blocks
+	calls   []string
+	results map[string]int // by call
+}
+
+func producedBy(l *Log) produced {
+	p := produced{results: map[string]int{}}
 	blocks := map[string]string{}
-	var order, calls []string
-	results := map[string]int{}
+	var order []string
+	l.each(func(body event.Body) {
+		switch b := body.(type) {
+		case event.Text:
+			if _, ok := blocks[b.BlockID]; !ok {
+				order = append(order, b.BlockID)
+			}
+			blocks[b.BlockID] += b.Delta
+			if b.Discarded {
+				blocks[b.BlockID] = ""
+			}
+		case event.ToolCall:
+			if b.Stage == event.StageStop && !b.Discarded {
+				p.calls = append(p.calls, b.ToolCallID)
+			}
+		case event.ToolResult:
+			if b.Stage == event.StageStop && !b.Discarded {
+				p.results[b.ToolCallID]++
+			}
+		}
+	})
+	for _, block := range order {
+		p.text += blocks[block]
+	}
+	return p
+}
+
+// each visits the events of the log. It leaves out those that cannot be decoded: I2 reports them.
+func (l *Log) each(visit func(event.Body)) {
 	for _, f := range l.Frames {
 		for line := range f.Each() {
-			e, err := event.Decode(line.JSON)
-			if err != nil {
-				continue // I2 reports it
-			}
-			switch b := e.Body.(type) {
-			case event.Text:
-				if _, ok := blocks[b.BlockID]; !ok {
-					order = append(order, b.BlockID)
-				}
-				blocks[b.BlockID] += b.Delta
-				if b.Discarded {
-					blocks[b.BlockID] = ""
-				}
-			case event.ToolCall:
-				if b.Stage == event.StageStop && !b.Discarded {
-					calls = append(calls, b.ToolCallID)
-				}
-			case event.ToolResult:
-				if b.Stage == event.StageStop && !b.Discarded {
-					results[b.ToolCallID]++
-				}
+			if e, err := event.Decode(line.JSON); err == nil {
+				visit(e.Body)
 			}
 		}
 	}
-	var whole strings.Builder
-	for _, block := range order {
-		whole.WriteString(blocks[block])
-	}
+}
+
+// once compares the blocks of a request that count with the script that it brought.
+func once(id ID, l *Log) []Violation {
+	got := producedBy(l)
 	var found []Violation
 	wanted := 0
 	for line := range strings.Lines(promptOf(l)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "/say "); ok {
-			if said[text] = strings.Count(whole.String(), text); said[text] != 1 {
-				found = append(found, violation(id, "its agent was to say %q once, and the log has it %d times", text, said[text]))
+			if n := strings.Count(got.text, text); n != 1 {
+				found = append(found, violation(id, "its agent was to say %q once, and the log has it %d times", text, n))
 			}
 		}
 		if strings.HasPrefix(line, "/tool ") {
 			wanted++
 		}
 	}
-	if len(calls) != wanted {
-		found = append(found, violation(id, "its agent was to call %d tools, and the log has %d calls", wanted, len(calls)))
+	if len(got.calls) != wanted {
+		found = append(found, violation(id, "its agent was to call %d tools, and the log has %d calls", wanted, len(got.calls)))
 	}
-	for _, call := range calls {
-		if results[call] != 1 {
-			found = append(found, violation(id, "call %s of its agent has %d results", call, results[call]))
+	for _, call := range got.calls {
+		if got.results[call] != 1 {
+			found = append(found, violation(id, "call %s of its agent has %d results", call, got.results[call]))
 		}
 	}
 	return found

@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// made is a call that counts, and the results that all logs of its tenant hold of it.
-type made struct {
+// toolCall is a call that counts, and the results that all logs of its tenant hold of it.
+type toolCall struct {
 	id      ID
 	block   *block
 	whole   bool // the turn that made it has ended
@@ -27,8 +27,8 @@ type output struct {
 }
 
 // callsMade collects all valid calls with their results, and returns violations for results of other calls.
-func (r *Run) callsMade() (map[string]*made, []Violation) {
-	calls := map[string]*made{}
+func (r *Run) callsMade() (map[string]*toolCall, []Violation) {
+	calls := map[string]*toolCall{}
 	var found []Violation
 	folds := map[ID]*fold{}
 	for _, id := range sorted(r.Logs) {
@@ -42,7 +42,7 @@ func (r *Run) callsMade() (map[string]*made, []Violation) {
 		}
 		for _, b := range folds[id].kept() {
 			if b.content.Type == event.ContentToolUse {
-				calls[b.content.ToolCallID] = &made{id: id, block: b, whole: b.start < ended}
+				calls[b.content.ToolCallID] = &toolCall{id: id, block: b, whole: b.start < ended}
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (r *Run) results() []Violation {
 }
 
 // ended reports whether every log that holds something of a call has its terminal event.
-func (r *Run) ended(c *made) bool {
+func (r *Run) ended(c *toolCall) bool {
 	for _, out := range c.outputs {
 		if r.Logs[out.id].Terminal() == "" {
 			return false
@@ -114,7 +114,7 @@ func (r *Run) ended(c *made) bool {
 }
 
 // journalled checks the success of a tool that notes its executions: its record is stored, and says what the call noted.
-func (r *Run) journalled(c *made, out output) []Violation {
+func (r *Run) journalled(c *toolCall, out output) []Violation {
 	if !isJournal(c.block.content.Name) || out.Status != event.ToolSuccess {
 		return nil
 	}

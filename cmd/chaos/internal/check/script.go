@@ -90,11 +90,11 @@ func (p *prescribed) stream(rest string) bool {
 	}
 	var all strings.Builder
 	for i := range n {
-		piece := strconv.Itoa(i) + " "
-		for len(piece) < size {
-			piece += filler
+		blockEvent := strconv.Itoa(i) + " "
+		for len(blockEvent) < size {
+			blockEvent += filler
 		}
-		all.WriteString(piece[:size-1] + " ")
+		all.WriteString(blockEvent[:size-1] + " ")
 	}
 	p.say(event.ContentText, all.String())
 	return true

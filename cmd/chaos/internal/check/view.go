@@ -103,8 +103,8 @@ func (r *Run) whole(v View) []oplog.Seen {
 	var all []oplog.Seen
 	for _, t := range r.Threads[v.ID] {
 		if l := r.Logs[ID{v.ID.Tenant, t.RequestID}]; l != nil && !t.Deleted {
-			all = append(all, seenOf(l, func(name event.Name) bool {
-				return name.IsNative() || name == event.NameInput || v.Extended && !name.IsInternal()
+			all = append(all, seenOf(l, func(line event.Line) bool {
+				return line.Name == event.NameInput || isShown(line, v.Extended)
 			})...)
 		}
 	}
@@ -187,7 +187,7 @@ func messagesOf(id ID, l *Log) []message {
 		case event.Error:
 			answer.Content = contentOf(foldOf(id, lines))
 		default:
-			if p, ok := pieceOf(one.body); ok {
+			if p, ok := blockEventOf(one.body); ok {
 				answer.MessageID = cmp.Or(answer.MessageID, p.MessageID)
 			}
 		}

@@ -138,8 +138,7 @@ func (r *Run) threadShown(id ID, format string) []oplog.Seen {
 		}
 		for _, f := range l.Frames {
 			for line := range f.Each() {
-				extended := strings.Contains(format, "extended") && !line.Name.IsInternal()
-				if line.Name.IsNative() || line.Name == event.NameInput || extended {
+				if line.Name == event.NameInput || isShown(line, strings.Contains(format, "extended")) {
 					all = append(all, oplog.Seen{Name: string(line.Name), Sum: oplog.SumOf(line.JSON)})
 				}
 			}

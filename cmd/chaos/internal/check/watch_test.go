@@ -8,7 +8,7 @@ import (
 	"github.com/agentbus/agentbus/cmd/chaos/internal/oplog"
 )
 
-func TestWhoWatchesAThreadSeesItsLogs(t *testing.T) {
+func TestThreadFollowerReceivesLogs(t *testing.T) {
 	t.Parallel()
 	r := good(t)
 	whole := r.threadShown(ID{"ash", "thr_a"}, "thread")

@@ -228,8 +228,9 @@ func count(kind testcluster.Kind) int {
 		return 1
 	case testcluster.Agent:
 		return len(Tenants())
+	default:
+		return 2
 	}
-	return 2
 }
 
 func (c *Cluster) service(ctx context.Context, kind testcluster.Kind, env []string) (*Node, error) {
@@ -261,6 +262,7 @@ func (c *Cluster) service(ctx context.Context, kind testcluster.Kind, env []stri
 		c.Gateways = append(c.Gateways, "http://"+n.Addr)
 	case testcluster.Hub:
 		c.Hub = "http://" + n.Addr
+	default:
 	}
 	return n, nil
 }

@@ -111,7 +111,7 @@ func writeDown(t *testing.T, path string, synced bool) {
 	}
 }
 
-func TestADiskWhosePowerCannotBeCutIsNotTrusted(t *testing.T) {
+func TestPowerLossNeedsSupportedDisk(t *testing.T) {
 	t.Parallel()
 	d := &disk{dir: filepath.Join(t.TempDir(), "missing")}
 	d.cut()

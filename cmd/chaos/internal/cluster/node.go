@@ -186,14 +186,14 @@ func (n *Node) Terminate() { n.down(n.Term, stopWait) }
 // Crash sends a signal that ends the process, and waits until it has ended.
 func (n *Node) Crash(signal syscall.Signal) { n.down(signal, stopWait) }
 
-func (n *Node) down(signal syscall.Signal, patience time.Duration) {
+func (n *Node) down(signal syscall.Signal, timeout time.Duration) {
 	n.mu.Lock()
 	n.up = false
 	n.asked = n.running
 	running := n.running
 	n.mu.Unlock()
 	if running {
-		n.process.End(signal, patience)
+		n.process.End(signal, timeout)
 	}
 }
 

@@ -85,6 +85,7 @@ func kinds(shape cluster.Shape) []kind {
 		)
 	}
 	services := slices.DeleteFunc(testcluster.Services(), func(k testcluster.Kind) bool { return k == testcluster.Agent })
+	cached := []testcluster.Kind{testcluster.Gateway, testcluster.Runner, testcluster.Executor}
 	nats, redis, postgres := []testcluster.Kind{testcluster.NATS}, []testcluster.Kind{testcluster.Redis}, []testcluster.Kind{testcluster.Postgres}
 	all = append(all,
 		kind{"kill nats", nats, single, 2 * time.Second, killed},
@@ -96,7 +97,7 @@ func kinds(shape cluster.Shape) []kind {
 		kind{"slow network", services, single, 4 * time.Second, disturb(proxy.Mode{Latency: 40 * time.Millisecond}, false)},
 		kind{"reset network", services, single, 0, disturb(proxy.Mode{}, true)},
 		kind{"hang network", services, single, 6 * time.Second, disturb(proxy.Mode{Hang: true}, false)},
-		kind{"partition from redis", []testcluster.Kind{testcluster.Gateway, testcluster.Runner, testcluster.Executor}, single, longPartition, partition(testcluster.Redis)},
+		kind{"partition from redis", cached, single, longPartition, partition(testcluster.Redis)},
 		kind{"partition from postgres", []testcluster.Kind{testcluster.History, testcluster.Hub}, single, longPartition, partition(testcluster.Postgres)},
 		kind{"empty history", []testcluster.Kind{testcluster.History, testcluster.Postgres}, together, time.Second, emptyHistory},
 		kind{"deploy", testcluster.Services(), rolling, 0, deploy},
@@ -172,7 +173,7 @@ func (n *Nemesis) Run(ctx context.Context, plan []Fault) {
 // begin does a fault once it may be done.
 func (n *Nemesis) begin(ctx context.Context, k kind, f Fault) {
 	if k.scope == rolling {
-		n.harm(context.WithoutCancel(ctx), k, f, n.concerned(k))
+		n.inject(context.WithoutCancel(ctx), k, f, n.concerned(k))
 		return
 	}
 	targets := n.claim(ctx, func() []*cluster.Node { return n.take(k, f.Which) })
@@ -180,7 +181,7 @@ func (n *Nemesis) begin(ctx context.Context, k kind, f Fault) {
 		return
 	}
 	defer n.free(targets)
-	n.harm(context.WithoutCancel(ctx), k, f, targets)
+	n.inject(context.WithoutCancel(ctx), k, f, targets)
 }
 
 // retryGap is the time between two looks whether nodes are free.
@@ -239,8 +240,8 @@ func (n *Nemesis) free(nodes []*cluster.Node) {
 	}
 }
 
-// harm does one fault and undoes it.
-func (n *Nemesis) harm(ctx context.Context, k kind, f Fault, targets []*cluster.Node) {
+// inject injects one fault and undoes it.
+func (n *Nemesis) inject(ctx context.Context, k kind, f Fault, targets []*cluster.Node) {
 	names := make([]string, len(targets))
 	for i, node := range targets {
 		names[i] = node.Name

@@ -28,7 +28,7 @@ func TestAPlanIsItsSeeds(t *testing.T) {
 	}
 }
 
-func TestEveryKindComesBeforeAnyComesAgain(t *testing.T) {
+func TestEveryFaultKindRunsBeforeRepeats(t *testing.T) {
 	t.Parallel()
 	kinds := Kinds(three)
 	plan := Plan(1, three, time.Hour, time.Second, nil)
@@ -43,7 +43,7 @@ func TestEveryKindComesBeforeAnyComesAgain(t *testing.T) {
 	}
 }
 
-func TestAPlanKeepsToItsTimeAndItsWords(t *testing.T) {
+func TestFaultPlanObeysDurationAndNames(t *testing.T) {
 	t.Parallel()
 	at := time.Duration(0)
 	plan := Plan(3, one, 2*time.Minute, time.Second, []string{"kill", "network"})
@@ -64,7 +64,7 @@ func TestAPlanKeepsToItsTimeAndItsWords(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatCanBeHarmedIs(t *testing.T) {
+func TestFaultsSelectOnlyValidTargets(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		kind  string

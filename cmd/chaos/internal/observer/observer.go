@@ -33,10 +33,10 @@ type Observer struct {
 // lookGap is the time between two looks at a cluster that comes to rest.
 const lookGap = time.Second
 
-// Settle waits until all work is done, at most for patience, and returns the stored data. [Observer.Noted],
+// Settle waits until all work is done, at most for timeout, and returns the stored data. [Observer.Noted],
 // [Observer.Held] and [Observer.View] add to it.
-func (w *Observer) Settle(ctx context.Context, patience time.Duration) (*check.Run, error) {
-	deadline := time.Now().Add(patience)
+func (w *Observer) Settle(ctx context.Context, timeout time.Duration) (*check.Run, error) {
+	deadline := time.Now().Add(timeout)
 	for {
 		run, err := w.look(ctx)
 		late := time.Now().After(deadline)

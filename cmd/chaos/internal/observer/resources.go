@@ -50,10 +50,10 @@ func (w *Observer) Baseline(ctx context.Context) error {
 // consumer, where it had no leader to ask.
 const RestWait = 90 * time.Second
 
-// Held adds what the processes still hold, and waits at most for patience until they have given back what they held.
+// Held adds what the processes still hold, and waits at most for timeout until they have given back what they held.
 // It reports whether they have.
-func (w *Observer) Held(ctx context.Context, run *check.Run, patience time.Duration) (back bool, err error) {
-	deadline := time.Now().Add(patience)
+func (w *Observer) Held(ctx context.Context, run *check.Run, timeout time.Duration) (back bool, err error) {
+	deadline := time.Now().Add(timeout)
 	for {
 		after, err := w.measure(ctx)
 		if err != nil {

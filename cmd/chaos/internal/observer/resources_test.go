@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestConsumersAreToldApart queries a real server with a durable consumer, an ephemeral one, and one of the observer.
-func TestConsumersAreToldApart(t *testing.T) {
+// TestConsumersAreDistinguished queries a real server with a durable consumer, an ephemeral one, and one of the observer.
+func TestConsumersAreDistinguished(t *testing.T) {
 	t.Parallel()
 	ns, err := server.NewServer(&server.Options{
 		JetStream: true, StoreDir: t.TempDir(), Host: "127.0.0.1", Port: server.RANDOM_PORT,

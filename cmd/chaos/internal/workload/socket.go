@@ -17,11 +17,11 @@ func (s *socket) close() { _ = s.conn.CloseNow() }
 
 // dial opens a WebSocket and joins the session after the watcher's cursor.
 func (w *watcher) dial(ctx context.Context, entry *oplog.Entry) (source, error) {
-	url := "ws" + strings.TrimPrefix(entry.Gateway, "http") + "/ws"
+	url := "ws" + strings.TrimPrefix(entry.Gateway, "http") + "/ws?format=flat"
 	if strings.Contains(w.route.format, "protocol") {
 		url += "?format=protocol"
 	}
-	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{
+	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{ //nolint:bodyclose // it has none then
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + w.group.Keys[w.tenant]}},
 	})
 	if response != nil {

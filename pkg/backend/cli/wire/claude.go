@@ -12,7 +12,7 @@ import (
 
 // Claude decodes `claude -p --output-format stream-json`, with and without --include-partial-messages.
 func Claude() Decoder {
-	return newLines(&claude{tools: map[string]bool{}, blocks: map[int]*claudeBlock{}})
+	return newLines(&claude{tools: map[string]bool{}, denied: map[string]bool{}, blocks: map[int]*claudeBlock{}})
 }
 
 // claude holds what lines refer back to.
@@ -22,8 +22,9 @@ type claude struct {
 	usage    claudeUsage // of the message that is streamed
 	stop     string      // why it stopped
 	tools    map[string]bool
-	stepped  bool // the newest message was reported as a step
-	said     bool // the run has given a text
+	denied   map[string]bool // calls that the program was not permitted to make
+	stepped  bool            // the newest message was reported as a step
+	said     bool            // the run has given a text
 }
 
 type claudeBlock struct {
@@ -41,6 +42,7 @@ type claudeUsage struct {
 func (u claudeUsage) usage() event.Usage {
 	return event.Usage{
 		InputTokens: u.Input + u.CacheRead + u.CacheCreate, OutputTokens: u.Output, CachedInputTokens: u.CacheRead,
+		CacheWriteTokens: u.CacheCreate,
 	}
 }
 
@@ -49,6 +51,7 @@ type claudeLine struct {
 	Subtype string          `json:"subtype"`
 	Session string          `json:"session_id"`
 	Parent  string          `json:"parent_tool_use_id"` // the tool whose agent said it
+	Call    string          `json:"tool_use_id"`        // of permission_denied, which precedes the call's result
 	Model   string          `json:"model"`
 	Message claudeMessage   `json:"message"`
 	Event   claudeEvent     `json:"event"`
@@ -97,6 +100,8 @@ func (c *claude) read(line json.RawMessage, out *output) error {
 	switch {
 	case l.Type == "system" && l.Subtype == "init":
 		out.report.Model = l.Model
+	case l.Type == "system" && l.Subtype == "permission_denied":
+		c.denied[l.Call] = true
 	case l.Type == "result":
 		c.result(l, out)
 	case l.Parent != "":
@@ -163,6 +168,9 @@ func (c *claude) results(m claudeMessage, out *output) {
 		c.step(out)
 		delete(c.tools, p.ToolUseID)
 		ended := backend.ToolEnded{ID: p.ToolUseID, Status: status(p.IsError)}
+		if c.denied[p.ToolUseID] {
+			ended.Status = event.ToolDenied
+		}
 		for _, part := range parts(p.Content) {
 			if part.Type != "text" {
 				part.Text = "[" + cmp.Or(part.Source.MediaType, part.Type) + "]"
@@ -188,7 +196,7 @@ func (c *claude) result(l claudeLine, out *output) {
 	for _, m := range l.Models {
 		r.Used = r.Used.Add(event.Usage{
 			InputTokens: m.Input + m.CacheRead + m.CacheCreate, OutputTokens: m.Output, CachedInputTokens: m.CacheRead,
-			ReasoningTokens: m.Thinking,
+			CacheWriteTokens: m.CacheCreate, ReasoningTokens: m.Thinking,
 		})
 	}
 	var text string
@@ -205,7 +213,7 @@ func (c *claude) result(l claudeLine, out *output) {
 	case l.Stop == "max_tokens":
 		r.Finish = event.FinishLength
 	case l.Stop == "refusal":
-		r.Finish = event.FinishContentFilter
+		r.Finish = event.FinishRefusal
 	default:
 		r.Finish = event.FinishStop
 	}

@@ -114,7 +114,7 @@ func (o *openCode) tool(p openCodePart, out *output) {
 func (o *openCode) step(p openCodePart, out *output) {
 	t := p.Tokens
 	usage := event.Usage{
-		InputTokens: t.Input + t.Cache.Read + t.Cache.Write, CachedInputTokens: t.Cache.Read,
+		InputTokens: t.Input + t.Cache.Read + t.Cache.Write, CachedInputTokens: t.Cache.Read, CacheWriteTokens: t.Cache.Write,
 		OutputTokens: t.Output + t.Reasoning, ReasoningTokens: t.Reasoning, CostUSD: p.Cost,
 	}
 	r := &out.report

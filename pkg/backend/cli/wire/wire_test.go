@@ -185,7 +185,7 @@ func TestLinesOutsideTheFormatAreReportedAFewTimes(t *testing.T) {
 	}
 }
 
-func TestFieldsSayWhereThingsStand(t *testing.T) {
+func TestOffsetFields(t *testing.T) {
 	t.Parallel()
 	d := Records(Fields{Text: []string{"message.parts.text"}, Session: []string{"meta.chat"}, Error: []string{"oops"}})
 	got := decoded(d, []byte(`{"text":"no","meta":{"chat":"c7"},"message":{"parts":{"text":"yes"}},"oops":{"message":"none"}}`))
@@ -194,7 +194,7 @@ func TestFieldsSayWhereThingsStand(t *testing.T) {
 	}
 }
 
-func TestWhatSaysThatASessionIsGone(t *testing.T) {
+func TestMissingSessionMessages(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"No conversation found with session ID: 0-0":                             true,

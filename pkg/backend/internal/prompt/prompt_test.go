@@ -50,7 +50,7 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-func TestOfALongConversationTheNewestPartIsTold(t *testing.T) {
+func TestLongConversationKeepsNewestPart(t *testing.T) {
 	t.Parallel()
 	const limit = 512 << 10
 	answer := backend.Message{Role: backend.Assistant, Parts: []backend.Part{backend.Text{Text: "I look."}}}

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/backend"
 )
 
 // StatusOverloaded is what Anthropic and servers after its model answer while they have no capacity left.
@@ -35,10 +37,33 @@ func (a API) Keyed() error {
 	return apierr.New(apierr.AgentError, "the key of %s is missing; set %s", a.Name, a.KeyEnv)
 }
 
+// Probed returns why a provider would not answer a turn, after its answer to a question about its models. An answer other than a
+// refused key or a failure of the server shows that it would: not every server has such a list, or lets every key read it.
+func (a API) Probed(res *http.Response, err error) error {
+	switch {
+	case res == nil && err != nil:
+		return a.Unreachable(err)
+	case res == nil:
+		return nil
+	case res.StatusCode == http.StatusUnauthorized:
+		return apierr.Wrap(backend.ErrKeyRefused, apierr.AgentError, "%s", a.sentence(res.StatusCode, ""))
+	case res.StatusCode >= http.StatusInternalServerError:
+		return a.Refused(res.StatusCode, res.Header, "", "")
+	default:
+		return nil
+	}
+}
+
 // Refused is the fault for an answer with a status of 400 or more. Detail is the provider's own explanation, of which a
 // short cleaned part is passed on where it helps; id is its name for the request, for logs.
 func (a API) Refused(status int, header http.Header, detail, id string) *apierr.Error {
 	cause := fmt.Errorf("%s answered %d, request %q", a.Name, status, id)
+	switch {
+	case tooLong(status, detail):
+		cause = fmt.Errorf("%w: %w", backend.ErrTooLong, cause)
+	case status == http.StatusNotFound:
+		cause = fmt.Errorf("%w: %w", backend.ErrUnavailable, cause)
+	}
 	f := apierr.Wrap(cause, apierr.AgentError, "%s", a.sentence(status, a.clean(detail)))
 	f.Retryable = worthRetry(status)
 	if f.Retryable {
@@ -68,6 +93,23 @@ func (a API) sentence(status int, detail string) string {
 	}
 	return fmt.Sprintf("%s did not accept the request (status %d); change the message or the agent's configuration%s",
 		a.Name, status, saying(detail))
+}
+
+// longTexts are parts of the messages in which providers and compatible servers say that a conversation is too long.
+func longTexts() []string {
+	return []string{
+		"prompt is too long", "context length", "context_length", "context window", "context size", "maximum context", "too many tokens",
+		"input is too long", "exceeds the maximum number of tokens",
+	}
+}
+
+// tooLong reports whether an error says that the conversation is longer than the model can read.
+func tooLong(status int, detail string) bool {
+	if status == http.StatusRequestEntityTooLarge {
+		return true
+	}
+	detail = strings.ToLower(detail)
+	return status == http.StatusBadRequest && slices.ContainsFunc(longTexts(), func(text string) bool { return strings.Contains(detail, text) })
 }
 
 func worthRetry(status int) bool {

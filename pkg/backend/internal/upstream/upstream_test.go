@@ -61,7 +61,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestPatienceIsWithEachReadAndNotWithTheWhole(t *testing.T) {
+func TestReadTimeoutAppliesToEachRead(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range 10 {

@@ -38,7 +38,7 @@ func (a Args) With(context json.RawMessage, names []string) Args {
 	for _, name := range names {
 		delete(all, name)
 		if value := contextvar.Find(context, name); value != nil {
-			all[name] = json.RawMessage(value)
+			all[name] = value
 		}
 	}
 	return all
@@ -78,8 +78,8 @@ type part struct {
 	argument string
 }
 
-// Parse reads a text: "{name}" is the place of an argument, "{context.a.b}" that of a value of the request's context, "${NAME}" becomes the secret of that name, and "{{" and "}}" are
-// braces. What a secret holds is never read again.
+// Parse reads a text: "{name}" is the place of an argument, "{context.a.b}" that of a value of the request's context,
+// "${NAME}" becomes the secret of that name, and "{{" and "}}" are braces. The value of a secret is not parsed.
 func Parse(text string, secrets Secrets) (Text, error) {
 	var t Text
 	for text != "" {

@@ -96,7 +96,7 @@ func TestATurnIsASpanWithinItsRequest(t *testing.T) {
 	}
 }
 
-func TestAFailureKeepsItsSecrets(t *testing.T) {
+func TestErrorDoesNotContainSecrets(t *testing.T) {
 	t.Parallel()
 	spans, _ := run(t, errors.New("password 1234"))
 	if got := spans[0].Status; got.Code != codes.Error || got.Description == "password 1234" {

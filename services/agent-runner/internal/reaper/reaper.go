@@ -74,9 +74,9 @@ type Deps struct {
 }
 
 const (
-	// patience is how long a runner may take to receive an abort and to write the end. After that, the request has no
+	// abortGrace is how long a runner may take to receive an abort and to write the end. After that, the request has no
 	// runner.
-	patience = 30 * time.Second
+	abortGrace = 30 * time.Second
 	// abortDelay is the time between an abort and the check whether a runner works on the request. Each reaper adds a random
 	// part, so that usually only one of them has to act.
 	abortDelay = time.Second

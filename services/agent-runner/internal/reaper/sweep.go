@@ -76,7 +76,7 @@ func (r *Reaper) check(ctx context.Context, open historyapi.OpenRequest) error {
 	}
 	abort, err := r.deps.Bus.Aborted(ctx, log)
 	switch {
-	case err == nil && (!begun || r.since(abort.At) > patience):
+	case err == nil && (!begun || r.since(abort.At) > abortGrace):
 		return r.abort(ctx, accepted, abort)
 	case err != nil && !errors.Is(err, bus.ErrNotFound):
 		return err

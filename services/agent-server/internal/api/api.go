@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -49,7 +50,8 @@ type Deps struct {
 	Scheduler Scheduler
 	Agent     Agent
 	Keys      Keys
-	Rate      limit.Rate // of a key
+	OpenFile  func(ctx context.Context, taskID, name string) (file *os.File, size int64, err error) // of the folder that a task works in
+	Rate      limit.Rate                                                                            // of a key
 	MaxBody   int64
 	Heartbeat time.Duration // of streams
 	Streams   int           // open at one time
@@ -85,6 +87,7 @@ func New(deps Deps) *API {
 	a.route("GET /tasks/{id}", a.status)
 	a.route("GET /tasks/{id}/stream", a.stream)
 	a.route("POST /tasks/{id}/cancel", a.cancel)
+	a.route("GET /tasks/{id}/files/{path...}", a.file)
 	a.route("GET /agent/info", a.info)
 	a.route("GET /agent/health", a.health)
 	a.route("POST /agent/keys", a.rotate)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -53,7 +54,7 @@ func TestFoldersThatTasksMayUse(t *testing.T) {
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%s: got %q and %v, want %q", test.name, got, err, test.want)
 		}
-		if refusal, ok := err.(*remoteagent.Refusal); err != nil && (!ok || refusal.Code != remoteagent.InvalidCwd) {
+		if refusal, ok := errors.AsType[*remoteagent.Refusal](err); err != nil && (!ok || refusal.Code != remoteagent.InvalidCwd) {
 			t.Errorf("%s: got %v, want the code %s", test.name, err, remoteagent.InvalidCwd)
 		}
 	}

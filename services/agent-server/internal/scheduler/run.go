@@ -19,7 +19,7 @@ import (
 const (
 	// retryPause is the wait before a task is taken up again whose record could not be written.
 	retryPause = 5 * time.Second
-	// cancelReason is why the tasks of a hub that lost its patience end.
+	// cancelReason is why the tasks that the hub cancelled after a timeout end.
 	cancelReason = "cancelled by the orchestrator"
 )
 

@@ -59,7 +59,8 @@ type Deps struct {
 	Log       *slog.Logger
 	Ended     func() // called when a task has ended
 
-	CheckModel func(model string) error // refuses a model that a task may not name; nil = any
+	CheckModel        func(model string) error   // refuses a model that a task may not name; nil = any
+	MaxPermissionMode remoteagent.PermissionMode // a task that asks for more is refused; "" = any
 }
 
 // Scheduler is safe for concurrent use.

@@ -21,7 +21,7 @@ const leaveWait = 5 * time.Second
 // Submit takes a task in, and reports whether it is a new one: an idempotency key that has brought a task before brings
 // that one again.
 func (d *Scheduler) Submit(ctx context.Context, a remoteagent.Assignment, key string) (task remoteagent.Task, fresh bool, err error) {
-	patience, done := context.WithTimeout(ctx, leaveWait)
+	waiting, done := context.WithTimeout(ctx, leaveWait)
 	defer done()
 	for {
 		task, fresh, err = d.submit(ctx, a, key)
@@ -31,7 +31,7 @@ func (d *Scheduler) Submit(ctx context.Context, a remoteagent.Assignment, key st
 		}
 		select {
 		case <-leaving.done:
-		case <-patience.Done():
+		case <-waiting.Done():
 			return remoteagent.Task{}, false, unavailable("%s; try again", leaving.Error())
 		}
 	}
@@ -120,6 +120,11 @@ func (d *Scheduler) entry(ctx context.Context, a remoteagent.Assignment, key str
 		if err := d.deps.CheckModel(a.Model); err != nil {
 			return e, remoteagent.Refuse(http.StatusBadRequest, apierr.InvalidMessageFormat, "%s", apierr.From(err).Message)
 		}
+	}
+	if most := d.deps.MaxPermissionMode; most != "" && a.PermissionMode.Exceeds(most) {
+		return e, remoteagent.Refuse(http.StatusBadRequest, apierr.InvalidMessageFormat,
+			"permissionMode %q is more than this agent permits; ask for %q at most, or have its operator raise maxPermissionMode",
+			a.PermissionMode, most)
 	}
 	e.TaskID, e.SessionID = id.New("task"), a.SessionID
 	now := time.Now().UTC().Truncate(time.Millisecond)

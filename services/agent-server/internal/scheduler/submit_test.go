@@ -54,7 +54,7 @@ func (w *works) begun() []string {
 	return slices.Clone(w.order)
 }
 
-func newScheduler(t *testing.T, places, queue int) (*scheduler.Scheduler, *works) {
+func newScheduler(t *testing.T, places int) (*scheduler.Scheduler, *works) {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "agent.db"))
 	if err != nil {
@@ -62,7 +62,7 @@ func newScheduler(t *testing.T, places, queue int) (*scheduler.Scheduler, *works
 	}
 	w := &works{store: s, gates: map[string]chan struct{}{}}
 	d, err := scheduler.Open(t.Context(), scheduler.Deps{
-		Store: s, Events: s, Run: w.run, Places: places, Queue: queue, Root: t.TempDir(), Log: slog.New(slog.DiscardHandler), Ended: func() {},
+		Store: s, Events: s, Run: w.run, Places: places, Queue: 2, Root: t.TempDir(), Log: slog.New(slog.DiscardHandler), Ended: func() {},
 		Retention: scheduler.Retention{Tasks: time.Hour, Sessions: time.Hour, Tombstones: time.Hour},
 	})
 	if err != nil {
@@ -79,9 +79,9 @@ func newScheduler(t *testing.T, places, queue int) (*scheduler.Scheduler, *works
 	return d, w
 }
 
-func submit(t *testing.T, d *scheduler.Scheduler, prompt, session, key string) remoteagent.Task {
+func submit(t *testing.T, d *scheduler.Scheduler, prompt, session string) remoteagent.Task {
 	t.Helper()
-	task, _, err := d.Submit(t.Context(), remoteagent.Assignment{Prompt: prompt, SessionID: session}, key)
+	task, _, err := d.Submit(t.Context(), remoteagent.Assignment{Prompt: prompt, SessionID: session}, "")
 	if err != nil {
 		t.Fatalf("%s: %v", prompt, err)
 	}
@@ -99,12 +99,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func TestTasksWaitForASlotInTheirOrder(t *testing.T) {
 	t.Parallel()
-	d, w := newScheduler(t, 1, 2)
-	if got := submit(t, d, "one", "", ""); got.Status != remoteagent.Running {
+	d, w := newScheduler(t, 1)
+	if got := submit(t, d, "one", ""); got.Status != remoteagent.Running {
 		t.Errorf("the first task: got %s, want running", got.Status)
 	}
 	for _, prompt := range []string{"two", "three"} {
-		if got := submit(t, d, prompt, "", ""); got.Status != remoteagent.Queued {
+		if got := submit(t, d, prompt, ""); got.Status != remoteagent.Queued {
 			t.Errorf("task %s: got %s, want queued", prompt, got.Status)
 		}
 	}
@@ -123,13 +123,13 @@ func TestTasksWaitForASlotInTheirOrder(t *testing.T) {
 
 func TestASessionRunsOneTaskAtATime(t *testing.T) {
 	t.Parallel()
-	d, w := newScheduler(t, 2, 2)
-	first := submit(t, d, "one", "", "")
+	d, w := newScheduler(t, 2)
+	first := submit(t, d, "one", "")
 	eventually(t, "the start of the first task", func() bool { return slices.Contains(w.begun(), "one") })
-	if got := submit(t, d, "two", first.SessionID, ""); got.Status != remoteagent.Queued || got.SessionID != first.SessionID {
+	if got := submit(t, d, "two", first.SessionID); got.Status != remoteagent.Queued || got.SessionID != first.SessionID {
 		t.Errorf("got %s in session %s, want queued in %s", got.Status, got.SessionID, first.SessionID)
 	}
-	if got := submit(t, d, "other", "", ""); got.Status != remoteagent.Running && got.Status != remoteagent.Queued {
+	if got := submit(t, d, "other", ""); got.Status != remoteagent.Running && got.Status != remoteagent.Queued {
 		t.Errorf("another session: got %s", got.Status)
 	}
 	eventually(t, "the start of the other session", func() bool { return slices.Contains(w.begun(), "other") })
@@ -148,7 +148,7 @@ func TestASessionRunsOneTaskAtATime(t *testing.T) {
 
 func TestAKeyIsOfOneAssignment(t *testing.T) {
 	t.Parallel()
-	d, w := newScheduler(t, 2, 2)
+	d, w := newScheduler(t, 2)
 	a := remoteagent.Assignment{Prompt: "one"}
 	first, fresh, err := d.Submit(t.Context(), a, "key")
 	if err != nil || !fresh {
@@ -159,7 +159,7 @@ func TestAKeyIsOfOneAssignment(t *testing.T) {
 		t.Errorf("the same assignment: got task %s, fresh %v and %v, want %s", again.TaskID, fresh, err, first.TaskID)
 	}
 	_, _, err = d.Submit(t.Context(), remoteagent.Assignment{Prompt: "two"}, "key")
-	if refusal, ok := errors.AsType[*remoteagent.Refusal](err); !ok || refusal.HTTP != 422 || apierr.Code(refusal.Code) != apierr.IdempotencyMismatch {
+	if refusal, ok := errors.AsType[*remoteagent.Refusal](err); !ok || refusal.HTTP != 422 || refusal.Code != apierr.IdempotencyMismatch {
 		t.Errorf("another assignment: got %v, want 422", err)
 	}
 	close(w.gate("one"))
@@ -174,16 +174,16 @@ func TestAKeyIsOfOneAssignment(t *testing.T) {
 
 func TestAWaitingTaskIsCancelledBeforeItRuns(t *testing.T) {
 	t.Parallel()
-	d, w := newScheduler(t, 1, 2)
-	submit(t, d, "one", "", "")
-	waiting := submit(t, d, "two", "", "")
+	d, w := newScheduler(t, 1)
+	submit(t, d, "one", "")
+	waiting := submit(t, d, "two", "")
 	if _, err := d.Cancel(t.Context(), waiting.TaskID); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := d.Task(t.Context(), waiting.TaskID); err != nil || got.Status != remoteagent.Cancelled {
 		t.Errorf("got %s and %v, want cancelled", got.Status, err)
 	}
-	last := submit(t, d, "three", "", "")
+	last := submit(t, d, "three", "")
 	close(w.gate("one"))
 	eventually(t, "the start of the last task", func() bool { return slices.Contains(w.begun(), "three") })
 	if slices.Contains(w.begun(), "two") {

@@ -17,6 +17,8 @@ const (
 	maxInput = 16 << 10
 	// maxFiles is how many modified files a task lists.
 	maxFiles = 1000
+	// maxDenials is how many calls that were not permitted a task lists.
+	maxDenials = 100
 )
 
 // Converter converts the events of one task. It is not safe for concurrent use.
@@ -44,7 +46,7 @@ func New(task remoteagent.Task, dir string) *Converter {
 // Task is the task as the events have made it.
 func (t *Converter) Task() remoteagent.Task {
 	task := t.task
-	task.FilesModified = slices.Clone(task.FilesModified)
+	task.FilesModified, task.Denials = slices.Clone(task.FilesModified), slices.Clone(task.Denials)
 	return task
 }
 
@@ -125,12 +127,17 @@ func (t *Converter) result(b event.ToolResult) []remoteagent.Body {
 		return nil
 	}
 	delete(t.calls, b.ToolCallID)
-	success := b.Status == event.ToolSuccess
+	success, denied := b.Status == event.ToolSuccess, b.Status == event.ToolDenied
 	if success && u.verb == editing {
 		t.modified(u.files)
 	}
+	if denied && len(t.task.Denials) < maxDenials {
+		t.task.Denials = append(t.task.Denials, remoteagent.Denial{
+			Tool: b.Tool, File: u.file(), ToolCallID: b.ToolCallID, Reason: b.Summary,
+		})
+	}
 	return []remoteagent.Body{remoteagent.ToolEnd{
-		Tool: b.Tool, File: u.file(), Success: success, ToolCallID: b.ToolCallID, Summary: b.Summary,
+		Tool: b.Tool, File: u.file(), Success: success, Denied: denied, ToolCallID: b.ToolCallID, Summary: b.Summary,
 	}}
 }
 
@@ -173,10 +180,14 @@ func (t *Converter) aborted(b event.Aborted, at time.Time) []remoteagent.Body {
 }
 
 func (t *Converter) end(status remoteagent.Status, reason, result string, at time.Time) []remoteagent.Body {
+	if reason == endTurn && len(t.task.Denials) > 0 {
+		reason = remoteagent.StopDenied
+	}
 	t.task.Status, t.task.StopReason, t.task.Result, t.task.CompletedAt = status, reason, result, at.UTC()
 	return []remoteagent.Body{remoteagent.Result{
 		Status: status, Result: result, CostUSD: t.task.CostUSD, TurnsCompleted: t.task.TurnsCompleted, StopReason: reason,
-		FilesModified: slices.Clone(t.task.FilesModified), SessionID: t.task.SessionID, Usage: t.task.Usage,
+		FilesModified: slices.Clone(t.task.FilesModified), Denials: slices.Clone(t.task.Denials),
+		SessionID: t.task.SessionID, Usage: t.task.Usage,
 	}}
 }
 
@@ -192,11 +203,14 @@ func (t *Converter) failed(b event.Error, at time.Time) []remoteagent.Body {
 	}}
 }
 
+// endTurn is the reason of a task whose agent has said all that it had to say.
+const endTurn = "end_turn"
+
 // ending converts a finish reason to the TARS hub protocol.
 func ending(finish event.FinishReason) (status remoteagent.Status, reason string) {
 	switch finish {
 	case event.FinishStop, event.FinishToolCalls, "":
-		return remoteagent.Completed, "end_turn"
+		return remoteagent.Completed, endTurn
 	case event.FinishLength:
 		return remoteagent.Completed, "max_tokens"
 	case event.FinishMaxTurns:

@@ -30,7 +30,7 @@ func tell(t *taskevents.Converter, tool, args string) (start remoteagent.ToolSta
 	return start, end
 }
 
-func TestToolsAreToldForPeople(t *testing.T) {
+func TestToolsAreDescribedForUsers(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, tool, args, activity, file, modified string }{
 		{"a command", "Bash", `{"command":"npm test"}`, "Running: npm test", "", ""},

@@ -21,7 +21,7 @@ func discarded() event.Body {
 	return event.Text{Block: event.Block{Stage: event.StageStop, Discarded: true}}
 }
 
-func TestTextThatComesAgainIsSentOnce(t *testing.T) {
+func TestRepeatedTextIsSentOnce(t *testing.T) {
 	t.Parallel()
 	call := event.ToolCall{Block: event.Block{Stage: event.StageStop}, ToolCallID: "call_1", Tool: "echo", Args: json.RawMessage("{}")}
 	tests := []struct {

@@ -47,6 +47,9 @@ func verbOf(tool string) verb {
 // Edits reports whether a tool changes files.
 func Edits(tool string) bool { return verbOf(tool) == editing }
 
+// Reads reports whether a tool only reads or searches files.
+func Reads(tool string) bool { return verbOf(tool) == reading || verbOf(tool) == searching }
+
 const maxActivity = 120
 
 // activity is a line for people.

@@ -37,10 +37,35 @@ func TestDecide(t *testing.T) {
 		{"a tool of a client", remoteagent.PermitAll, event.ContinueTool, "browser", event.ActionDenied},
 	}
 	for _, test := range tests {
-		task := &task{Entry: store.Entry{Assignment: remoteagent.Assignment{PermissionMode: test.mode}}}
+		task := &task{worker: New(Deps{}), Entry: store.Entry{Assignment: remoteagent.Assignment{PermissionMode: test.mode}}}
 		got := task.decide(event.Continuation{ActionID: "act_1", Kind: test.kind, Payload: event.ContinuationAction{Tool: test.tool}})
 		if got.Status != test.want || got.ActionID != "act_1" || (got.Error == "") != (test.want == event.ActionSuccess) {
 			t.Errorf("%s: got %+v, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestPermissionsOfATask(t *testing.T) {
+	t.Parallel()
+	names := []string{"Read", "Grep", "Edit", "Write", "Bash(npm test:*)"}
+	tests := []struct {
+		name        string
+		permissions Permissions
+		asked, want remoteagent.PermissionMode
+		grants      []string
+	}{
+		{"none is set", Permissions{}, "", remoteagent.PermitDefault, names},
+		{"the server's default", Permissions{Default: remoteagent.PermitEdits}, "", remoteagent.PermitEdits, names},
+		{"the task's", Permissions{Default: remoteagent.PermitEdits}, remoteagent.PermitDefault, remoteagent.PermitDefault, names},
+		{"the maximum of edits", Permissions{Max: remoteagent.PermitEdits}, remoteagent.PermitAll, remoteagent.PermitEdits, names[:4]},
+		{"the maximum of the default mode", Permissions{Max: remoteagent.PermitDefault}, remoteagent.PermitEdits, remoteagent.PermitDefault, names[:2]},
+	}
+	for _, test := range tests {
+		if got := test.permissions.Mode(test.asked); got != test.want {
+			t.Errorf("%s: got mode %s, want %s", test.name, got, test.want)
+		}
+		if got := test.permissions.Grants(names); !slices.Equal(got, test.grants) {
+			t.Errorf("%s: got %v without an approval, want %v", test.name, got, test.grants)
 		}
 	}
 }

@@ -218,7 +218,7 @@ func (t *task) input(n int) event.Input {
 
 // decide answers for the person who is not there.
 func (t *task) decide(c event.Continuation) event.ActionResult {
-	mode := cmp.Or(t.Assignment.PermissionMode, remoteagent.PermitDefault)
+	mode := t.worker.deps.Permissions.Mode(t.Assignment.PermissionMode)
 	allowed := mode == remoteagent.PermitAll || mode == remoteagent.PermitEdits && taskevents.Edits(c.Payload.Tool)
 	switch {
 	case c.Kind == event.ContinueApproval && allowed:
@@ -272,7 +272,7 @@ func (t *task) prepare() error {
 	}
 	agent.Tools = t.equip(agent.Tools)
 	text, err := json.Marshal(options{
-		Script: d.Script, PermissionMode: cmp.Or(a.PermissionMode, remoteagent.PermitDefault), AllowedTools: a.AllowedTools,
+		Script: d.Script, PermissionMode: d.Permissions.Mode(a.PermissionMode), AllowedTools: d.Permissions.Grants(a.AllowedTools),
 	})
 	if err != nil {
 		return fmt.Errorf("options of the backend: %w", err)
@@ -286,7 +286,7 @@ func (t *task) prepare() error {
 type options struct {
 	Script         string                     `json:"script,omitempty"`
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
-	AllowedTools   []string                   `json:"allowedTools,omitzero"`
+	AllowedTools   []string                   `json:"allowedTools,omitzero"` // that need no approval
 }
 
 // noActions drops actions: see decide.

@@ -94,10 +94,12 @@ func (w *Worker) judge(ctx context.Context, spec tool.Spec, result tool.Result, 
 		content := output.Cut(result.Content, cmp.Or(spec.MaxOutput, defaultMaxOutput))
 		return loop.Output{
 			Status: event.ToolSuccess, Content: content, Media: result.Media, Events: result.Events,
-			Summary: output.Summary(cmp.Or(result.Summary, content)),
+			Summary: output.Summary(cmp.Or(result.Summary, tool.Size(content))),
 		}
 	case isFault:
-		return failed("%s", told.Message)
+		o := failed("%s", told.Message)
+		o.Summary = output.Summary(cmp.Or(result.Summary, told.Message))
+		return o
 	case errors.Is(err, limit.ErrTime):
 		return cutOff(spec, fmt.Sprintf("the call took too long and was stopped; %s has %v for a call",
 			spec.Name, cmp.Or(spec.Timeout, defaultTimeout)))

@@ -6,8 +6,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -17,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
+	"github.com/agentbus/agentbus/services/agent-server/internal/taskevents"
 )
 
 // Store keeps what tasks do.
@@ -36,9 +39,10 @@ type Deps struct {
 	Backend     backend.Backend
 	Agent       loop.Agent // what every task starts from
 	Limits      Limits
+	Permissions Permissions
 	CompressAt  float64 // share of the window
 	Window      func(model string) int64
-	Price       func(model string, usage event.Usage) float64
+	Price       func(model string, usage event.Usage) (float64, bool)
 	Script      string // that the scripted backend runs whatever the prompt says
 	Tools       []tool.Tool
 	FolderTools func(folder string) []tool.Tool // for the folder that a task works in; nil = none
@@ -52,6 +56,34 @@ type Deps struct {
 type Limits struct {
 	Turns   int
 	CostUSD float64
+}
+
+// Permissions are the permission modes of tasks.
+type Permissions struct {
+	Default remoteagent.PermissionMode // of a task that names none
+	Max     remoteagent.PermissionMode // no task has more
+}
+
+// Mode returns the mode of a task that asks for asked; "" = for none.
+func (p Permissions) Mode(asked remoteagent.PermissionMode) remoteagent.PermissionMode {
+	mode := cmp.Or(asked, p.Default, remoteagent.PermitDefault)
+	if mode.Exceeds(p.max()) {
+		return p.max()
+	}
+	return mode
+}
+
+func (p Permissions) max() remoteagent.PermissionMode { return cmp.Or(p.Max, remoteagent.PermitAll) }
+
+// Grants returns those of the names that a program may run without an approval. To a program a task's allowedTools are
+// permissions, which are bounded as its mode is.
+func (p Permissions) Grants(names []string) []string {
+	if p.max() == remoteagent.PermitAll || names == nil {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !taskevents.Reads(name) && (!taskevents.Edits(name) || p.max() != remoteagent.PermitEdits)
+	})
 }
 
 // Default limits of a task (TARS hub protocol, assign_task).

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -15,18 +17,22 @@ import (
 // clockTolerance is how long after its expiry an action may still be resolved, because clocks differ.
 const clockTolerance = 5 * time.Second
 
-// checkActions returns an error unless every wanted action is open: the thread's last request announced it, and it has
-// not expired. Actions of earlier requests are closed by a result or by a newer message; those that are still needed
-// were announced again.
-func (d *Acceptor) checkActions(ctx context.Context, tenant string, thread bus.ThreadRecord, wanted []string) error {
-	if len(wanted) == 0 {
+// checkActions returns an error unless the action of every result is open: the thread's last request announced it, and it
+// has not expired. Actions of earlier requests are closed by a result or by a newer message; those that are still needed
+// were announced again. A client tool or an input that has succeeded must have a result.
+func (d *Acceptor) checkActions(ctx context.Context, tenant string, thread bus.ThreadRecord, results []event.ActionResult) error {
+	if len(results) == 0 {
 		return nil
+	}
+	wanted := make([]string, len(results))
+	for i, r := range results {
+		wanted[i] = r.ActionID
 	}
 	open, err := d.openActions(ctx, tenant, thread, wanted)
 	if err != nil {
 		return err
 	}
-	for _, actionID := range wanted {
+	for i, actionID := range wanted {
 		action, ok := open[actionID]
 		if !ok {
 			return apierr.New(apierr.InvalidActionID, "action %s is not open on this thread: it is resolved, superseded or unknown", actionID)
@@ -35,8 +41,38 @@ func (d *Acceptor) checkActions(ctx context.Context, tenant string, thread bus.T
 			return apierr.New(apierr.InvalidActionID, "action %s expired at %s; send a new message to continue",
 				actionID, action.ExpiresAt.Format(time.RFC3339))
 		}
+		if results[i].Status == event.ActionSuccess && len(results[i].Result) == 0 && action.Kind != event.ContinueApproval {
+			return apierr.New(apierr.InvalidMessageFormat,
+				"the result of action %s, of kind %q, is missing; send it as \"result\", any JSON, or another status", actionID, action.Kind)
+		}
 	}
 	return nil
+}
+
+// OpenActions returns the actions that can be resolved on a thread, by id: those that its newest request announced before it
+// ended, without the expired ones.
+func (d *Acceptor) OpenActions(ctx context.Context, tenant string, thread bus.ThreadRecord) (map[string]rediscache.Action, error) {
+	none := map[string]rediscache.Action{}
+	if thread.RequestID == "" {
+		return none, nil
+	}
+	last, err := d.bus.Last(ctx, bus.LogID{Tenant: tenant, RequestID: thread.RequestID})
+	switch {
+	case errors.Is(err, bus.ErrNotFound): // the request has not begun, or its log is in history alone
+		return none, nil
+	case err != nil:
+		return nil, err
+	case !last.Terminal() || !slices.Contains(last.Names, event.NameDone):
+		return none, nil
+	}
+	open, err := d.announcedActions(ctx, tenant, thread)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(open, func(_ string, a rediscache.Action) bool {
+		return !a.ExpiresAt.IsZero() && d.bus.Now().After(a.ExpiresAt)
+	})
+	return open, nil
 }
 
 // openActions returns the wanted actions that the thread's last request announced: from Redis if it has all of them,

@@ -38,7 +38,7 @@ func (d *Acceptor) admit(
 		entries = nil
 	}
 	if len(entries) == 0 {
-		return 0, d.checkActions(ctx, a.Tenant, newest, wanted)
+		return 0, d.checkActions(ctx, a.Tenant, newest, a.Request.Context.ActionResults)
 	}
 	if _, err := d.queue.EnsureFirst(ctx, entries); err != nil {
 		return 0, err

@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/agentlist"
 )
 
-func TestEachTenantSeesItsOwnAgents(t *testing.T) {
+func TestAgentListIsPerTenant(t *testing.T) {
 	t.Parallel()
 	var agents agentlist.Agents
 	for _, r := range []bus.AgentRecord{

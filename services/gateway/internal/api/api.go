@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/limit"
@@ -32,7 +33,7 @@ type API struct {
 	streams   *limit.Quota                 // of a principal
 	lists     *limit.Quota                 // of a principal
 	listSlots chan struct{}                // of the process; see limitLists
-	owners    map[string]protocol.Protocol // of each path
+	owners    map[string]protocol.Protocol // of each route's path, and of each folder that has routes of one protocol only
 	engine    *gin.Engine
 	traced    http.Handler // the engine
 }
@@ -102,10 +103,23 @@ func (a *API) register(engine *gin.Engine, p protocol.Protocol) error {
 				return fmt.Errorf("protocol %s: another protocol serves %s %s", p.Name(), r.Method, r.Path)
 			}
 		}
-		a.owners[r.Path] = p
+		a.own(p, r.Path)
 		engine.Handle(r.Method, r.Path, a.handlers(p, r)...)
 	}
 	return nil
+}
+
+// own records that a protocol has a route at path. A folder such as /api/v1 belongs to the protocol of its routes, unless
+// another one has routes there too.
+func (a *API) own(p protocol.Protocol, routePath string) {
+	for folder := path.Dir(routePath); folder != "/"; folder = path.Dir(folder) {
+		if owner, shared := a.owners[folder]; shared && owner != p {
+			a.owners[folder] = nil
+		} else {
+			a.owners[folder] = p
+		}
+	}
+	a.owners[routePath] = p
 }
 
 // handlers returns the middleware of a route, and its handler.
@@ -115,7 +129,7 @@ func (a *API) handlers(p protocol.Protocol, r protocol.Route) []gin.HandlerFunc 
 		chain = append(chain, func(c *gin.Context) { protocol.BearerFromSubprotocol(c.Request.Header) })
 	}
 	if r.Scope != "" {
-		chain = append(chain, a.authenticate, a.checkRate, a.requireScope(r.Scope))
+		chain = append(chain, a.authenticate(r.Cookie), a.checkRate, a.requireScope(r.Scope))
 	}
 	if !r.Body {
 		chain = append(chain, a.discardBody(r.MaxBody))
@@ -142,6 +156,7 @@ func (a *API) serve(c *gin.Context, r protocol.Route) error {
 		call.Slot, _ = slot.(*protocol.Slot)
 	}
 	x := a.Host.NewExchange(call)
+	defer x.Close()
 	if !r.Untimed {
 		defer x.WithTimeout()()
 	}

@@ -66,7 +66,7 @@ func get(t *testing.T, url string) (int, http.Header, string) {
 	return resp.StatusCode, resp.Header, string(body)
 }
 
-func TestAPanicIsAnInternalErrorAndTheServerLives(t *testing.T) {
+func TestPanicIsInternalErrorAndServerContinues(t *testing.T) {
 	t.Parallel()
 	url, log := broken(t)
 	status, _, body := get(t, url+"/v1/threads/t")

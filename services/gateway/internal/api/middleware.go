@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -66,38 +67,57 @@ func (a *API) securityHeaders(c *gin.Context) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// protocolOf returns the protocol of a route, also before the handlers of the route run.
+// protocolOf returns the protocol of a route, also before the handlers of the route run. A path without a route belongs to
+// the protocol of the nearest folder above it.
 func (a *API) protocolOf(c *gin.Context) protocol.Protocol {
 	if p, ok := c.Get(keyProtocol); ok {
 		return p.(protocol.Protocol)
 	}
-	if p, ok := a.owners[c.FullPath()]; ok {
+	if p := a.owners[c.FullPath()]; p != nil {
 		return p
+	}
+	folder := c.Request.URL.Path
+	for end := strings.LastIndexByte(folder, '/'); end > 0; end = strings.LastIndexByte(folder, '/') {
+		folder = folder[:end]
+		if p := a.owners[folder]; p != nil {
+			return p
+		}
 	}
 	return a.Protocols[0]
 }
 
 // authenticate sets the principal of the request's API key. It limits the rate of wrong keys from one address; a valid key is
-// not limited.
-func (a *API) authenticate(c *gin.Context) {
-	if a.Host.Keys == nil {
-		c.Set(keyPrincipal, auth.Dev())
-		return
-	}
-	p, err := a.verify(c.Request)
-	if err == nil {
-		c.Set(keyPrincipal, p)
-		return
-	}
-	if apierr.CodeOf(err) == apierr.AuthFailed {
-		if d := a.Host.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.wrongKeys); !d.Allowed {
-			err = protocol.RateExceeded(d)
+// not limited. With cookie, the cookie of a login is accepted if there is no key.
+func (a *API) authenticate(cookie bool) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if a.Host.Keys == nil {
+			c.Set(keyPrincipal, auth.Dev())
+			return
 		}
+		p, err := a.verify(c.Request, cookie)
+		if err == nil {
+			c.Set(keyPrincipal, p)
+			return
+		}
+		if apierr.CodeOf(err) == apierr.AuthFailed {
+			if d := a.Host.State.Allow(c.Request.Context(), "guess:"+limit.Network(c.Request.RemoteAddr), a.limits.wrongKeys); !d.Allowed {
+				err = protocol.RateExceeded(d)
+			}
+		}
+		a.fail(c, err)
 	}
-	a.fail(c, err)
 }
 
-func (a *API) verify(r *http.Request) (auth.Principal, error) {
+func (a *API) verify(r *http.Request, cookie bool) (auth.Principal, error) {
+	if cookie && len(r.Header.Values("Authorization")) == 0 {
+		ticket, err := protocol.LoginTicket(r)
+		if err != nil {
+			return auth.Principal{}, err
+		}
+		if ticket != "" {
+			return a.Host.Keys.VerifyTicket(ticket, a.Host.Bus.Now())
+		}
+	}
 	key, err := auth.Bearer(r.Header)
 	if err != nil {
 		return auth.Principal{}, err

@@ -3,6 +3,7 @@
 package codec
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -25,15 +26,23 @@ type Codec interface {
 
 // Options select how a log is encoded.
 type Options struct {
-	Accept   string     // the Accept header
-	Include  []string   // names of additional events, or "extended" for all of them
-	From     uint64     // n of the first event to write
-	Cursor   CursorFunc // nil = the event's own cursor
-	ThreadID string     // the thread's id, for a format that interleaves several threads; "" = that of the log
+	Accept  string     // the Accept header
+	Include []string   // names of additional events, or "extended" for all of them
+	From    uint64     // n of the first event to write
+	Cursor  CursorFunc // nil = the event's own cursor
+	// ToolOutput reports whether the client may read the output of tools in the log of the current frame; nil = no. The output
+	// is written if Include asks for it as well.
+	ToolOutput func() bool
+	ThreadID   string // the thread's id, for a format that interleaves several threads; "" = that of the log
 }
 
 // CursorFunc appends to dst the cursor of event n in an incarnation of a log.
 type CursorFunc func(dst []byte, incarnation string, n uint64) []byte
+
+// AppendCursor is the CursorFunc of an event's own cursor, as in its log.
+func AppendCursor(dst []byte, incarnation string, n uint64) []byte {
+	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
+}
 
 // Encoder encodes one log, from its beginning or from a cursor. Its output depends on the events alone, so that the bytes after
 // a resume continue those before it. It is for one goroutine.

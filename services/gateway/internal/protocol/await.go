@@ -8,7 +8,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
@@ -22,8 +21,9 @@ const maxAwaited = 4 << 20
 
 // Outcome is a request that has ended, for a response that is one value.
 type Outcome struct {
-	Input    event.Input
-	Metadata event.Metadata
+	Input     event.Input
+	Metadata  event.Metadata
+	StartedAt time.Time // of Metadata
 
 	// Blocks are the stops of the blocks that count, in their order: [event.Text], [event.Thinking], [event.ToolCall],
 	// [event.ToolResult] and [event.FinalAnswer].
@@ -32,10 +32,11 @@ type Outcome struct {
 	End     event.Body           // [event.Done], [event.Error] or [event.Aborted]
 }
 
-// Await waits for the end of a request that this exchange has accepted, and returns what it produced. The route needs
-// StreamLimit and Untimed. The error is apierr.StreamTimeout after the timeout, and apierr.MessageTooLarge over MaxBytes: the
-// request continues, and its stream has the rest. If the client disconnects first, the agent's onDisconnect applies.
-func (x *Exchange) Await(r admission.Receipt, o AwaitOptions) (Outcome, error) {
+// Await waits for the end of the request whose log a response of [Exchange.Open] or [Exchange.Resume] reads from its first
+// event, and returns what it produced. The route needs StreamLimit and Untimed. The error is apierr.StreamTimeout after the
+// timeout, and apierr.MessageTooLarge over MaxBytes: the request continues, and its stream has the rest. If the client
+// disconnects first, the agent's onDisconnect applies.
+func (x *Exchange) Await(response stream.Response, o AwaitOptions) (Outcome, error) {
 	original := x.call.Request
 	if o.Timeout > 0 {
 		ctx, cancel := context.WithTimeout(original.Context(), o.Timeout)
@@ -47,22 +48,18 @@ func (x *Exchange) Await(r admission.Receipt, o AwaitOptions) (Outcome, error) {
 	if c.limit <= 0 {
 		c.limit = maxAwaited
 	}
-	response, err := x.Open(r)
-	if err != nil {
-		return Outcome{}, err
-	}
 	ended := response.Ended
 	response.Ended = func(err error) { // the timeout of the response is not a disconnect
-		if original.Context().Err() != nil || !errors.Is(err, stream.ErrDisconnected) {
+		if ended != nil && (original.Context().Err() != nil || !errors.Is(err, stream.ErrDisconnected)) {
 			ended(err)
 		}
 	}
-	err = x.Collect(response, c.add)
+	err := x.Collect(response, c.add)
 	if err != nil && original.Context().Err() == nil && errors.Is(x.Context().Err(), context.DeadlineExceeded) {
 		err = apierr.Wrap(err, apierr.StreamTimeout, "the request has not ended within %v; it continues: read its stream to follow it", o.Timeout)
 	}
 	if err == nil && c.outcome.End == nil {
-		err = fmt.Errorf("the log of request %s ended without a terminal event", r.RequestID)
+		err = errors.New("the log ended without a terminal event")
 	}
 	return c.outcome, err
 }
@@ -85,6 +82,9 @@ func (c *collector) add(f event.Frame) error {
 		e, err := event.Decode(line.JSON)
 		if err != nil {
 			return fmt.Errorf("event %d: %w", line.N, err)
+		}
+		if line.Name == event.NameMetadata {
+			c.outcome.StartedAt = e.Time
 		}
 		if !c.take(e.Body) {
 			continue

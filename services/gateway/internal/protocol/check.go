@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
@@ -46,7 +45,7 @@ func tooLong(format string, args ...any) error {
 }
 
 // checked returns r in the form in which it is stored, or why it is refused.
-func (h *Host) checked(p auth.Principal, r Request) (Request, error) {
+func (h *Host) checked(r Request) (Request, error) {
 	var err error
 	if r, err = checkConversation(r); err != nil {
 		return r, err
@@ -68,12 +67,12 @@ func (h *Host) checked(p auth.Principal, r Request) (Request, error) {
 	if err := checkOptions(r.Request.Options); err != nil {
 		return r, err
 	}
-	r.Request.Tools, err = h.checkTools(p, r.AgentID, r.Request.Tools)
+	r.Request.Tools, err = h.checkTools(r.AgentID, r.Request.Tools)
 	return r, err
 }
 
 // checkTools returns the tools that the agent does not have itself, with complete schemas.
-func (h *Host) checkTools(p auth.Principal, agentID string, tools []event.RequestTool) ([]event.RequestTool, error) {
+func (h *Host) checkTools(agentID string, tools []event.RequestTool) ([]event.RequestTool, error) {
 	if len(tools) == 0 {
 		return tools, nil
 	}

@@ -82,8 +82,8 @@ func TestToolsOfARequest(t *testing.T) {
 			wantRefusal(t, test.does, err, test.code, test.says)
 			continue
 		}
-		text, _ := json.Marshal(got.Request.Tools)
-		if err != nil || string(text) != test.want {
+		text, failed := json.Marshal(got.Request.Tools)
+		if err != nil || failed != nil || string(text) != test.want {
 			t.Errorf("%s: got %s, %v, want %s", test.does, text, err, test.want)
 		}
 	}

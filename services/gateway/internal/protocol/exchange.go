@@ -10,12 +10,14 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 	"github.com/go-json-experiment/json"
+	"github.com/klauspost/compress/gzhttp"
 )
 
 // Call is an HTTP request that the middleware has let through.
@@ -34,10 +36,14 @@ type Call struct {
 type Exchange struct {
 	host *Host
 	call Call
+	body *budget.Turn // of a large body, from its reading until the request is accepted; nil = none
 }
 
 // NewExchange returns the exchange of a call.
-func (h *Host) NewExchange(c Call) *Exchange { return &Exchange{h, c} }
+func (h *Host) NewExchange(c Call) *Exchange { return &Exchange{host: h, call: c} }
+
+// Close gives back what the exchange holds, after its handler has returned.
+func (x *Exchange) Close() { x.leaveBody() }
 
 // Context ends when the client disconnects, and after [Timeout] unless the route is untimed.
 func (x *Exchange) Context() context.Context { return x.call.Request.Context() }
@@ -65,8 +71,11 @@ func (x *Exchange) Query() url.Values { return x.call.Request.URL.Query() }
 // QueryList returns a list from the URL, whose elements are separated by commas or in repeated parameters.
 func (x *Exchange) QueryList(name string) []string { return queryList(x.Query(), name) }
 
-// Body reads the body. It may be called once.
+// Body reads the body. It may be called once. A large body waits until few others are in memory.
 func (x *Exchange) Body() ([]byte, error) {
+	if err := x.awaitBody(); err != nil {
+		return nil, err
+	}
 	return x.host.ReadBody(x.call.Writer, x.call.Request, x.call.Route.MaxBody)
 }
 
@@ -125,6 +134,7 @@ func (x *Exchange) Accept(r Request) (admission.Receipt, error) {
 		return admission.Receipt{}, err
 	}
 	receipt, err := x.host.accept(x.Context(), x.Principal(), x.call.Route.Path, key, r)
+	x.leaveBody() // images and files are in the object store now
 	if err == nil {
 		x.SetReceipt(receipt)
 	}
@@ -156,7 +166,8 @@ func (x *Exchange) Audit(threadID, requestID string, refused error) {
 	x.host.audit(x.Context(), x.Principal(), reading{x.call.Route.Path, threadID, requestID}, refused)
 }
 
-// Reply writes a value as JSON.
+// Reply writes a value as JSON, compressed from 1 KiB on if the client accepts gzip. Streams are not compressed: events would
+// wait for others, or be compressed alone and gain little.
 func (x *Exchange) Reply(status int, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -166,7 +177,11 @@ func (x *Exchange) Reply(status int, value any) error {
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	x.Write(status, "application/json", append(body, '\n'))
+	gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write(append(body, '\n')) // fails if the client has disconnected
+	})).ServeHTTP(x.call.Writer, x.call.Request)
 	return nil
 }
 

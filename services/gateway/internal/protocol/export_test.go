@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/budget"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -28,7 +27,7 @@ func Openings() func(ctx context.Context, tenant string) error {
 // Check returns a request in the form in which it is stored, or why a gateway with cfg refuses it.
 func Check(cfg config.Config, r Request) (Request, error) {
 	h := &Host{Services: Services{Config: cfg}}
-	return h.checked(auth.Dev(), r)
+	return h.checked(r)
 }
 
 // OutcomeOf collects the outcome of a log.

@@ -47,12 +47,14 @@ type Host struct {
 	quotas   *quota.Quotas // of tenants and keys
 	replays  *budget.Turns // see pacedFrames
 	openings *budget.Turns // see AwaitOpening
+	bodies   *budget.Turns // see Exchange.Body
 }
 
 // NewHost returns a host with the limits of the configuration.
 func NewHost(s Services) *Host {
 	h := &Host{Services: s, limits: newLimits(s.Config.Gateway, s.Keys != nil), openings: newOpenings()}
 	h.replays = budget.NewTurns(h.limits.replays, budget.Pace{})
+	h.bodies = budget.NewTurns(largeBodies, budget.Pace{})
 	h.quotas = quota.New(h.limits.quotas, s.Bus, s.State, s.History)
 	return h
 }
@@ -66,13 +68,16 @@ func (h *Host) HasAgent(p auth.Principal, agentID string) bool {
 	return ok
 }
 
-// agent returns the configuration of an agent. For a remote agent it has only the model, the only one that it allows.
+// agent returns the configuration of an agent. For a remote agent it has only the model, and allows any other.
 func (h *Host) agent(p auth.Principal, agentID string) config.Agent {
 	if own, ok := h.Config.Agents[agentID]; ok {
 		return own
 	}
-	r, _ := h.Remotes.Find(p.Tenant, agentID)
-	return config.Agent{Model: r.Model}
+	r, remote := h.Remotes.Find(p.Tenant, agentID)
+	if !remote {
+		return config.Agent{}
+	}
+	return config.Agent{Model: r.Model, Models: []string{config.AnyModel}} // the agent-server decides
 }
 
 // open opens the log of a request that this exchange has accepted, from its first event. The status is written with the first
@@ -87,22 +92,27 @@ func (h *Host) open(ctx context.Context, p auth.Principal, r admission.Receipt) 
 		}
 	}
 	frames, err := h.Logs.Open(ctx, request, 0)
-	return stream.Response{Frames: frames, DeferHeaders: true, KeyID: p.KeyID, Ended: func(err error) {
-		if errors.Is(err, stream.ErrDisconnected) && h.Config.Agents[r.AgentID].OnDisconnect == config.OnDisconnectAbort {
-			h.abortAbandoned(p, r.RequestID)
+	response := stream.Response{Frames: frames, DeferHeaders: true, StartTimeout: time.Duration(h.Config.Gateway.AdmissionTimeout), KeyID: p.KeyID}
+	response.Ended = func(err error) { //nolint:contextcheck // the context of the client has ended
+		switch {
+		case errors.Is(err, stream.ErrNotStarted):
+			h.abort(p, r.RequestID, "it was not started within gateway.admissionTimeout")
+		case errors.Is(err, stream.ErrDisconnected) && h.Config.Agents[r.AgentID].OnDisconnect == config.OnDisconnectAbort:
+			h.abort(p, r.RequestID, "the client disconnected")
 		}
-	}}, err
+	}
+	return response, err
 }
 
-// abortAbandoned aborts a request whose client has disconnected.
-func (h *Host) abortAbandoned(p auth.Principal, requestID string) {
+// abort aborts a request that has no client.
+func (h *Host) abort(p auth.Principal, requestID, reason string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err := h.Acceptor.Abort(ctx, p.Tenant, record.Abort{
-		RequestID: requestID, By: p.Subject, Reason: "the client disconnected", At: h.Bus.Now().UTC(),
+		RequestID: requestID, By: p.Subject, Reason: reason, At: h.Bus.Now().UTC(),
 	})
 	if err != nil {
-		h.Log.ErrorContext(ctx, "could not abort the request of a client that disconnected", telemetry.LogRequest, requestID, "error", err)
+		h.Log.ErrorContext(ctx, "could not abort a request without a client", "reason", reason, telemetry.LogRequest, requestID, "error", err)
 	}
 }
 
@@ -114,11 +124,15 @@ type reading struct {
 }
 
 // audit logs who reads which events, and which attempts were refused. Streaming a request that the caller has just created
-// is not audited: the request's record names its owner.
+// is not audited: the request's record names its owner. Without API keys there is only one principal, and the entries are for
+// debugging.
 func (h *Host) audit(ctx context.Context, p auth.Principal, r reading, refused error) {
 	level, outcome := slog.LevelInfo, "allowed"
 	if refused != nil {
 		level, outcome = slog.LevelWarn, string(apierr.From(refused).Code)
+	}
+	if h.Keys == nil {
+		level = slog.LevelDebug
 	}
 	attrs := []slog.Attr{
 		slog.String(telemetry.LogTenant, p.Tenant), slog.String("subject", p.Subject), slog.String(telemetry.LogKey, p.KeyID),

@@ -42,6 +42,10 @@ type Route struct {
 	// new WebSocket(url, ["bearer", "ak_…"]).
 	BearerSubprotocol bool
 
+	// Cookie accepts the cookie of a login in place of the API key, from a page of the gateway's own origin: for routes that
+	// the page uses. Requests with an effect need an Origin header.
+	Cookie bool
+
 	// Serve writes the response, or returns an error before it has written anything. EncodeError encodes that.
 	Serve func(*Exchange) error
 }

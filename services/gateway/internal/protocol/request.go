@@ -51,7 +51,7 @@ func (h *Host) accept(ctx context.Context, p auth.Principal, route, key string, 
 		Refusal: h.agent(p, r.AgentID).CheckModel("context.model", r.Request.Context.Model),
 	}
 	if call.Refusal == nil {
-		r, call.Refusal = h.checked(p, r)
+		r, call.Refusal = h.checked(r)
 	}
 	if call.Refusal == nil {
 		call.Refusal = h.quotas.Store(ctx, p)

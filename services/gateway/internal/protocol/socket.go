@@ -138,9 +138,9 @@ func closeStatus(cause error) websocket.CloseError {
 	}
 	switch f, _ := errors.AsType[*apierr.Error](cause); {
 	case errors.Is(cause, stream.ErrDraining):
-		return status(websocket.StatusServiceRestart, "the gateway restarts: connect again, and join after your last cursors")
+		return status(websocket.StatusServiceRestart, "the gateway restarts: connect again, and resume after your last cursors")
 	case errors.Is(cause, stream.ErrTimeout):
-		return status(websocket.StatusGoingAway, "it has lasted long: connect again, and join after your last cursors")
+		return status(websocket.StatusGoingAway, "it has lasted long: connect again, and resume after your last cursors")
 	case errors.Is(cause, stream.ErrRevoked):
 		return status(websocket.StatusPolicyViolation, "the API key was revoked")
 	case errors.Is(cause, stream.ErrExpired):
@@ -150,7 +150,7 @@ func closeStatus(cause error) websocket.CloseError {
 	case errors.Is(cause, errRead):
 		return status(websocket.StatusProtocolError, "what came is against RFC 6455")
 	default:
-		return status(websocket.StatusInternalError, "an internal error occurred: connect again, and join after your last cursors")
+		return status(websocket.StatusInternalError, "an internal error occurred: connect again, and resume after your last cursors")
 	}
 }
 
@@ -266,15 +266,31 @@ func (s *Socket) Principal() auth.Principal { return s.principal }
 
 // Accept stores a request, so that it will run. The key is its idempotency key, "" for none.
 func (s *Socket) Accept(ctx context.Context, key string, r Request) (admission.Receipt, error) {
-	if len(key) > maxKey {
-		return admission.Receipt{}, apierr.New(apierr.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
+	if err := CheckKey(key); err != nil {
+		return admission.Receipt{}, err
 	}
 	return s.host.accept(ctx, s.principal, s.route, key, r)
 }
 
-// Audit logs that the client is about to read a thread's events, or was refused.
-func (s *Socket) Audit(ctx context.Context, threadID string, refused error) {
-	s.host.audit(ctx, s.principal, reading{route: s.route, threadID: threadID}, refused)
+// CheckKey checks the idempotency key of a message.
+func CheckKey(key string) error {
+	if len(key) > maxKey {
+		return apierr.New(apierr.InvalidMessageFormat, "idempotencyKey is longer than %d bytes", maxKey)
+	}
+	return nil
+}
+
+// HasAgent reports whether the client may address an agent.
+func (s *Socket) HasAgent(agentID string) bool { return s.host.HasAgent(s.principal, agentID) }
+
+// CheckStorage returns an error if the client has reached its storage quota.
+func (s *Socket) CheckStorage(ctx context.Context) error {
+	return s.host.quotas.Store(ctx, s.principal)
+}
+
+// Audit logs that the client is about to read a thread's events, or those of one request ("" = all), or was refused.
+func (s *Socket) Audit(ctx context.Context, threadID, requestID string, refused error) {
+	s.host.audit(ctx, s.principal, reading{s.route, threadID, requestID}, refused)
 }
 
 // Error converts an error into one for the client. The details of internal errors are logged instead.

@@ -18,14 +18,21 @@ func (s *Streamer) Collect(ctx context.Context, a Response, each func(event.Fram
 		s.unregister(e)
 		s.ended(ctx, a, err)
 	}()
-	for {
-		f, err := a.Frames.Next(ctx, s.heartbeat)
+	wait := s.heartbeat
+	if a.StartTimeout > 0 {
+		wait = a.StartTimeout
+	}
+	for started := false; ; {
+		f, err := a.Frames.Next(ctx, wait)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, bus.ErrIdle) && !started && a.StartTimeout > 0:
+			return notStarted(a.StartTimeout)
 		case errors.Is(err, bus.ErrIdle):
 			continue
 		case err == nil:
+			started, wait = true, s.heartbeat
 			err = each(f)
 		}
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-func TestWhoIsFollowedInVainIsToldWhy(t *testing.T) {
+func TestFollowOfMissingRequestFails(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		what string

@@ -31,6 +31,7 @@ type connection struct {
 	enc            codec.Encoder
 	meter          *metrics.Instruments
 	startedAt      time.Time
+	startBy        time.Time // when the status must be written; zero = with the first heartbeat
 	deadlineSetAt  time.Time // when the write deadline was set
 	lastWrite      time.Time // time of the last write; before startedAt without one
 	buffer         []byte
@@ -107,7 +108,7 @@ func (c *connection) end(err error) error {
 func (c *connection) heartbeat() error {
 	c.start()
 	c.buffer = c.enc.AppendControl(c.buffer, codec.Control{Comment: "heartbeat"})
-	c.lastWrite = time.Now() // also for a format that has no heartbeat
+	c.lastWrite = time.Now() // also for a format without a heartbeat
 	return c.write()
 }
 

@@ -174,7 +174,7 @@ func TestAnEventIsSentThoughTheNextOneIsLate(t *testing.T) {
 	}
 }
 
-func TestAStreamKeepsNoBufferOfALargeEvent(t *testing.T) {
+func TestStreamReleasesBufferOfLargeEvent(t *testing.T) {
 	const large = 4 << 20
 	l := open(t)
 	r := l.parked()

@@ -28,6 +28,9 @@ var (
 	ErrRevoked  = errors.New("the API key was revoked")
 	ErrExpired  = errors.New("the API key has expired")
 
+	// ErrNotStarted reports that the first event did not come within [Response.StartTimeout]. Nothing has been written.
+	ErrNotStarted = errors.New("the request was not started in time")
+
 	errConnectionLost = errors.New("the connection is gone")
 	errPanicked       = errors.New("panic")
 )
@@ -73,6 +76,9 @@ type Response struct {
 	Encoder      codec.Encoder
 	Frames       Frames // closed when the stream has ended
 	DeferHeaders bool   // write the status with the first event, or with the first heartbeat if that is earlier
+	// StartTimeout, with DeferHeaders, replaces the first heartbeat: if no event comes within it, Serve returns an
+	// ErrNotStarted. 0 = none.
+	StartTimeout time.Duration
 	KeyID        string // the key that opened the stream
 	Prelude      []byte // written before the first event
 	// Ended is called once when the stream has ended, with the error that Serve returns or, for a detached stream,
@@ -89,6 +95,9 @@ func (s *Streamer) Serve(w http.ResponseWriter, r *http.Request, a Response) (er
 	}
 	now := time.Now()
 	c := &connection{status: w, sink: newResponseSink(w, r), enc: a.Encoder, buffer: a.Prelude, meter: s.meter, startedAt: now, lastWrite: now}
+	if a.DeferHeaders && a.StartTimeout > 0 {
+		c.startBy = now.Add(a.StartTimeout)
+	}
 	s.meter.Opened(r.Context())
 	ctx, e := s.register(r.Context(), a.KeyID, s.timeout)
 	detached := false
@@ -131,6 +140,10 @@ func (s *Streamer) ended(ctx context.Context, a Response, err error) {
 func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error {
 	for {
 		wait := max(s.heartbeat-time.Since(c.lastWrite), time.Millisecond)
+		mustStart := !c.headersWritten && !c.startBy.IsZero()
+		if mustStart {
+			wait = max(time.Until(c.startBy), time.Millisecond)
+		}
 		parkable := c.headersWritten && !c.attached
 		if parkable {
 			wait = min(wait, detachAfter)
@@ -146,6 +159,11 @@ func (s *Streamer) pump(ctx context.Context, c *connection, frames Frames) error
 			err = c.write()
 		case errors.Is(err, bus.ErrIdle) && parkable:
 			return errIdle
+		case errors.Is(err, bus.ErrIdle) && mustStart:
+			if time.Now().Before(c.startBy) {
+				continue
+			}
+			return notStarted(c.startBy.Sub(c.startedAt))
 		case errors.Is(err, bus.ErrIdle):
 			if time.Since(c.lastWrite) < s.heartbeat {
 				continue
@@ -266,4 +284,9 @@ func (s *Streamer) Revoke(keyID string) {
 			e.end(ErrRevoked)
 		}
 	}
+}
+
+func notStarted(after time.Duration) error {
+	return apierr.Wrap(ErrNotStarted, apierr.StreamTimeout,
+		"no runner has started the request within %v; it is aborted: send it again, with another Idempotency-Key", after)
 }

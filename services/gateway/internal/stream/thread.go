@@ -28,6 +28,7 @@ type Thread struct {
 	records *bus.ThreadFollower
 	current Frames // nil between requests
 	index   int    // of the current request
+	agentID string // of the current request
 	skip    int    // index of the request that the client has received in part; -1 = none
 	from    uint64 // n of the first event of that request that the client has not received
 }
@@ -137,6 +138,9 @@ func (t *Thread) Rewind() (from uint64) {
 	return from
 }
 
+// AgentID is the agent of the request of the last frame.
+func (t *Thread) AgentID() string { return t.agentID }
+
 // AppendCursor appends the thread's cursor of event n of the request of the last frame.
 func (t *Thread) AppendCursor(dst []byte, incarnation string, n uint64) []byte {
 	return appendThreadCursor(dst, incarnation, t.index, n)
@@ -190,7 +194,7 @@ func (t *Thread) advance(ctx context.Context, wait time.Duration) error {
 	if next.Index == t.skip {
 		from = t.from
 	}
-	t.index = next.Index
+	t.index, t.agentID = next.Index, next.AgentID
 	t.current, err = t.logs.Open(ctx, request, from)
 	return err
 }

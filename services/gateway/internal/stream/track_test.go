@@ -59,7 +59,7 @@ func TestTrackEndsWithTheReason(t *testing.T) {
 }
 
 // There are many who are attended for hours, and what a server keeps for a request is large.
-func TestTrackKeepsNothingOfItsRequest(t *testing.T) {
+func TestTrackReleasesRequest(t *testing.T) {
 	t.Parallel()
 	meter, err := metrics.New(noop.NewMeterProvider())
 	if err != nil {

@@ -168,7 +168,7 @@ func TestDropsWhatContradictsTheStore(t *testing.T) {
 	}
 }
 
-func TestSaysThatItStoredMore(t *testing.T) {
+func TestReportsMoreStored(t *testing.T) {
 	t.Parallel()
 	s, l := open(t), storetest.NewLog("thr", 0)
 	r := recorder(t, s, stream(nil), nil)

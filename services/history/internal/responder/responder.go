@@ -65,6 +65,7 @@ func (a *Answerer) Verbs() map[string]bus.Handler {
 	return map[string]bus.Handler{
 		historyapi.VerbThread:       handler(historyapi.VerbThread, a.Thread),
 		historyapi.VerbThreads:      handler(historyapi.VerbThreads, a.Threads),
+		historyapi.VerbActions:      handler(historyapi.VerbActions, a.Actions),
 		historyapi.VerbSession:      handler(historyapi.VerbSession, a.Session),
 		historyapi.VerbSessions:     handler(historyapi.VerbSessions, a.Sessions),
 		historyapi.VerbMessages:     handler(historyapi.VerbMessages, a.Messages),

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -25,7 +26,12 @@ const whole = math.MaxInt32
 // Thread returns a thread.
 func (a *Answerer) Thread(ctx context.Context, q historyapi.ThreadRef) (historyapi.Thread, error) {
 	s, err := a.Session(ctx, q)
-	return s.Thread, err
+	if err != nil {
+		return historyapi.Thread{}, err
+	}
+	one := []historyapi.Session{s}
+	err = a.addOpenActions(ctx, q.Tenant, one)
+	return one[0].Thread, err
 }
 
 // Session returns a thread with what is noted on it.
@@ -56,6 +62,9 @@ func (a *Answerer) thread(ctx context.Context, q historyapi.ThreadRef) (historya
 // Threads lists an owner's threads.
 func (a *Answerer) Threads(ctx context.Context, q historyapi.ThreadsQuery) (historyapi.ThreadPage, error) {
 	sessions, err := a.Sessions(ctx, q)
+	if err == nil {
+		err = a.addOpenActions(ctx, q.Tenant, sessions.Sessions)
+	}
 	page := historyapi.ThreadPage{Threads: make([]historyapi.Thread, len(sessions.Sessions)), NextCursor: sessions.NextCursor}
 	for i, s := range sessions.Sessions {
 		page.Threads[i] = s.Thread
@@ -95,15 +104,21 @@ func (a *Answerer) Sessions(ctx context.Context, q historyapi.ThreadsQuery) (his
 	return historyapi.SessionPage{Sessions: threads[:size], NextCursor: next.cursor()}, nil
 }
 
-// Events lists a thread's events, without the internal ones.
+// Events lists a thread's events, without the internal ones and the output of tools, except that of the agents that the
+// query names.
 func (a *Answerer) Events(ctx context.Context, q historyapi.EventsQuery) (historyapi.EventPage, error) {
 	size, from, err := a.openList(ctx, q.ThreadRef, list{historyapi.VerbEvents, q.Cursor, q.Limit, 100, 1000})
 	if err != nil {
 		return historyapi.EventPage{}, err
 	}
+	without := internal()
+	if len(q.ToolOutputOf) > 0 {
+		without = slices.DeleteFunc(without, func(n event.Name) bool { return n == event.NameToolOutput })
+	}
 	events, err := a.store.Events(ctx, store.Events{
-		Tenant: q.Tenant, ThreadID: q.ThreadID, After: from.position(), Names: q.Types, Without: internal(),
+		Tenant: q.Tenant, ThreadID: q.ThreadID, After: from.position(), Names: q.Types, Without: without,
 		Since: q.Since, Until: q.Until, Limit: size + 1, Bytes: pageBytes,
+		WithoutToolOutput: true, ToolOutputOf: q.ToolOutputOf,
 	})
 	if err != nil {
 		return historyapi.EventPage{}, err

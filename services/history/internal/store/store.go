@@ -155,6 +155,8 @@ type LogReader interface {
 	Open(ctx context.Context, quiet time.Time, after historyapi.RequestRef, limit int) ([]historyapi.OpenRequest, error)
 	// Events lists events in the order of the thread: by request, then by n.
 	Events(ctx context.Context, q Events) ([]Event, error)
+	// Continuations lists the events continuation of those requests of threads that have ended with done.
+	Continuations(ctx context.Context, tenant string, requestIDs []string) ([]Event, error)
 	// Frames lists the log of a request, in frames that need not be cut as they were stored.
 	Frames(ctx context.Context, q Frames) ([]event.Frame, error)
 }
@@ -218,10 +220,14 @@ type Events struct {
 	Names   []event.Name // none = all
 	Without []event.Name
 	Blocks  bool // leave out the deltas
-	Since   time.Time
-	Until   time.Time // exclusive
-	Limit   int
-	Bytes   int // stop after the event that makes the JSON longer than this; 0 = no limit
+
+	WithoutToolOutput bool     // leave out the output of tools (event.Line.HasToolOutput), except that of the agents
+	ToolOutputOf      []string // named here, in a list of a thread
+
+	Since time.Time
+	Until time.Time // exclusive
+	Limit int
+	Bytes int // stop after the event that makes the JSON longer than this; 0 = no limit
 }
 
 // Frames selects the log of a request from event n = From on. Limit is required.

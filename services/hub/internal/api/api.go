@@ -36,22 +36,29 @@ type API struct {
 	limits   limits
 	log      *slog.Logger
 	mux      *http.ServeMux
-	routes   []string // patterns of the mux, except for what is not there
+	streams  chan struct{} // a token for each open stream
+	stopping chan struct{} // closed when streams shall end
+	routes   []string      // patterns of the mux, except for what is not there
 }
 
 // New returns an API. Without keys every caller is auth.Dev. The rate is that of an API key and of an agent.
 func New(keys *auth.Keyring, r *registry.Registry, d *task.Service, rate limit.Rate, log *slog.Logger) *API {
 	a := &API{
 		keys: keys, registry: r, tasks: d, log: log, mux: http.NewServeMux(),
+		streams: make(chan struct{}, maxStreams), stopping: make(chan struct{}),
 		limits: limits{guesses: limit.NewRates(guessRate()), calls: limit.NewRates(rate)},
 	}
 	a.user("POST /api/agents", auth.ScopeAgents, a.postAgent)
 	a.user("GET /api/agents", auth.ScopeRead, a.getAgents)
 	a.user("GET /api/agents/{id}", auth.ScopeRead, a.getAgent)
+	a.user("PATCH /api/agents/{id}", auth.ScopeAgents, a.patchAgent)
 	a.user("DELETE /api/agents/{id}", auth.ScopeAgents, a.deleteAgent)
 	a.user("POST /api/agents/{id}/key", auth.ScopeAgents, a.postKey)
 	a.user("POST /api/agents/tokens", auth.ScopeAgents, a.postToken)
 	a.user("POST /api/agents/{id}/tasks", auth.ScopeRun, a.postTask)
+	a.user("GET /api/agents/{id}/tasks", auth.ScopeRead, a.getTasks)
+	a.route("GET /api/agents/{id}/tasks/{taskId}/stream", a.stream)
+	a.route("GET /api/agents/{id}/tasks/{taskId}/files/{path...}", a.file)
 	a.user("GET /api/agents/{id}/tasks/{taskId}", auth.ScopeRead, a.getTask)
 	a.user("POST /api/agents/{id}/tasks/{taskId}/cancel", auth.ScopeRun, a.postCancel)
 	a.handle("POST "+remoteagent.PathRegister, a.postRegister)
@@ -72,9 +79,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTT
 // handler answers a request with a value that becomes JSON.
 type handler func(r *http.Request) (status int, answer any, err error)
 
-func (a *API) handle(pattern string, h handler) {
+// Drain ends the open streams, so that their clients reconnect. It is called once.
+func (a *API) Drain() { close(a.stopping) }
+
+func (a *API) route(pattern string, h http.HandlerFunc) {
 	a.routes = append(a.routes, pattern)
-	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	a.mux.HandleFunc(pattern, h)
+}
+
+func (a *API) handle(pattern string, h handler) {
+	a.route(pattern, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -100,6 +114,18 @@ func (a *API) user(pattern string, scope auth.Scope, h func(*http.Request, auth.
 
 // principal returns the caller, if the key is good for scope.
 func (a *API) principal(r *http.Request, scope auth.Scope) (auth.Principal, error) {
+	p, err := a.verify(r)
+	if err != nil || a.keys == nil {
+		return p, err
+	}
+	if !p.May(scope) {
+		return auth.Principal{}, apierr.New(apierr.AuthFailed, "the API key %s lacks the scope %q that this call needs", p.KeyID, scope)
+	}
+	return p, a.paced("key " + p.KeyID)
+}
+
+// verify returns the caller of the key, whatever that is good for.
+func (a *API) verify(r *http.Request) (auth.Principal, error) {
 	if a.keys == nil {
 		return auth.Dev(), nil
 	}
@@ -107,14 +133,7 @@ func (a *API) principal(r *http.Request, scope auth.Scope) (auth.Principal, erro
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	p, err := a.keys.Verify(key, a.registry.Now())
-	if err != nil {
-		return auth.Principal{}, err
-	}
-	if !p.May(scope) {
-		return auth.Principal{}, apierr.New(apierr.AuthFailed, "the API key %s lacks the scope %q that this call needs", p.KeyID, scope)
-	}
-	return p, a.paced("key " + p.KeyID)
+	return a.keys.Verify(key, a.registry.Now())
 }
 
 func (a *API) reply(w http.ResponseWriter, r *http.Request, status int, answer any) {
@@ -168,6 +187,8 @@ func statusOf(code apierr.Code) int {
 		return http.StatusNotFound
 	case apierr.ThreadBusy:
 		return http.StatusConflict
+	case apierr.IdempotencyMismatch:
+		return http.StatusUnprocessableEntity
 	case apierr.MessageTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case apierr.RateLimitExceeded:

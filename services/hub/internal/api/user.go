@@ -2,12 +2,16 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/services/hub/internal/registry"
+	"github.com/agentbus/agentbus/services/hub/internal/store"
 	"github.com/agentbus/agentbus/services/hub/internal/task"
 	"github.com/go-json-experiment/json"
 )
@@ -37,6 +41,22 @@ func (a *API) getAgent(r *http.Request, p auth.Principal) (int, any, error) {
 		}
 	}
 	return 0, nil, apierr.New(apierr.AgentNotFound, "there is no remote agent %.64q; GET /api/agents lists them", r.PathValue("id"))
+}
+
+// patchAgent changes the name of an agent, its budget, and the defaults of its tasks.
+func (a *API) patchAgent(r *http.Request, p auth.Principal) (int, any, error) {
+	var change registry.Change
+	if err := read(r, &change, json.RejectUnknownMembers(true)); err != nil {
+		return 0, nil, err
+	}
+	agent, err := a.registry.Get(r.Context(), p.Tenant, r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	if agent, err = a.registry.Change(r.Context(), agent, change); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, task.Public(agent, 0), nil
 }
 
 func (a *API) deleteAgent(r *http.Request, p auth.Principal) (int, any, error) {
@@ -81,6 +101,11 @@ type assignment struct {
 	MaxTurns      int     `json:"maxTurns"`
 	MaxBudgetUSD  float64 `json:"maxBudgetUsd"`
 	ResumeSession string  `json:"resumeSession"`
+
+	SystemPrompt   string                     `json:"systemPrompt"`
+	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
+	AllowedTools   []string                   `json:"allowedTools"`
+	Model          string                     `json:"model"`
 }
 
 // maxKey is the longest Idempotency-Key, in bytes.
@@ -100,9 +125,36 @@ func (a *API) postTask(r *http.Request, p auth.Principal) (int, any, error) {
 	}
 	t, err := a.tasks.AssignTask(r.Context(), hubapi.Assignment{
 		Tenant: p.Tenant, AgentID: r.PathValue("id"), Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
-		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: key,
+		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: key, SystemPrompt: in.SystemPrompt,
+		PermissionMode: in.PermissionMode, AllowedTools: in.AllowedTools, Model: in.Model,
 	})
 	return http.StatusCreated, t, err
+}
+
+// Bounds of a page of tasks.
+const (
+	defaultPage = 50
+	maxPage     = 200
+)
+
+func (a *API) getTasks(r *http.Request, p auth.Principal) (int, any, error) {
+	values := r.URL.Query()
+	q := store.TaskQuery{
+		Tenant: p.Tenant, AgentID: r.PathValue("id"), Status: remoteagent.Status(values.Get("status")), Before: values.Get("before"),
+		Limit: defaultPage,
+	}
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return 0, nil, apierr.New(apierr.InvalidMessageFormat, "limit %.20q is not a number from 1 to %d", text, maxPage)
+		}
+		q.Limit = n
+	}
+	if q.Before != "" && !id.Valid(q.Before) {
+		return 0, nil, apierr.New(apierr.InvalidMessageFormat, "before %.64q is not the id of a task; send next of the page before", q.Before)
+	}
+	list, err := a.tasks.List(r.Context(), q)
+	return http.StatusOK, list, err
 }
 
 func (a *API) getTask(r *http.Request, p auth.Principal) (int, any, error) {

@@ -139,7 +139,7 @@ func call(box hubapi.Toolbox, spec tool.Spec, open bool) sdk.ToolHandler {
 		if !p.May(scope) {
 			return refuse(apierr.New(apierr.AuthFailed, "the API key %s lacks the scope %q that %s needs", p.KeyID, scope, spec.Name)), nil
 		}
-		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, json.RawMessage(r.Params.Arguments))
+		reply, err := box.Call(ctx, hubapi.Caller{Tenant: p.Tenant}, spec.Name, r.Params.Arguments)
 		if err != nil {
 			return refuse(err), nil
 		}

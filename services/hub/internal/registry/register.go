@@ -41,6 +41,10 @@ type Candidate struct {
 	DefaultCwd   string   `json:"defaultCwd"`
 	DefaultModel string   `json:"defaultModel"`
 	BudgetUSD    float64  `json:"budgetUsd"`
+
+	DefaultPermissionMode remoteagent.PermissionMode `json:"defaultPermissionMode"`
+	DefaultAllowedTools   []string                   `json:"defaultAllowedTools"`
+	DefaultSystemPrompt   string                     `json:"defaultSystemPrompt"`
 }
 
 // Register checks that the agent is reachable and accepts the key, and stores it (TARS hub protocol, Registration
@@ -128,6 +132,7 @@ func (r *Registry) candidate(ctx context.Context, tenant string, c Candidate) (s
 	a := store.Agent{
 		ID: cmp.Or(c.ID, info.AgentID), Tenant: tenant, Name: cmp.Or(c.Name, info.Name, c.ID, info.AgentID), URL: strings.TrimRight(c.URL, "/"),
 		Capabilities: c.Capabilities, DefaultCwd: c.DefaultCwd, DefaultModel: c.DefaultModel,
+		PermissionMode: c.DefaultPermissionMode, AllowedTools: c.DefaultAllowedTools, SystemPrompt: c.DefaultSystemPrompt,
 		BudgetUSD: c.BudgetUSD, Online: true, LastHeartbeat: now, CreatedAt: now,
 	}
 	if len(a.Capabilities) == 0 {
@@ -196,12 +201,11 @@ func (c Candidate) check() error {
 		return apierr.New(apierr.InvalidMessageFormat, "url must be the address of an agent server and nothing more, such as https://vm-1.example.com:4001")
 	case c.APIKey == "" || len(c.APIKey) > maxText || strings.ContainsAny(c.APIKey, "\r\n"):
 		return apierr.New(apierr.InvalidMessageFormat, "apiKey is needed: one of the agent's AGENT_KEYS, at most %d characters", maxText)
-	case len(c.DefaultCwd) > maxText || len(c.Name) > maxText || len(c.DefaultModel) > maxText:
-		return apierr.New(apierr.InvalidMessageFormat, "name, defaultCwd and defaultModel have at most %d characters", maxText)
-	case !(c.BudgetUSD >= 0 && c.BudgetUSD < 1e9):
-		return apierr.New(apierr.InvalidMessageFormat, "budgetUsd must be an amount in US dollars; 0 = the hub's own limit")
 	}
-	return nil
+	return checkDefaults(store.Agent{
+		Name: c.Name, DefaultCwd: c.DefaultCwd, DefaultModel: c.DefaultModel, BudgetUSD: c.BudgetUSD,
+		PermissionMode: c.DefaultPermissionMode, AllowedTools: c.DefaultAllowedTools, SystemPrompt: c.DefaultSystemPrompt,
+	})
 }
 
 func fit(capabilities []string) bool {

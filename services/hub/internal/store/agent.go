@@ -2,44 +2,64 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json"
 )
 
 // Agent is a row of the registry (TARS hub protocol, Agent Document). Ids are unique among all tenants: an agent
 // identifies itself to the hub by its id.
 type Agent struct {
-	ID            string
-	Tenant        string
-	Name          string
-	URL           string
-	SealedKey     string
-	SealedOldKey  string // "" = none; taken from the agent until OldKeyUntil
-	OldKeyUntil   time.Time
-	Capabilities  []string
-	DefaultCwd    string
-	DefaultModel  string
-	BudgetUSD     float64
+	ID           string
+	Tenant       string
+	Name         string
+	URL          string
+	SealedKey    string
+	SealedOldKey string // "" = none; taken from the agent until OldKeyUntil
+	OldKeyUntil  time.Time
+	Capabilities []string
+	DefaultCwd   string
+	DefaultModel string
+	BudgetUSD    float64
+
+	// Defaults of its tasks; the zero value leaves them to the agent.
+	PermissionMode remoteagent.PermissionMode
+	AllowedTools   []string // nil = all that the agent has
+	SystemPrompt   string
+
 	Online        bool
 	LastHeartbeat time.Time
 	CreatedAt     time.Time
 }
 
 const agentColumns = `id, tenant, name, url, sealed_key, sealed_old_key, old_key_until, capabilities,
-	default_cwd, default_model, budget_usd, online, last_heartbeat, created_at`
+	default_cwd, default_model, budget_usd, online, last_heartbeat, created_at, permission_mode, allowed_tools, system_prompt`
 
 func scanAgent(row scanner) (a Agent, err error) {
-	var capabilities string
+	var capabilities, tools string
 	var until, heartbeat, created, online int64
 	err = row.Scan(&a.ID, &a.Tenant, &a.Name, &a.URL, &a.SealedKey, &a.SealedOldKey, &until, &capabilities,
-		&a.DefaultCwd, &a.DefaultModel, &a.BudgetUSD, &online, &heartbeat, &created)
+		&a.DefaultCwd, &a.DefaultModel, &a.BudgetUSD, &online, &heartbeat, &created, &a.PermissionMode, &tools, &a.SystemPrompt)
 	if err != nil {
 		return a, err
 	}
 	a.OldKeyUntil, a.LastHeartbeat, a.CreatedAt, a.Online = fromMillis(until), fromMillis(heartbeat), fromMillis(created), online == 1
-	return a, json.Unmarshal([]byte(capabilities), &a.Capabilities)
+	if tools != "" {
+		err = json.Unmarshal([]byte(tools), &a.AllowedTools)
+	}
+	return a, errors.Join(err, json.Unmarshal([]byte(capabilities), &a.Capabilities))
+}
+
+// toolNames encodes a list of tools: nil is empty, and differs from an empty list.
+func toolNames(names []string) (string, error) {
+	if names == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(names)
+	return string(text), err
 }
 
 // AddAgent adds an agent, or fails with ErrExists.
@@ -59,14 +79,30 @@ func (s *Store) insertAgent(ctx context.Context, a Agent, known string) error {
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.ID, err)
 	}
+	tools, err := toolNames(a.AllowedTools)
+	if err != nil {
+		return fmt.Errorf("add agent %s: %w", a.ID, err)
+	}
 	n, err := s.count(ctx, "add agent "+a.ID, `INSERT INTO hub_agents (`+agentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (id) `+known,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (id) `+known,
 		a.ID, a.Tenant, a.Name, a.URL, a.SealedKey, a.SealedOldKey, millis(a.OldKeyUntil), string(capabilities),
-		a.DefaultCwd, a.DefaultModel, a.BudgetUSD, flag(a.Online), millis(a.LastHeartbeat), millis(a.CreatedAt))
+		a.DefaultCwd, a.DefaultModel, a.BudgetUSD, flag(a.Online), millis(a.LastHeartbeat), millis(a.CreatedAt),
+		a.PermissionMode, tools, a.SystemPrompt)
 	if err == nil && n == 0 {
 		return fmt.Errorf("add agent %s: %w", a.ID, ErrExists)
 	}
 	return err
+}
+
+// SetDefaults replaces the name of an agent, its budget, and the defaults of its tasks.
+func (s *Store) SetDefaults(ctx context.Context, a Agent) error {
+	tools, err := toolNames(a.AllowedTools)
+	if err != nil {
+		return fmt.Errorf("set the defaults of agent %s: %w", a.ID, err)
+	}
+	return s.change(ctx, "set the defaults of agent "+a.ID, `UPDATE hub_agents SET name = $2, default_cwd = $3, default_model = $4,
+		budget_usd = $5, permission_mode = $6, allowed_tools = $7, system_prompt = $8 WHERE id = $1`,
+		a.ID, a.Name, a.DefaultCwd, a.DefaultModel, a.BudgetUSD, a.PermissionMode, tools, a.SystemPrompt)
 }
 
 // Agent returns the agent of that id, of any tenant.

@@ -34,6 +34,7 @@ func agent() store.Agent {
 		ID: "home-pc-01", Tenant: "acme", Name: "Home PC", URL: "http://192.168.1.100:4001", SealedKey: "one",
 		Capabilities: []string{"code", "test"}, DefaultCwd: "/home/user", DefaultModel: "m", BudgetUSD: 2.5, Online: true,
 		LastHeartbeat: noon, CreatedAt: noon,
+		PermissionMode: remoteagent.PermitEdits, AllowedTools: []string{"Read"}, SystemPrompt: "be brief",
 	}
 }
 
@@ -50,6 +51,7 @@ func TestStore(t *testing.T) {
 		{"a task that has ended stays as it is", keepsEnds},
 		{"costs are summed up by agent and time", sumsUp},
 		{"a token opens once", usesTokens},
+		{"tasks that ended long ago are deleted", trims},
 	}
 	addresses := map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "hub.db") },
@@ -72,6 +74,7 @@ func replacesAgents(t *testing.T, s *store.Store) {
 		t.Fatal(err)
 	}
 	later.URL, later.SealedKey, later.DefaultCwd, later.DefaultModel, later.BudgetUSD = "http://other:4001", "two", "", "", 0
+	later.PermissionMode, later.AllowedTools, later.SystemPrompt = "", nil, ""
 	if err := s.PutAgent(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +99,13 @@ func keepsAgents(t *testing.T, s *store.Store) {
 	got, err := s.Agent(t.Context(), want.ID)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	want.Name, want.AllowedTools, want.PermissionMode, want.BudgetUSD = "Lab", nil, "", 1
+	if err := s.SetDefaults(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Agent(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("with other defaults: got %+v, %v, want %+v", got, err, want)
 	}
 	if err := s.Offline(t.Context(), want.ID); err != nil {
 		t.Fatal(err)
@@ -183,6 +193,7 @@ func keepsEnds(t *testing.T, s *store.Store) {
 		t.Fatal(err)
 	}
 	one.TaskID, one.Status, one.Result, one.EndedAt = "task_1", remoteagent.Completed, "built", noon.Add(time.Hour)
+	one.Denials = []remoteagent.Denial{{Tool: "Write", Reason: "not permitted"}}
 	if written, err := s.PutTask(t.Context(), one); err != nil || !written {
 		t.Fatalf("got %v, %v", written, err)
 	}
@@ -192,7 +203,7 @@ func keepsEnds(t *testing.T, s *store.Store) {
 		t.Errorf("got %v, %v, want an end to stay", written, err)
 	}
 	got, err := s.Task(t.Context(), hubapi.TaskRef{Tenant: "acme", AgentID: "home-pc-01", TaskID: "task_1"})
-	if err != nil || got.Status != remoteagent.Completed || got.Result != "built" {
+	if err != nil || got.Status != remoteagent.Completed || got.Result != "built" || !reflect.DeepEqual(got.Denials, one.Denials) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if open, err := s.Open(t.Context()); err != nil || len(open) != 0 {
@@ -226,6 +237,27 @@ func sumsUp(t *testing.T, s *store.Store) {
 	}
 }
 
+func trims(t *testing.T, s *store.Store) {
+	for ref, ended := range map[string]time.Time{"old": noon, "new": noon.Add(time.Hour), "open": {}} {
+		one, err := s.AddTask(t.Context(), task(ref))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.TaskID, one.EndedAt = ref, ended
+		if _, err := s.PutTask(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.Trim(t.Context(), noon.Add(time.Minute)); err != nil || n != 1 {
+		t.Errorf("got %d deleted, %v, want 1", n, err)
+	}
+	for taskID, kept := range map[string]bool{"old": false, "new": true, "open": true} {
+		if _, err := s.Task(t.Context(), hubapi.TaskRef{Tenant: "acme", AgentID: "home-pc-01", TaskID: taskID}); (err == nil) != kept {
+			t.Errorf("%s: got %v, want kept %v", taskID, err, kept)
+		}
+	}
+}
+
 func usesTokens(t *testing.T, s *store.Store) {
 	if err := s.AddToken(t.Context(), "hash", "acme", noon, noon.Add(30*time.Minute)); err != nil {
 		t.Fatal(err)
@@ -244,7 +276,7 @@ func usesTokens(t *testing.T, s *store.Store) {
 	}
 }
 
-func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
+func TestDataSurvivesReopen(t *testing.T) {
 	t.Parallel()
 	address := "sqlite:" + filepath.Join(t.TempDir(), "hub.db")
 	first, err := store.Open(t.Context(), address)

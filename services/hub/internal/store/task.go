@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,8 @@ type Task struct {
 	Error     string
 	Stop      string // the reason
 	Files     []string
+	Denials   []remoteagent.Denial
+	Digest    string // of the assignment; "" = not known
 	Notice    string
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -34,25 +37,26 @@ type Task struct {
 }
 
 const taskColumns = `ref, tenant, agent_id, agent_name, task_id, session_id, title, status, turns, cost_usd, activity,
-	result, error, stop_reason, files, notice, created_at, updated_at, ended_at`
+	result, error, stop_reason, files, notice, created_at, updated_at, ended_at, digest, denials`
 
 func scanTask(row scanner) (t Task, err error) {
-	var files string
+	var files, denials string
 	var created, updated, ended int64
 	err = row.Scan(&t.Ref, &t.Tenant, &t.AgentID, &t.AgentName, &t.TaskID, &t.SessionID, &t.Title, &t.Status, &t.Turns,
-		&t.CostUSD, &t.Activity, &t.Result, &t.Error, &t.Stop, &files, &t.Notice, &created, &updated, &ended)
+		&t.CostUSD, &t.Activity, &t.Result, &t.Error, &t.Stop, &files, &t.Notice, &created, &updated, &ended,
+		&t.Digest, &denials)
 	if err != nil {
 		return t, err
 	}
 	t.CreatedAt, t.UpdatedAt, t.EndedAt = fromMillis(created), fromMillis(updated), fromMillis(ended)
-	return t, json.Unmarshal([]byte(files), &t.Files)
+	return t, errors.Join(json.Unmarshal([]byte(files), &t.Files), json.Unmarshal([]byte(denials), &t.Denials))
 }
 
 // AddTask adds a task, unless one has its Ref: then it returns that one.
 func (s *Store) AddTask(ctx context.Context, t Task) (Task, error) {
 	n, err := s.count(ctx, "add task "+t.Ref, `INSERT INTO hub_tasks (`+taskColumns+`)
-		VALUES ($1, $2, $3, $4, '', '', $5, $6, 0, 0, '', '', '', '', '[]', '', $7, $7, 0) ON CONFLICT (ref) DO NOTHING`,
-		t.Ref, t.Tenant, t.AgentID, t.AgentName, t.Title, t.Status, millis(t.CreatedAt))
+		VALUES ($1, $2, $3, $4, '', '', $5, $6, 0, 0, '', '', '', '', '[]', '', $7, $7, 0, $8, '[]') ON CONFLICT (ref) DO NOTHING`,
+		t.Ref, t.Tenant, t.AgentID, t.AgentName, t.Title, t.Status, millis(t.CreatedAt), t.Digest)
 	if err != nil || n == 1 {
 		return t, err
 	}
@@ -62,7 +66,7 @@ func (s *Store) AddTask(ctx context.Context, t Task) (Task, error) {
 // WithdrawTask adds a task that has ended before any agent had it, unless one has its Ref: then it returns that one.
 func (s *Store) WithdrawTask(ctx context.Context, t Task) (Task, error) {
 	n, err := s.count(ctx, "withdraw task "+t.Ref, `INSERT INTO hub_tasks (`+taskColumns+`)
-		VALUES ($1, $2, $3, '', '', '', '', $4, 0, 0, '', '', '', '', '[]', '', $5, $5, $5) ON CONFLICT (ref) DO NOTHING`,
+		VALUES ($1, $2, $3, '', '', '', '', $4, 0, 0, '', '', '', '', '[]', '', $5, $5, $5, '', '[]') ON CONFLICT (ref) DO NOTHING`,
 		t.Ref, t.Tenant, t.AgentID, t.Status, millis(t.EndedAt))
 	if err != nil || n == 1 {
 		return t, err
@@ -83,6 +87,22 @@ func (s *Store) Task(ctx context.Context, r hubapi.TaskRef) (Task, error) {
 		r.Tenant, r.AgentID, r.TaskID)
 }
 
+// TaskQuery selects tasks of an agent.
+type TaskQuery struct {
+	Tenant, AgentID string
+	Status          remoteagent.Status // "" = any
+	Before          string             // id of a task: only older ones; "" = from the newest on
+	Limit           int
+}
+
+// Tasks lists tasks that their agent has taken, the newest first.
+func (s *Store) Tasks(ctx context.Context, q TaskQuery) ([]Task, error) {
+	return collect(ctx, s, "list tasks of "+q.AgentID, scanTask, `SELECT `+taskColumns+` FROM hub_tasks
+		WHERE tenant = $1 AND agent_id = $2 AND task_id <> '' AND ($3 = '' OR status = $3) AND ($4 = '' OR (created_at, ref) < (
+			SELECT created_at, ref FROM hub_tasks WHERE tenant = $1 AND agent_id = $2 AND task_id = $4))
+		ORDER BY created_at DESC, ref DESC LIMIT $5`, q.Tenant, q.AgentID, string(q.Status), q.Before, q.Limit)
+}
+
 // Open lists the tasks that have not ended, the oldest first.
 func (s *Store) Open(ctx context.Context) ([]Task, error) {
 	return collect(ctx, s, "list open tasks", scanTask,
@@ -91,19 +111,25 @@ func (s *Store) Open(ctx context.Context) ([]Task, error) {
 
 // PutTask stores the state of a task. A task that has ended is not changed: PutTask then returns false.
 func (s *Store) PutTask(ctx context.Context, t Task) (bool, error) {
-	if t.Files == nil {
-		t.Files = []string{}
-	}
 	files, err := json.Marshal(t.Files)
+	if err != nil {
+		return false, fmt.Errorf("write task %s: %w", t.Ref, err)
+	}
+	denials, err := json.Marshal(t.Denials)
 	if err != nil {
 		return false, fmt.Errorf("write task %s: %w", t.Ref, err)
 	}
 	n, err := s.count(ctx, "write task "+t.Ref, `UPDATE hub_tasks SET task_id = $2, session_id = $3, status = $4, turns = $5,
 		cost_usd = $6, activity = $7, result = $8, error = $9, stop_reason = $10, files = $11, notice = $12,
-		updated_at = $13, ended_at = $14 WHERE ref = $1 AND ended_at = 0`,
+		updated_at = $13, ended_at = $14, denials = $15 WHERE ref = $1 AND ended_at = 0`,
 		t.Ref, t.TaskID, t.SessionID, t.Status, t.Turns, t.CostUSD, t.Activity, t.Result, t.Error, t.Stop, string(files),
-		t.Notice, millis(t.UpdatedAt), millis(t.EndedAt))
+		t.Notice, millis(t.UpdatedAt), millis(t.EndedAt), string(denials))
 	return n == 1, err
+}
+
+// Trim deletes the tasks that ended before a time, and returns how many.
+func (s *Store) Trim(ctx context.Context, before time.Time) (int64, error) {
+	return s.count(ctx, "delete old tasks", `DELETE FROM hub_tasks WHERE ended_at > 0 AND ended_at < $1`, millis(before))
 }
 
 // WantCancel notes that a task shall be cancelled. One that has ended stays as it is.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
@@ -23,6 +25,7 @@ const (
 	maxTask  = 256 << 10 // bytes
 	maxText  = 4096
 	maxTurns = 10_000
+	maxTools = 1000
 )
 
 // AssignTask implements hub.Door.
@@ -34,8 +37,12 @@ func (d *Service) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.T
 	if err != nil {
 		return hubapi.Task{}, err
 	}
+	digest, err := a.Digest()
+	if err != nil {
+		return hubapi.Task{}, err
+	}
 	t := store.Task{
-		Ref: id.New("asg"), Tenant: a.Tenant, AgentID: agent.ID, AgentName: agent.Name, Title: hubapi.Title(a.Task),
+		Ref: id.New("asg"), Digest: digest, Tenant: a.Tenant, AgentID: agent.ID, AgentName: agent.Name, Title: hubapi.Title(a.Task),
 		Status: remoteagent.Running, CreatedAt: d.registry.Now().UTC().Truncate(time.Millisecond),
 	}
 	if a.Key != "" && !weaken.Without(weaken.OneTask) {
@@ -51,6 +58,10 @@ func (d *Service) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.T
 	if t, err = d.store.AddTask(ctx, t); err != nil {
 		return hubapi.Task{}, err
 	}
+	if t.Digest != "" && t.Digest != digest {
+		return hubapi.Task{}, apierr.New(apierr.IdempotencyMismatch,
+			"this idempotency key has brought another task of agent %s; use a fresh key for a new one", agent.ID)
+	}
 	if t.TaskID != "" {
 		return told(t, agent.Online), nil
 	}
@@ -61,12 +72,22 @@ func (d *Service) AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.T
 		w.poll()
 		return hubapi.Task{}, notYet(agent)
 	}
-	t, err = d.create(ctx, agent, t, remoteagent.Assignment{
-		Prompt: a.Task, SystemPrompt: a.SystemPrompt, Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), Model: agent.DefaultModel,
-		MaxTurns: cmp.Or(a.MaxTurns, hubapi.DefaultMaxTurns), SessionID: a.ResumeSession,
-		MaxBudgetUSD: min(cmp.Or(a.MaxBudgetUSD, hubapi.DefaultMaxBudgetUSD), room),
-	})
+	t, err = d.create(ctx, agent, t, forAgent(a, agent, room))
 	return told(t, true), err
+}
+
+// forAgent fills what an assignment leaves open with the defaults of its agent. It may cost at most room.
+func forAgent(a hubapi.Assignment, agent store.Agent, room float64) remoteagent.Assignment {
+	tools := a.AllowedTools
+	if tools == nil {
+		tools = agent.AllowedTools
+	}
+	return remoteagent.Assignment{
+		Prompt: a.Task, SystemPrompt: cmp.Or(a.SystemPrompt, agent.SystemPrompt), AllowedTools: tools,
+		PermissionMode: cmp.Or(a.PermissionMode, agent.PermissionMode), Model: cmp.Or(a.Model, agent.DefaultModel),
+		Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), SessionID: a.ResumeSession,
+		MaxTurns: cmp.Or(a.MaxTurns, hubapi.DefaultMaxTurns), MaxBudgetUSD: min(cmp.Or(a.MaxBudgetUSD, hubapi.DefaultMaxBudgetUSD), room),
+	}
 }
 
 // refOf names the task of an assignment by its key.
@@ -139,6 +160,12 @@ func check(a hubapi.Assignment) error {
 		return apierr.New(apierr.InvalidMessageFormat, "cwd and resume_session have at most %d characters", maxText)
 	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:
 		return apierr.New(apierr.InvalidMessageFormat, "max_turns must be a number from 1 to %d", maxTurns)
+	case a.PermissionMode != "" && !slices.Contains(remoteagent.PermissionModes(), a.PermissionMode):
+		return apierr.New(apierr.InvalidMessageFormat, "permission_mode %.40q is not one of %q", a.PermissionMode, remoteagent.PermissionModes())
+	case len(a.Model) > config.MaxModel:
+		return apierr.New(apierr.InvalidMessageFormat, "model has at most %d characters", config.MaxModel)
+	case len(a.AllowedTools) > maxTools:
+		return apierr.New(apierr.InvalidMessageFormat, "allowed_tools has at most %d names", maxTools)
 	case !(a.MaxBudgetUSD >= 0 && a.MaxBudgetUSD < 1e9):
 		return apierr.New(apierr.InvalidMessageFormat, "max_budget_usd must be an amount in US dollars above 0")
 	}
@@ -164,6 +191,8 @@ func refused(agent store.Agent, err error) error {
 		return say(apierr.ThreadBusy, "agent %s: %s", agent.ID, refusal.Message)
 	case refusal.HTTP == http.StatusNotFound || refusal.HTTP == http.StatusGone:
 		return say(apierr.RequestNotFound, "agent %s: %s", agent.ID, refusal.Message)
+	case refusal.HTTP == http.StatusRequestEntityTooLarge:
+		return say(apierr.MessageTooLarge, "agent %s: %s", agent.ID, refusal.Message)
 	case refusal.HTTP < http.StatusInternalServerError:
 		return say(apierr.InvalidMessageFormat, "agent %s: %s", agent.ID, refusal.Message)
 	default:

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/hub/internal/store"
 )
 
@@ -23,7 +25,7 @@ func total(costs map[string]float64) float64 {
 	for _, usd := range costs {
 		sum += usd
 	}
-	return sum
+	return event.RoundUSD(sum)
 }
 
 // room is what a new task of the agent may cost by the budgets of the agent and of the hub. None is a fault.
@@ -50,10 +52,18 @@ func (d *Service) left(ctx context.Context, agent store.Agent) (usd float64, wha
 	}
 	usd = math.Inf(1)
 	if limit > 0 {
-		usd, what = limit-costs[agent.ID], fmt.Sprintf("the budget of agent %s ($%.2f)", agent.ID, limit)
+		usd, what = limit-costs[agent.ID], fmt.Sprintf("the budget of agent %s (%s)", agent.ID, dollars(limit))
 	}
 	if all := d.budget.TotalUSD - total(costs); d.budget.TotalUSD > 0 && all < usd {
-		usd, what = all, fmt.Sprintf("the budget of all agents ($%.2f)", d.budget.TotalUSD)
+		usd, what = all, fmt.Sprintf("the budget of all agents (%s)", dollars(d.budget.TotalUSD))
 	}
 	return usd, what, nil
+}
+
+// dollars writes an amount; one below a cent has all its digits.
+func dollars(usd float64) string {
+	if usd > 0 && usd < 0.01 {
+		return "$" + strconv.FormatFloat(usd, 'f', -1, 64)
+	}
+	return fmt.Sprintf("$%.2f", usd)
 }

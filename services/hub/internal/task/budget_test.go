@@ -60,6 +60,7 @@ func TestBudgets(t *testing.T) {
 		{"a budget of all agents of the tenant", config.Budget{TotalUSD: 10}, 0, 3, ""},
 		{"the smaller one counts", config.Budget{TotalUSD: 10, AgentUSD: 4}, 0, 1, ""},
 		{"an agent's budget that is used up", config.Budget{AgentUSD: 3}, 0, 0, "the budget of agent vm-1 ($3.00)"},
+		{"a budget below a cent", config.Budget{AgentUSD: 0.0078125}, 0, -2.9921875, "the budget of agent vm-1 ($0.0078125)"},
 		{"the tenant's budget that is used up", config.Budget{TotalUSD: 6, AgentUSD: 10}, 0, -1, "the budget of all agents ($6.00)"},
 		{"a longer period counts older tasks", config.Budget{AgentUSD: 50, Per: config.Duration(60 * 24 * time.Hour)}, 0, -53, "agent vm-1"},
 		{"a shorter period forgets", config.Budget{AgentUSD: 10, Per: config.Duration(24 * time.Hour)}, 0, 9, ""},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/retry"
@@ -95,7 +96,7 @@ func (d *Service) open(ctx context.Context) (open []store.Task, err error) {
 		return err
 	})
 	if ctx.Err() != nil {
-		return nil, nil //nolint:nilerr // the process stops
+		return nil, nil
 	}
 	return open, err
 }
@@ -314,7 +315,8 @@ func (d *Service) ask(ctx context.Context, a store.Agent, into *hubapi.Agent) {
 func Public(a store.Agent, costUSD float64) hubapi.Agent {
 	return hubapi.Agent{
 		ID: a.ID, Name: a.Name, URL: a.URL, Capabilities: a.Capabilities, DefaultCwd: a.DefaultCwd, DefaultModel: a.DefaultModel,
-		BudgetUSD: a.BudgetUSD, IsOnline: a.Online, LastHeartbeat: a.LastHeartbeat, CreatedAt: a.CreatedAt, CostUSD: costUSD,
+		BudgetUSD: a.BudgetUSD, IsOnline: a.Online, LastHeartbeat: a.LastHeartbeat, CreatedAt: a.CreatedAt, CostUSD: event.RoundUSD(costUSD),
+		DefaultPermissionMode: a.PermissionMode, DefaultAllowedTools: a.AllowedTools, DefaultSystemPrompt: a.SystemPrompt,
 	}
 }
 
@@ -384,14 +386,14 @@ func told(t store.Task, online bool) hubapi.Task {
 		TaskID: t.TaskID, SessionID: t.SessionID, AgentID: t.AgentID, AgentName: t.AgentName, AgentOnline: online, Task: t.Title,
 		Status: t.Status, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.EndedAt, TurnsCompleted: t.Turns,
 		CostUSD: t.CostUSD, LastActivity: t.Activity, Result: t.Result, Error: t.Error, StopReason: t.Stop,
-		FilesModified: t.Files, Notice: t.Notice,
+		FilesModified: t.Files, Denials: t.Denials, Notice: t.Notice,
 	}
 }
 
 // merge is a task with what its agent says of it, at a time of the broker's clock.
 func merge(t store.Task, now remoteagent.Task, at time.Time) store.Task {
 	t.TaskID, t.Status, t.Turns, t.CostUSD = now.TaskID, now.Status, now.TurnsCompleted, now.CostUSD
-	t.Result, t.Error, t.Stop, t.Files = now.Result, now.Error, now.StopReason, now.FilesModified
+	t.Result, t.Error, t.Stop, t.Files, t.Denials = now.Result, now.Error, now.StopReason, now.FilesModified, now.Denials
 	t.Notice = ""
 	if now.SessionID != "" {
 		t.SessionID = now.SessionID

@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// TestWhatIsTold sets the global providers, so it is the one test of the package.
-func TestWhatIsTold(t *testing.T) {
+// TestReportedEvents sets the global providers, so it is the one test of the package.
+func TestReportedEvents(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 	reader := sdkmetric.NewManualReader()

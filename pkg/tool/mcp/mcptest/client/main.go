@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -27,8 +29,32 @@ func main() {
 	}
 }
 
+// scenario is what the suite prescribes beyond the server's address.
+type scenario struct {
+	ClientID     string `json:"client_id"`
+	ClientSecret string `json:"client_secret"`
+	ToolCalls    []struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"toolCalls"`
+}
+
 func run(ctx context.Context, url string) error {
-	source, err := mcp.New(mcp.Options{Name: "suite", URL: url, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	var told scenario
+	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
+		if err := jsonv2.Unmarshal([]byte(text), &told); err != nil {
+			return fmt.Errorf("MCP_CONFORMANCE_CONTEXT: %w", err)
+		}
+	}
+	options := mcp.Options{Name: "suite", URL: url, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	var err error
+	if options.Allow, err = egress.ParseAllow([]string{"localhost", "127.0.0.0/8", "::1/128"}); err != nil { // the suite's own servers
+		return err
+	}
+	if told.ClientSecret != "" {
+		options.OAuth = &mcp.OAuth{ClientID: told.ClientID, ClientSecret: told.ClientSecret}
+	}
+	source, err := mcp.New(options)
 	if err != nil {
 		return err
 	}
@@ -50,6 +76,13 @@ func run(ctx context.Context, url string) error {
 	}()
 	select {
 	case specs := <-found:
+		for _, c := range told.ToolCalls {
+			name := source.Name() + mcp.Separator + c.Name
+			if err := call(ctx, source, name, c.Arguments); err != nil {
+				return err
+			}
+			specs = slices.DeleteFunc(specs, func(s tool.Spec) bool { return s.Name == name })
+		}
 		return callAll(ctx, source, specs)
 	case <-ctx.Done():
 		return errors.New("the server was not reached in time")
@@ -62,35 +95,46 @@ func callAll(ctx context.Context, source *mcp.Source, specs []tool.Spec) error {
 		if err != nil {
 			return err
 		}
-		t, err := source.Tool(ctx, spec.Name)
-		if err != nil {
+		if err := call(ctx, source, spec.Name, args); err != nil {
 			return err
 		}
-		result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
-		if apierr.CodeOf(err) == apierr.ToolError {
-			fmt.Fprintln(os.Stderr, spec.Name, "refuses:", err) // an example checks types only
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("call %s: %w", spec.Name, err)
-		}
-		fmt.Fprintln(os.Stderr, spec.Name, "gives", result.Content)
 	}
 	return nil
 }
 
-// example makes arguments of a schema: a value of its type for each property, and object for each object.
+func call(ctx context.Context, source *mcp.Source, name string, args json.RawMessage) error {
+	t, err := source.Tool(ctx, name)
+	if err != nil {
+		return err
+	}
+	result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
+	if apierr.CodeOf(err) == apierr.ToolError {
+		fmt.Fprintln(os.Stderr, name, "refuses:", err) // an example checks types only
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("call %s: %w", name, err)
+	}
+	fmt.Fprintln(os.Stderr, name, "gives", result.Content)
+	return nil
+}
+
+// example makes arguments of a schema: a value of its type for each required property, and object for each object.
 func example(spec tool.Spec, object json.RawMessage) ([]byte, error) {
 	var schema struct {
 		Properties map[string]struct {
 			Type string `json:"type"`
 		} `json:"properties"`
+		Required []string `json:"required"`
 	}
 	if err := jsonv2.Unmarshal(spec.Schema, &schema); err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", spec.Name, err)
 	}
 	args := map[string]any{}
 	for name, property := range schema.Properties {
+		if !slices.Contains(schema.Required, name) {
+			continue
+		}
 		switch property.Type {
 		case "number", "integer":
 			args[name] = 5

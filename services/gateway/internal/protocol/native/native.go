@@ -1,5 +1,5 @@
-// Package native is the agent event protocol: requests, threads and their events under /v1, streamed as server-sent events
-// or JSON lines. Its codec is in package wire.
+// Package native is the agent event protocol: requests, threads and their events under /v1, streamed as server-sent events,
+// as JSON lines or on a WebSocket. Its codec is in package wire.
 package native
 
 import (
@@ -37,18 +37,20 @@ func (s *Server) Routes() []protocol.Route {
 		untimed(post("/agents/:agentName/requests", s.postRequest)),
 		untimed(post("/requests/:requestId/steer", s.postSteer)),
 		untimed(post("/requests/:requestId/follow-up", s.postFollowUp)),
-		{Method: http.MethodPost, Path: prefix + "/requests/:requestId/abort", Scope: auth.ScopeRun, Serve: s.postAbort},
+		post("/requests/:requestId/abort", s.postAbort),
 		{Method: http.MethodDelete, Path: prefix + "/threads/:threadId", Scope: auth.ScopeRun, Serve: s.deleteThread},
 
 		limited(protocol.StreamLimit, untimed(get("/requests/:requestId/stream", s.getRequestStream))),
 		limited(protocol.StreamLimit, untimed(get("/threads/:threadId/stream", s.getThreadStream))),
+		bearerSubprotocol(limited(protocol.StreamLimit, untimed(get("/ws", s.getSocket)))),
 		get("/agents", s.getAgents),
 		get("/requests/:requestId", s.getRequest),
+		limited(protocol.ListLimit, get("/actions", s.getActions)),
 		get("/threads", s.getThreads),
 		get("/threads/:threadId", s.getThread),
 		limited(protocol.ListLimit, get("/threads/:threadId/messages", s.getMessages)),
 		limited(protocol.ListLimit, get("/threads/:threadId/events", s.getEvents)),
-		limited(protocol.StreamLimit, get("/threads/:threadId/objects/:objectId", s.getObject)),
+		withCookie(limited(protocol.StreamLimit, get("/threads/:threadId/objects/:objectId", s.getObject))),
 	}
 }
 
@@ -62,6 +64,18 @@ func post(path string, serve func(*protocol.Exchange) error) protocol.Route {
 
 func get(path string, serve func(*protocol.Exchange) error) protocol.Route {
 	return protocol.Route{Method: http.MethodGet, Path: prefix + path, Scope: auth.ScopeRead, Serve: serve}
+}
+
+// withCookie accepts the cookie of a login: web pages show pictures by their address.
+func withCookie(r protocol.Route) protocol.Route {
+	r.Cookie = true
+	return r
+}
+
+// bearerSubprotocol accepts the API key as a subprotocol: web pages cannot set the headers of a WebSocket.
+func bearerSubprotocol(r protocol.Route) protocol.Route {
+	r.BearerSubprotocol = true
+	return r
 }
 
 func limited(l protocol.Limit, r protocol.Route) protocol.Route {

@@ -12,8 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/historyapi"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
@@ -183,27 +183,19 @@ func (s *Server) openRequest(x *protocol.Exchange) (response stream.Response, er
 	if err != nil {
 		return response, err
 	}
-	var at stream.Position
-	if cursor != "" {
-		if at, err = s.Logs.Resume(ctx, r, cursor); err != nil {
-			return response, err
-		}
-		r.Known.Newest = at.Newest
-	}
-	enc, err := s.encoder(x, codec.Options{From: at.From})
+	x.SetHeader(protocol.HeaderRequestID, r.RequestID)
+	o, err := s.openLog(ctx, r, cursor, s.encoding(x))
 	if err != nil {
 		return response, err
 	}
-	x.SetHeader(protocol.HeaderRequestID, r.RequestID)
-	x.SetThread(r.ThreadID, at.Reset)
-	if at.Ended {
+	x.SetThread(r.ThreadID, o.reset)
+	if o.frames == nil {
 		x.NoContent()
 		return response, nil
 	}
-	frames, err := s.Logs.Open(ctx, r, enc.Start())
-	response = x.Resume(frames)
-	response.Encoder = enc
-	return response, err
+	response = x.Resume(o.frames)
+	response.Encoder = o.enc
+	return response, nil
 }
 
 // abortReply is the response of postAbort.
@@ -214,11 +206,27 @@ type abortReply struct {
 
 // postAbort asks the runner to abort a request. The request may still end otherwise, if it does so first.
 func (s *Server) postAbort(x *protocol.Exchange) error {
+	body, err := x.Body()
+	if err != nil {
+		return err
+	}
 	ctx := x.Context()
 	r, err := s.findRequest(x)
 	if err != nil {
 		return err
 	}
+	reason, err := wire.DecodeAbort(body)
+	if err != nil {
+		return err
+	}
+	if err := s.abort(ctx, r, reason); err != nil {
+		return err
+	}
+	return x.Reply(http.StatusAccepted, abortReply{r.RequestID, "aborting"})
+}
+
+// abort records the abort of a request that has not ended.
+func (s *Server) abort(ctx context.Context, r authz.Request, reason string) error {
 	found, err := s.state(ctx, r)
 	if err != nil {
 		return err
@@ -226,9 +234,9 @@ func (s *Server) postAbort(x *protocol.Exchange) error {
 	if found.Status != historyapi.StatusQueued && found.Status != historyapi.StatusRunning {
 		return apierr.New(apierr.RequestFinished, "the request has ended; there is nothing to abort")
 	}
-	err = s.Acceptor.Abort(ctx, r.Tenant, record.Abort{RequestID: r.RequestID, By: r.Owner, At: s.Bus.Now().UTC()})
+	err = s.Acceptor.Abort(ctx, r.Tenant, record.Abort{RequestID: r.RequestID, By: r.Owner, Reason: reason, At: s.Bus.Now().UTC()})
 	if err != nil {
 		return authz.Unavailable(err)
 	}
-	return x.Reply(http.StatusAccepted, abortReply{r.RequestID, "aborting"})
+	return nil
 }

@@ -24,7 +24,7 @@ func (s *Server) postStream(x *protocol.Exchange) error {
 
 // startStream accepts the request in the body and opens its log.
 func (s *Server) startStream(x *protocol.Exchange) (response stream.Response, err error) {
-	enc, err := s.encoder(x, codec.Options{})
+	enc, err := s.encoding(x)(x.Param("agentName"), codec.Options{})
 	if err != nil {
 		return response, err
 	}
@@ -51,14 +51,20 @@ func (s *Server) postRequest(x *protocol.Exchange) error {
 func (s *Server) start(x *protocol.Exchange) (admission.Receipt, error) {
 	agentID := x.Param("agentName")
 	if !x.HasAgent(agentID) {
-		return admission.Receipt{}, apierr.New(apierr.AgentNotFound, "agent %.64q does not exist; GET /v1/agents lists the agents", agentID)
+		return admission.Receipt{}, agentNotFound(agentID)
 	}
 	in, err := s.read(x)
 	if err != nil {
 		return admission.Receipt{}, err
 	}
 	defer x.WithTimeout()()
-	return x.Accept(protocol.Request{AgentID: agentID, Request: in.request, Target: agentID, Body: in.body})
+	return x.Accept(protocol.Request{
+		AgentID: agentID, Request: in.request, Target: agentID, Body: in.body, CreateThread: x.Query().Get("createThread") == "true",
+	})
+}
+
+func agentNotFound(agentID string) error {
+	return apierr.New(apierr.AgentNotFound, "agent %.64q does not exist; GET /v1/agents lists the agents", agentID)
 }
 
 // postFollowUp starts a request of the same agent on the same thread. It runs after the requests before it.
@@ -121,8 +127,13 @@ func (s *Server) read(x *protocol.Exchange) (in input, err error) {
 	return in, err
 }
 
-// encoder returns an encoder for what the client accepts and includes.
-func (s *Server) encoder(x *protocol.Exchange, o codec.Options) (codec.Encoder, error) {
-	o.Include = append(o.Include, x.QueryList("include")...)
-	return x.Encoder(s.codec, o)
+// encoding encodes what the client accepts and includes.
+func (s *Server) encoding(x *protocol.Exchange) encoding {
+	return func(agentID string, o codec.Options) (codec.Encoder, error) {
+		o, err := s.including(x.Principal(), agentID, x.QueryList("include"), o)
+		if err != nil {
+			return nil, err
+		}
+		return x.Encoder(s.codec, o)
+	}
 }

@@ -1,9 +1,11 @@
 package native
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/admission"
@@ -24,23 +26,36 @@ func (s *Server) postSteer(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if in.request.ThreadID != "" || !in.request.Context.IsZero() {
-		return apierr.New(apierr.InvalidMessageFormat, "a steer has messages and nothing else; leave out threadId and context")
+	if err := checkSteer(in.request); err != nil {
+		return err
 	}
 	defer x.WithTimeout()()
 	r, err := s.findRequest(x)
 	if err != nil {
 		return err
 	}
-	steer := record.Steer{
-		RequestID: r.RequestID, SteerID: steerID(r, in.key), By: r.Owner, Messages: in.request.Messages, At: s.Bus.Now().UTC(),
-	}
-	replayed, err := s.Acceptor.Steer(x.Context(), r, steer, x.CheckStorage())
+	id := steerID(r, in.key)
+	replayed, err := s.steer(x.Context(), r, id, in.request.Messages, x.CheckStorage())
 	if err != nil {
 		return err
 	}
 	x.SetReceipt(admission.Receipt{RequestID: r.RequestID, ThreadID: r.ThreadID, Replayed: replayed})
-	return x.Reply(http.StatusAccepted, steerReply{r.RequestID, steer.SteerID, "accepted"})
+	return x.Reply(http.StatusAccepted, steerReply{r.RequestID, id, "accepted"})
+}
+
+// checkSteer checks that a steer has messages and nothing else.
+func checkSteer(r event.AgentRequest) error {
+	if r.ThreadID != "" || !r.Context.IsZero() {
+		return apierr.New(apierr.InvalidMessageFormat, "a steer has messages and nothing else; leave out threadId and context")
+	}
+	return nil
+}
+
+// steer records messages to a request, and reports whether they were recorded before. It fails with refusal if they were not.
+func (s *Server) steer(ctx context.Context, r authz.Request, id string, messages []event.InputMessage, refusal error) (replayed bool, err error) {
+	return s.Acceptor.Steer(ctx, r, record.Steer{
+		RequestID: r.RequestID, SteerID: id, By: r.Owner, Messages: messages, At: s.Bus.Now().UTC(),
+	}, refusal)
 }
 
 // steerID derives the id from the idempotency key, if there is one, so that a retry gets the same id.

@@ -8,9 +8,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/historyapi"
-	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
@@ -40,6 +39,9 @@ func (s *Server) getThreads(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
+	for i := range page.Threads {
+		s.dropExpired(&page.Threads[i])
+	}
 	return x.Reply(http.StatusOK, page)
 }
 
@@ -52,6 +54,7 @@ func (s *Server) getThread(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
+	s.dropExpired(&t)
 	return x.Reply(http.StatusOK, t)
 }
 
@@ -95,12 +98,24 @@ func (s *Server) getEvents(x *protocol.Exchange) error {
 	if q.Until, err = timeParam(x, "until"); err != nil {
 		return err
 	}
-	if q.Types, err = eventNames(x.QueryList("type")); err != nil {
+	included := x.QueryList("include")
+	for _, word := range included {
+		if word != wire.ToolOutput {
+			return apierr.New(apierr.InvalidMessageFormat, "include=%.40q: a list has all events but the output of tools; use %q", word, wire.ToolOutput)
+		}
+		q.ToolOutputOf = s.showingToolOutput()
+	}
+	if q.Types, err = eventNames(x.QueryList("type"), len(included) > 0); err != nil {
 		return err
 	}
-	if _, q.ThreadRef, err = s.readThread(x); err != nil {
+	t, ref, err := s.readThread(x)
+	if err != nil {
 		return err
 	}
+	if _, err := s.include(x.Principal(), t.AgentID, included); err != nil {
+		return err
+	}
+	q.ThreadRef = ref
 	page, err := s.History.Events(x.Context(), q)
 	if err != nil {
 		return err
@@ -108,8 +123,11 @@ func (s *Server) getEvents(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, page)
 }
 
-func eventNames(words []string) ([]event.Name, error) {
-	public := slices.DeleteFunc(event.Names(), event.Name.IsInternal)
+// eventNames checks names of events; those of internal events are unknown, except for tool_output if output is set.
+func eventNames(words []string, output bool) ([]event.Name, error) {
+	public := slices.DeleteFunc(event.Names(), func(n event.Name) bool {
+		return n.IsInternal() && !(output && n == event.NameToolOutput)
+	})
 	names := make([]event.Name, 0, len(words))
 	for _, word := range words {
 		if !slices.Contains(public, event.Name(word)) {
@@ -129,8 +147,7 @@ func (s *Server) getThreadStream(x *protocol.Exchange) error {
 	return x.Stream(response)
 }
 
-// openThread opens a thread after the client's cursor. It always includes input events, which other clients of the thread
-// have sent.
+// openThread opens a thread after the client's cursor.
 func (s *Server) openThread(x *protocol.Exchange) (response stream.Response, err error) {
 	defer x.WithTimeout()()
 	cursor, err := x.Cursor()
@@ -147,23 +164,13 @@ func (s *Server) openThread(x *protocol.Exchange) (response stream.Response, err
 	if err != nil {
 		return response, err
 	}
-	if cursor == "" { // the newest request may wait for one that runs
-		if t, err = s.Acceptor.Running(x.Context(), ref.Tenant, t); err != nil {
-			return response, authz.Unavailable(err)
-		}
-	}
-	frames, reset, err := s.Logs.OpenThread(x.Context(), ref.Tenant, t, cursor)
+	o, err := s.openLogs(x.Context(), ref.Tenant, t, cursor, s.encoding(x))
 	if err != nil {
 		return response, err
 	}
-	enc, err := s.encoder(x, codec.Options{Include: []string{string(event.NameInput)}, Cursor: frames.AppendCursor})
-	if err != nil {
-		frames.Close()
-		return response, err
-	}
-	x.SetThread(t.ThreadID, reset)
-	x.SetHeader(protocol.HeaderStreamStart, frames.Start())
-	response = x.Resume(frames)
-	response.Encoder = enc
+	x.SetThread(t.ThreadID, o.reset)
+	x.SetHeader(protocol.HeaderStreamStart, o.start)
+	response = x.Resume(o.frames)
+	response.Encoder = o.enc
 	return response, nil
 }

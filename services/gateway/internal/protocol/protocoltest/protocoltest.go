@@ -170,7 +170,7 @@ func join(log []event.Frame, size int) []event.Frame {
 func keepsInternals(t *testing.T, d codec.Codec, format Format, log []event.Frame) {
 	var internal []event.Frame
 	for _, f := range log {
-		if f.Names[0].IsInternal() {
+		if shown := f.Names[0] == event.NameToolOutput && format.Options.ToolOutput != nil; f.Names[0].IsInternal() && !shown {
 			f.First = uint64(len(internal))
 			internal = append(internal, f)
 		}

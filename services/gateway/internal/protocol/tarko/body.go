@@ -51,7 +51,7 @@ func fieldPath(p jsontext.Pointer) string {
 	return path
 }
 
-// checkObject returns an error unless a value is absent, or an object of at most most bytes that nests at most 32
+// checkObject returns an error unless a value is absent, or an object of at most limit bytes that nests at most 32
 // levels.
 func checkObject(name string, value json.RawMessage, most int) error {
 	switch {

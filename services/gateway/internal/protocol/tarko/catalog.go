@@ -119,10 +119,14 @@ func (s *Server) postUpdate(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]info{"session": changed})
 }
 
-// postDelete deletes a session in which no query runs.
+// postDelete deletes a session. A query that runs in it is aborted, as Tarko's server does, and its end is awaited; then
+// the session is busy only if that takes long, or if other queries wait.
 func (s *Server) postDelete(x *protocol.Exchange) error {
 	found, err := s.sessionParam(x)
 	if err != nil {
+		return err
+	}
+	if _, err := s.abort(x.Context(), found, x.Principal().Subject); err != nil {
 		return err
 	}
 	if err := s.Acceptor.Delete(x.Context(), found.tenant, found.thread); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
@@ -76,10 +77,14 @@ func timeParam(x *protocol.Exchange, name string) (time.Time, error) {
 	return t, nil
 }
 
+// matches reports whether a list contains an event. It omits increments.
 func (sel selection) matches(e eventstream.Event) bool {
+	return !tarko.Type(e.Type).IsStreaming() && sel.selects(e)
+}
+
+// selects reports whether the parameters select an event.
+func (sel selection) selects(e eventstream.Event) bool {
 	switch {
-	case tarko.Type(e.Type).IsStreaming():
-		return false
 	case !sel.since.IsZero() && e.Time.Before(sel.since), !sel.until.IsZero() && !e.Time.Before(sel.until):
 		return false
 	}
@@ -237,12 +242,19 @@ func (s *Server) getLatest(x *protocol.Exchange) error {
 	return x.Reply(http.StatusOK, latest{meta.ThreadID, s.info(x, meta), events})
 }
 
-// getEventStream streams a session, query after query, until the client disconnects or the session is deleted. It
-// starts with the running or the next query, with from=start at the beginning, or after a cursor.
+// getEventStream streams a session, query after query, until the client disconnects or the session is deleted. Types and
+// times select events, as in lists; the cursors of the others are skipped. It starts with the running or the next query, with from=start at the beginning, or after a cursor.
 func (s *Server) getEventStream(x *protocol.Exchange) error {
-	d, err := choose(x, s.encodings.session, s.encodings.sessionNested)
+	sel, err := parseSelection(x)
 	if err != nil {
 		return err
+	}
+	d := wire.Codec{Framing: wire.Session}
+	if sel.nested {
+		d.Vocabulary = tarko.Nested
+	}
+	if len(sel.types) > 0 || !sel.since.IsZero() || !sel.until.IsZero() {
+		d.Keep = sel.selects
 	}
 	found, frames, err := s.openStream(x)
 	if err != nil {

@@ -1,8 +1,6 @@
 package tarko
 
 import (
-	"encoding/json"
-
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -17,10 +15,9 @@ func (s *Server) oneshot(x *protocol.Exchange) (made record.Session, q query, an
 	}
 	defer x.WithTimeout()()
 	var in struct {
-		Query       json.RawMessage `json:"query"` // decoded by the codec
-		SessionName string          `json:"sessionName"`
-		SessionTags []string        `json:"sessionTags"`
-		Agent       string          `json:"agent"` // an extension of Tarko's protocol
+		SessionName string   `json:"sessionName"`
+		SessionTags []string `json:"sessionTags"`
+		Agent       string   `json:"agent"` // an extension of Tarko's protocol
 	}
 	if len(body) == 0 {
 		return made, q, false, invalid("Query is required")

@@ -31,9 +31,8 @@ func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 		return query{}, err
 	}
 	defer x.WithTimeout()()
-	var named struct {
-		SessionID string          `json:"sessionId"`
-		Query     json.RawMessage `json:"query"` // the codec decodes it, after the session was found
+	var named struct { // the codec decodes the rest, after the session was found
+		SessionID string `json:"sessionId"`
 	}
 	if len(body) > 0 {
 		if err := decode(body, &named); err != nil {
@@ -48,7 +47,11 @@ func (s *Server) readQuery(x *protocol.Exchange) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	return s.newQuery(meta, body)
+	q, err := s.newQuery(meta, body)
+	if err != nil {
+		return query{}, err
+	}
+	return q, s.resolveTyped(x.Context(), found, &q.request)
 }
 
 // newQuery decodes a query, for the agent and model of the session.

@@ -1,6 +1,7 @@
 package tarko
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
@@ -13,6 +14,9 @@ import (
 // prefix begins the path of all routes, except for the WebSocket and the web page.
 const prefix = "/api/v1"
 
+// maxQuery is the default size of a query's body, in bytes, as in Tarko's server: a query may contain images.
+const maxQuery = 20 << 20
+
 // Name implements protocol.Protocol.
 func (*Server) Name() string { return "tarko" }
 
@@ -23,16 +27,28 @@ func (*Server) EncodeError(e codec.ErrorResponse) (contentType string, body []by
 
 // Routes implements protocol.Protocol.
 func (s *Server) Routes() []protocol.Route {
-	routes := slices.Concat(s.system(), s.sessions(), s.queries(), s.files())
+	configured := s.Config.Gateway.Sessions.MaxBody
+	queries := s.queries()
+	for i := range queries {
+		queries[i].MaxBody = configured
+		if queries[i].Body {
+			queries[i].MaxBody = cmp.Or(configured, maxQuery)
+		}
+	}
+	routes := slices.Concat(s.system(), s.sessions(), s.files())
+	for i := range routes {
+		routes[i].MaxBody = configured
+	}
+	routes = append(routes, queries...)
 	for i := range routes {
 		routes[i].Path = prefix + routes[i].Path
 	}
 	routes = append(routes, protocol.Route{
 		Method: http.MethodGet, Path: "/ws", Scope: auth.ScopeRead, Limit: protocol.StreamLimit, Untimed: true,
-		BearerSubprotocol: true, Serve: s.getSocket,
+		BearerSubprotocol: true, MaxBody: configured, Serve: s.getSocket,
 	})
 	for i := range routes {
-		routes[i].MaxBody = s.Config.Gateway.Sessions.MaxBody
+		routes[i].Cookie = s.page != nil && routes[i].Scope != ""
 	}
 	return append(routes, s.page.Routes()...)
 }

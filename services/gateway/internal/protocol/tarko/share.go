@@ -43,8 +43,8 @@ type shareReply struct {
 	URL       string `json:"url,omitempty"` // of the page at the provider
 }
 
-// postShare creates a page of a session that needs no server: the messages and tool calls, and the events as data. With
-// upload it sends the page to the provider.
+// postShare creates a page of a session that needs no server: the messages and tool calls, with their pictures, and the
+// events as data. With upload it sends the page to the provider.
 func (s *Server) postShare(x *protocol.Exchange) error {
 	var in struct {
 		SessionID string `json:"sessionId"`
@@ -75,6 +75,9 @@ func (s *Server) postShare(x *protocol.Exchange) error {
 		return apierr.New(apierr.MessageTooLarge, "The session has more than %d events or %d bytes, too many for one page", maxEvents, maxListed)
 	}
 	about := s.info(x, meta)
+	if events.Events, err = s.inline(x.Context(), found, events.Events); err != nil {
+		return err
+	}
 	html, err := s.render(about, events.Events)
 	if err != nil {
 		return err

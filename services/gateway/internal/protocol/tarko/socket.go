@@ -21,14 +21,18 @@ const (
 
 // getSocket serves the WebSocket. It sends the events of the sessions that the client has joined, and one reply to each message of
 // the client, in order; docs/tarko.md lists them.
+// The events are nested by default: only the Tarko agent protocol has a WebSocket.
 func (s *Server) getSocket(x *protocol.Exchange) error {
-	d, err := choose(x, s.encodings.messages, s.encodings.messagesNested)
-	if err != nil {
-		return err
+	d := s.encodings.messagesNested
+	if x.Query().Has("format") {
+		var err error
+		if d, err = choose(x, s.encodings.messages, s.encodings.messagesNested); err != nil {
+			return err
+		}
 	}
 	return x.Upgrade(func(ctx context.Context, socket *protocol.Socket) error {
-		t := &wsConn{Server: s, socket: socket, codec: d, subscriptions: map[string]*subscription{}}
-		defer t.close()
+		t := &wsConn{Server: s, socket: socket, codec: d}
+		defer t.sessions.StopAll()
 		return t.listen(ctx)
 	})
 }
@@ -36,9 +40,9 @@ func (s *Server) getSocket(x *protocol.Exchange) error {
 // wsConn serves one WebSocket. It is for the goroutine that receives messages.
 type wsConn struct {
 	*Server
-	socket        *protocol.Socket
-	codec         codec.Codec
-	subscriptions map[string]*subscription // by session
+	socket   *protocol.Socket
+	codec    codec.Codec
+	sessions protocol.Followers // that the client has joined
 }
 
 // clientMessage is a message of the client. After and IdempotencyKey are extensions of Tarko's protocol.
@@ -62,7 +66,7 @@ const (
 func (t *wsConn) listen(ctx context.Context) error {
 	for {
 		idle := t.Config.Gateway.Limits.IdleTime.Or(2 * time.Minute)
-		if t.subscribed() > 0 {
+		if t.sessions.Count("") > 0 {
 			idle = 0
 		}
 		text, err := t.socket.Receive(ctx, idle)
@@ -131,6 +135,9 @@ func (t *wsConn) query(ctx context.Context, w clientMessage, text []byte) error 
 		return err
 	}
 	q, err := t.newQuery(meta, text)
+	if err == nil {
+		err = t.resolveTyped(timed, found, &q.request)
+	}
 	if err != nil {
 		return err
 	}

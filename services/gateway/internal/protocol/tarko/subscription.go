@@ -10,22 +10,6 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
-// subscription is a session that a WebSocket has joined. A goroutine sends its events.
-type subscription struct {
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the goroutine has ended
-}
-
-// ended reports whether the stream has ended without being cancelled.
-func (m *subscription) ended() bool {
-	select {
-	case <-m.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // joined is the reply to join_session. A client can resume after the cursor even if it receives no event.
 type joined struct {
 	State  state  `json:"state"`
@@ -39,11 +23,11 @@ func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 	timed, done := context.WithTimeout(ctx, handleTimeout)
 	defer done()
 	found, err := t.authorize(timed, w, auth.ScopeRead)
-	t.socket.Audit(ctx, w.SessionID, err)
+	t.socket.Audit(ctx, w.SessionID, "", err)
 	if err != nil {
 		return err
 	}
-	if _, again := t.subscriptions[w.SessionID]; !again && t.subscribed() >= maxJoined {
+	if t.sessions.Count(w.SessionID) >= maxJoined {
 		return apierr.New(apierr.RateLimitExceeded, "you have joined %d sessions; leave one, or use another connection", maxJoined)
 	}
 	now, _, err := t.state(timed, found)
@@ -64,18 +48,12 @@ func (t *wsConn) subscribe(ctx context.Context, w clientMessage) error {
 		frames.Close()
 		return err
 	}
-	t.cancel(w.SessionID)
+	t.sessions.Stop(w.SessionID)
 	t.send(ctx, "joined", w.SessionID, joined{now, frames.Start(), reset})
 	if len(first) > 0 {
 		_ = t.socket.Send(ctx, bytes.TrimSuffix(first, []byte("\n"))) // an error ends the socket
 	}
-	own, leave := context.WithCancel(ctx)
-	m := &subscription{leave, make(chan struct{})}
-	t.subscriptions[w.SessionID] = m
-	go func() { // ends with cancel
-		defer close(m.done)
-		t.follow(own, w.SessionID, frames, enc)
-	}()
+	t.sessions.Start(ctx, w.SessionID, func(ctx context.Context) { t.follow(ctx, w.SessionID, frames, enc) })
 	return nil
 }
 
@@ -110,35 +88,7 @@ func (t *wsConn) unsubscribe(ctx context.Context, w clientMessage) error {
 	if w.SessionID == "" {
 		return invalid("Session ID is required")
 	}
-	t.cancel(w.SessionID)
+	t.sessions.Stop(w.SessionID)
 	t.send(ctx, "left", w.SessionID, left{"asked"})
 	return nil
-}
-
-// cancel ends a subscription, if it exists, and waits for its goroutine.
-func (t *wsConn) cancel(sessionID string) {
-	m, ok := t.subscriptions[sessionID]
-	if !ok {
-		return
-	}
-	delete(t.subscriptions, sessionID)
-	m.cancel()
-	<-m.done
-}
-
-// close ends all subscriptions.
-func (t *wsConn) close() {
-	for sessionID := range t.subscriptions {
-		t.cancel(sessionID)
-	}
-}
-
-// subscribed counts the subscriptions, and removes those that have ended.
-func (t *wsConn) subscribed() int {
-	for sessionID, m := range t.subscriptions {
-		if m.ended() {
-			t.cancel(sessionID)
-		}
-	}
-	return len(t.subscriptions)
 }

@@ -2,6 +2,7 @@ package tarko
 
 import (
 	"net/http"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -17,7 +18,7 @@ func (s *Server) getHealth(x *protocol.Exchange) error {
 // build is the version of the program.
 type build struct {
 	Version   string `json:"version"`
-	BuildTime int64  `json:"buildTime"` // milliseconds; 0 = unknown
+	BuildTime int64  `json:"buildTime"` // milliseconds: of the commit, or of the program's file
 	GitHash   string `json:"gitHash"`
 }
 
@@ -49,7 +50,12 @@ func (s *Server) getOptions(x *protocol.Exchange) error {
 
 // readBuild returns the version of this program, as far as the build has recorded it.
 func readBuild() build {
-	b := build{Version: service.Version}
+	b := build{Version: service.Version()}
+	if file, err := os.Executable(); err == nil { // where the build recorded no version control: the page would show today
+		if at, err := os.Stat(file); err == nil {
+			b.BuildTime = at.ModTime().UnixMilli()
+		}
+	}
 	about, _ := debug.ReadBuildInfo()
 	if about == nil {
 		return b

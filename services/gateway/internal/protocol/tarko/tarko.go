@@ -65,8 +65,6 @@ func New(services protocol.Services) (*Server, error) {
 type encodings struct {
 	query          codec.Codec // the stream of one query: flat events, as Tarko's server sends them
 	queryNested    codec.Codec // with format=protocol: nested events, as Tarko's protocol describes them
-	session        codec.Codec // the stream of a session
-	sessionNested  codec.Codec
 	messages       codec.Codec // the messages of a WebSocket
 	messagesNested codec.Codec
 }
@@ -75,8 +73,6 @@ func newEncodings() encodings {
 	return encodings{
 		query:          wire.Codec{},
 		queryNested:    wire.Codec{Vocabulary: words.Nested},
-		session:        wire.Codec{Framing: wire.Session},
-		sessionNested:  wire.Codec{Framing: wire.Session, Vocabulary: words.Nested},
 		messages:       wire.Codec{Framing: wire.Messages},
 		messagesNested: wire.Codec{Framing: wire.Messages, Vocabulary: words.Nested},
 	}
@@ -101,6 +97,6 @@ func wantsNested(x *protocol.Exchange) (bool, error) {
 	case formatProtocol:
 		return true, nil
 	default:
-		return false, invalid("format=%.40q: use protocol, or leave it out", format)
+		return false, invalid("format=%.40q: use protocol or flat, or leave it out", format)
 	}
 }

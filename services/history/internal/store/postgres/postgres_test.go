@@ -60,7 +60,7 @@ func TestStoredBytesAreWhatTheRowsHave(t *testing.T) {
 	storetest.CountsStoredBytes(t, s, db)
 }
 
-func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
+func TestDataSurvivesReopen(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	storetest.KeepsData(t, func(t testing.TB) store.Store { return open(t, url) })

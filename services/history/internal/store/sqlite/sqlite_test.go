@@ -65,7 +65,7 @@ func TestStoredBytesAreWhatTheRowsHave(t *testing.T) {
 	storetest.CountsStoredBytes(t, s, db)
 }
 
-func TestKeepsItsDataWhenOpenedAgain(t *testing.T) {
+func TestDataSurvivesReopen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history.db")
 	storetest.KeepsData(t, func(t testing.TB) store.Store { return open(t, path) })
@@ -80,7 +80,7 @@ func TestOpensAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	if _, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "missing", "history.db")); err == nil {
 		t.Error("a database in a folder that does not exist was opened")

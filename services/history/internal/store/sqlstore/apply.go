@@ -193,7 +193,7 @@ func (b batch) scan(ctx context.Context, query, order string, keys []Key, one fu
 func (b batch) stored(ctx context.Context, k Key, n uint64) (part event.Frame, err error) {
 	c := selection(ofRequest).and("f.tenant = ?", k.Tenant).and("f.request_id = ?", k.ID)
 	c.and("f.first_n <= ?", int64(n)).and("f.last_n >= ?", int64(n))
-	_, err = c.frames(ctx, b.tx, "f.last_n", 1, func(_ int, _ string, f event.Frame) bool {
+	_, err = c.frames(ctx, b.tx, "f.last_n", 1, func(_ origin, f event.Frame) bool {
 		part = f
 		part.Lines = bytes.Clone(f.Lines)
 		return false

@@ -21,7 +21,7 @@ func (s *Store) Frames(ctx context.Context, q store.Frames) ([]event.Frame, erro
 	events, size := 0, 0
 	err := s.walk(ctx, store.Events{
 		Tenant: q.Tenant, RequestID: q.RequestID, After: store.Position{N: q.From}, Limit: q.Limit, Bytes: q.Bytes,
-	}, func(_ int, _ string, f event.Frame) (more bool) {
+	}, func(_ origin, f event.Frame) (more bool) {
 		f = f.Before(f.First + uint64(q.Limit-events))
 		f.Lines = bytes.Clone(f.Lines)
 		frames = append(frames, f)
@@ -35,13 +35,13 @@ func (s *Store) Frames(ctx context.Context, q store.Frames) ([]event.Frame, erro
 func (s *Store) Events(ctx context.Context, q store.Events) ([]store.Event, error) {
 	var events []store.Event
 	size := 0
-	err := s.walk(ctx, q, func(index int, requestID string, f event.Frame) (more bool) {
+	err := s.walk(ctx, q, func(of origin, f event.Frame) (more bool) {
 		for line := range f.Each() {
-			if !wanted(q, line, f.Time) {
+			if !wanted(q, of, line, f.Time) {
 				continue
 			}
 			events = append(events, store.Event{
-				Index: index, RequestID: requestID, N: line.N, Incarnation: f.Incarnation, Name: line.Name,
+				Index: of.index, RequestID: of.requestID, N: line.N, Incarnation: f.Incarnation, Name: line.Name,
 				JSON: json.RawMessage(bytes.Clone(line.JSON)),
 			})
 			size += len(line.JSON)
@@ -55,8 +55,11 @@ func (s *Store) Events(ctx context.Context, q store.Events) ([]store.Event, erro
 }
 
 // wanted reports whether a query asks for an event of a frame that was stored at a time.
-func wanted(q store.Events, line event.Line, stored time.Time) bool {
+func wanted(q store.Events, of origin, line event.Line, stored time.Time) bool {
 	if len(q.Names) > 0 && !slices.Contains(q.Names, line.Name) || slices.Contains(q.Without, line.Name) {
+		return false
+	}
+	if q.WithoutToolOutput && !slices.Contains(q.ToolOutputOf, of.agentID) && line.HasToolOutput() {
 		return false
 	}
 	if !q.Blocks && q.Since.IsZero() && q.Until.IsZero() {
@@ -77,7 +80,7 @@ func wanted(q store.Events, line event.Line, stored time.Time) bool {
 // valid until visit returns. A page with a limit of bytes is read in chunks: the limit of a statement counts rows,
 // whose sizes are unknown, and a server sends all rows that a statement finds.
 func (s *Store) walk(
-	ctx context.Context, q store.Events, visit func(index int, requestID string, f event.Frame) (more bool),
+	ctx context.Context, q store.Events, visit func(o origin, f event.Frame) (more bool),
 ) error {
 	w := walk{store: s, query: q, place: q.After, visit: visit, more: true}
 	if q.RequestID != "" {
@@ -105,7 +108,7 @@ type walk struct {
 	store *Store
 	query store.Events
 	place store.Position // where it continues
-	visit func(index int, requestID string, f event.Frame) (more bool)
+	visit func(o origin, f event.Frame) (more bool)
 	more  bool
 }
 
@@ -140,12 +143,12 @@ func (w *walk) chunk(ctx context.Context, limit int) (shown int, err error) {
 
 func (w *walk) read(ctx context.Context, c *clauses, order string, limit int) (shown int, err error) {
 	w.narrow(c)
-	return c.frames(ctx, w.store.read, order, limit, func(index int, requestID string, f event.Frame) bool {
-		if requestID == w.place.RequestID {
+	return c.frames(ctx, w.store.read, order, limit, func(of origin, f event.Frame) bool {
+		if of.requestID == w.place.RequestID {
 			f = f.From(w.place.N)
 		}
-		w.place = store.Position{Index: index, RequestID: requestID, N: f.Next()}
-		w.more = w.visit(index, requestID, f)
+		w.place = store.Position{Index: of.index, RequestID: of.requestID, N: f.Next()}
+		w.more = w.visit(of, f)
 		return w.more
 	})
 }

@@ -46,7 +46,7 @@ func run(ctx context.Context) error {
 }
 
 func handler() http.Handler {
-	o := mcp.Options{Door: noAgents{}, Version: service.Version, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Sessions: true}
+	o := mcp.Options{Door: noAgents{}, Version: service.Version(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Sessions: true}
 	options := new(sdk.ServerOptions)
 	fixtureOptions(options)
 	server := mcp.NewServer(o, options)

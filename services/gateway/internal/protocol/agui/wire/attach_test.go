@@ -156,8 +156,8 @@ func TestAttachAnywhere(t *testing.T) {
 	}
 }
 
-// TestAttachToARunThatBegins attaches at the events that a runner writes first.
-func TestAttachToARunThatBegins(t *testing.T) {
+// TestAttachToStartingRun attaches at the events that a runner writes first.
+func TestAttachToStartingRun(t *testing.T) {
 	t.Parallel()
 	var log []event.Frame
 	for n, body := range []event.Body{
@@ -204,7 +204,7 @@ func text(t *testing.T, messages []wire.Message) string {
 	return string(out)
 }
 
-func TestReplayKeepsTheNewest(t *testing.T) {
+func TestReplayKeepsNewestEvents(t *testing.T) {
 	t.Parallel()
 	var replay wire.Replay
 	for _, f := range oneRun(t) {

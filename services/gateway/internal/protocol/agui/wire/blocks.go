@@ -41,7 +41,7 @@ func (r *run) content(a *agent, kind event.Name, id, delta string) {
 	if delta == "" {
 		return
 	}
-	a.open[a.find(id)].spoke = true
+	a.open[a.find(id)].hasContent = true
 	switch kind {
 	case event.NameThinking:
 		r.emit(a, Event{Type: ReasoningMessageContent, MessageID: id, Delta: delta})
@@ -52,8 +52,8 @@ func (r *run) content(a *agent, kind event.Name, id, delta string) {
 	}
 }
 
-// spoke reports whether an open entity has content.
-func (*run) spoke(a *agent, id string) bool { return a.open[a.find(id)].spoke }
+// hasContent reports whether an open entity has content.
+func (*run) hasContent(a *agent, id string) bool { return a.open[a.find(id)].hasContent }
 
 // stop writes the end of an entity that is open.
 func (r *run) stop(a *agent, id string) {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -95,7 +94,9 @@ func (c *conversation) answer(e Event) {
 		c.messages = append(c.messages, m)
 		return
 	}
-	for at++; at < len(c.messages) && c.messages[at].Role == roleTool; at++ {
+	at++
+	for at < len(c.messages) && c.messages[at].Role == roleTool {
+		at++
 	}
 	c.messages = slices.Insert(c.messages, at, m)
 }
@@ -105,7 +106,7 @@ func (c *conversation) snapshot() []Message {
 	all := make([]Message, 0, len(c.messages))
 	for _, m := range c.messages {
 		if m.Content == nil && m.text != nil {
-			m.Content = json.RawMessage(encode(string(m.text)))
+			m.Content = encode(string(m.text))
 		}
 		all = append(all, m)
 	}

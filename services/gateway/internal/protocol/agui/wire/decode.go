@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -87,7 +86,7 @@ func DecodeInput(text []byte) (Input, error) {
 		return in, invalid("the body is nested more than %d levels deep", maxDepth)
 	}
 	if err := jsonv2.Unmarshal(text, &in, jsonv2.WithUnmarshalers(lists)); err != nil {
-		return in, explain(err)
+		return in, codec.Explain(err)
 	}
 	return in, in.check()
 }
@@ -141,21 +140,4 @@ var lists = jsonv2.JoinUnmarshalers(
 
 func invalid(format string, args ...any) error {
 	return apierr.New(apierr.InvalidMessageFormat, format, args...)
-}
-
-// explain says which member is wrong, without the names of Go types.
-func explain(err error) error {
-	if known, ok := errors.AsType[*apierr.Error](err); ok {
-		return known
-	}
-	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return invalid("%s appears twice; send it once", codec.Path(syntactic.JSONPointer))
-		}
-		return invalid("the body is not valid JSON near byte %d, in %s", syntactic.ByteOffset, codec.Path(syntactic.JSONPointer))
-	}
-	if semantic, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
-		return invalid("%s has the wrong type", codec.Path(semantic.JSONPointer))
-	}
-	return invalid("the body is not valid JSON")
 }

@@ -95,6 +95,7 @@ func interrupt(c event.Continuation) Interrupt {
 		i.Message = cmp.Or(i.Message, "Allow "+c.Payload.Tool+"?")
 	case event.ContinueInput:
 		i.Reason, i.ResponseSchema = reasonInput, json.RawMessage(inputSchema)
+	case event.ContinueTool:
 	}
 	if !c.ExpiresAt.IsZero() {
 		i.ExpiresAt = c.ExpiresAt.UTC().Format(time.RFC3339Nano)
@@ -103,7 +104,7 @@ func interrupt(c event.Continuation) Interrupt {
 		i.Metadata["toolName"] = c.Payload.Tool
 	}
 	if len(c.Payload.Args) > 0 {
-		i.Metadata["args"] = json.RawMessage(c.Payload.Args)
+		i.Metadata["args"] = c.Payload.Args
 	}
 	if c.Payload.Again {
 		i.Metadata["again"] = true

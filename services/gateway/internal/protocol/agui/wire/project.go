@@ -43,10 +43,10 @@ type agent struct {
 
 // entity is a text, a reasoning message or a call whose end has not been written.
 type entity struct {
-	kind  event.Name
-	id    string
-	name  string // of a tool
-	spoke bool   // it has content
+	kind       event.Name
+	id         string
+	name       string // of a tool
+	hasContent bool   // it has content
 }
 
 func newRun() *run { return &run{top: &agent{}} }
@@ -205,8 +205,9 @@ func (r *run) prose(a *agent, b event.Block, kind event.Name, delta, whole strin
 	switch b.Stage {
 	case event.StageDelta:
 		r.content(a, kind, id, delta)
+	case event.StageStart:
 	case event.StageStop:
-		if !r.spoke(a, id) && !b.Discarded {
+		if !r.hasContent(a, id) && !b.Discarded {
 			r.content(a, kind, id, whole)
 		}
 		r.stop(a, id)
@@ -244,8 +245,9 @@ func (r *run) call(a *agent, b event.ToolCall) {
 	switch b.Stage {
 	case event.StageDelta:
 		r.content(a, event.NameToolCall, b.ToolCallID, b.Delta)
+	case event.StageStart:
 	case event.StageStop:
-		if !r.spoke(a, b.ToolCallID) && !b.Discarded {
+		if !r.hasContent(a, b.ToolCallID) && !b.Discarded {
 			r.content(a, event.NameToolCall, b.ToolCallID, string(b.Args))
 		}
 		r.stop(a, b.ToolCallID)
@@ -286,7 +288,7 @@ func (r *run) other(a *agent, body event.Body) {
 	case event.Plan:
 		r.planned(a, b)
 	case event.Custom:
-		value := json.RawMessage(b.Data)
+		value := b.Data
 		if len(value) == 0 {
 			value = json.RawMessage("{}")
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -72,7 +73,7 @@ func (in Input) Request() (Request, error) {
 		about.Resumed = append(about.Resumed, result.ActionID)
 	}
 	r.Request.Context.Extra = event.NewMembers(in.extra())
-	r.Metadata = json.RawMessage(encode(metadata{about}))
+	r.Metadata = encode(metadata{about})
 	return r, nil
 }
 
@@ -82,7 +83,7 @@ func (in Input) tools() []event.RequestTool {
 	for _, t := range in.Tools {
 		one := event.RequestTool{Name: t.Name, Description: t.Description}
 		if jsontext.Value(t.Parameters).Kind() != jsontext.KindNull {
-			one.Schema = json.RawMessage(t.Parameters)
+			one.Schema = t.Parameters
 		}
 		tools = append(tools, one)
 	}
@@ -199,7 +200,7 @@ func (m InMessage) content(where string) (event.InputContent, error) {
 	case jsontext.KindString:
 		var text string
 		if err := jsonv2.Unmarshal(m.Content, &text); err != nil {
-			return nil, explain(err)
+			return nil, codec.Explain(err)
 		}
 		if text == "" {
 			return nil, nil

@@ -6,7 +6,6 @@ package wire
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/sse"
@@ -42,14 +41,9 @@ func (c Codec) Encoder(o codec.Options) (codec.Encoder, error) {
 		e.attached = newConversation(c.Attach.Messages)
 	}
 	if e.cursor == nil {
-		e.cursor = appendCursor
+		e.cursor = codec.AppendCursor
 	}
 	return e, nil
-}
-
-// appendCursor is the position of an event in its own log.
-func appendCursor(dst []byte, incarnation string, n uint64) []byte {
-	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
 }
 
 type encoder struct {

@@ -53,6 +53,33 @@ func (Codec) Decode(text []byte) (event.AgentRequest, error) {
 	return r, validate(r)
 }
 
+// maxReason is the length of the reason of an abort, in bytes.
+const maxReason = 1000
+
+// DecodeAbort returns the reason in the body of an abort; a body is optional.
+func DecodeAbort(text []byte) (reason string, err error) {
+	if len(text) == 0 {
+		return "", nil
+	}
+	var b struct {
+		Reason string `json:"reason"`
+	}
+	if jsontext.Value(text).Kind() != jsontext.KindBeginObject {
+		return "", invalid(`the body must be a JSON object such as {"reason":"no longer needed"}, or empty`)
+	}
+	err = json.Unmarshal(text, &b, json.RejectUnknownMembers(true))
+	if errors.Is(err, json.ErrUnknownName) {
+		return "", invalid("an abort has the member reason and no other; names are case-sensitive")
+	}
+	if err != nil {
+		return "", explain(err)
+	}
+	if len(b.Reason) > maxReason {
+		return "", invalid("reason is longer than %d bytes", maxReason)
+	}
+	return b.Reason, nil
+}
+
 // lists decodes the lists of a request and stops at the first entry beyond the limit: half a megabyte of {} would
 // become a hundred times as much in memory before a later check.
 var lists = json.JoinUnmarshalers(

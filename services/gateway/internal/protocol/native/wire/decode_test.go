@@ -53,7 +53,7 @@ func TestDecodeTakes(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesAndSaysWhere(t *testing.T) {
+func TestDecodeErrorsNamePlace(t *testing.T) {
 	t.Parallel()
 	message := func(m string) string { return `{"messages":[` + m + `]}` }
 	results := func(r string) string { return `{"messages":[],"threadId":"t","context":{"actionResults":[` + r + `]}}` }

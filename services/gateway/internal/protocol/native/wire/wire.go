@@ -5,7 +5,6 @@ package wire
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -20,6 +19,9 @@ const NDJSON = "application/x-ndjson"
 // extended includes every event that is not native.
 const extended = "extended"
 
+// ToolOutput includes the output of tools: the deltas of tool_result, and tool_output.
+const ToolOutput = string(event.NameToolOutput)
+
 // Codec is the native codec. The zero value is ready to use.
 type Codec struct{}
 
@@ -27,12 +29,12 @@ var _ codec.Codec = Codec{}
 
 // Encoder returns an encoder for JSON lines where the client accepts them, and for server-sent events otherwise.
 func (Codec) Encoder(o codec.Options) (codec.Encoder, error) {
-	wanted, err := newFilter(o.Include)
+	wanted, err := newFilter(o)
 	if err != nil {
 		return nil, err
 	}
 	if o.Cursor == nil {
-		o.Cursor = appendCursor
+		o.Cursor = codec.AppendCursor
 	}
 	if acceptsNDJSON(o.Accept) {
 		return &lineEncoder{from: o.From, wanted: wanted}, nil
@@ -62,21 +64,24 @@ func acceptsNDJSON(accept string) bool {
 
 // filter selects the events that are sent in addition to the native ones.
 type filter struct {
-	all   bool
-	names []event.Name
+	all    bool
+	names  []event.Name
+	output func() bool // whether output of tools is sent; nil = no
 }
 
-func newFilter(include []string) (filter, error) {
+func newFilter(o codec.Options) (filter, error) {
 	var w filter
-	for _, word := range include {
+	for _, word := range o.Include {
 		name := event.Name(word)
 		switch {
+		case word == ToolOutput && o.ToolOutput != nil:
+			w.output = o.ToolOutput
 		case word == extended:
 			w.all = true
 		case slices.Contains(event.Names(), name) && !name.IsInternal():
 			w.names = append(w.names, name)
 		default:
-			return w, apierr.New(apierr.InvalidMessageFormat, "include=%.40s: use %q, or names of %v", word, extended, choices())
+			return w, apierr.New(apierr.InvalidMessageFormat, "include=%.40s: use %q, %q, or names of %v", word, extended, ToolOutput, choices())
 		}
 	}
 	return w, nil
@@ -87,13 +92,16 @@ func choices() []event.Name {
 	return slices.DeleteFunc(event.Names(), func(n event.Name) bool { return n.IsNative() || n.IsInternal() })
 }
 
-func (w filter) includes(name event.Name) bool {
-	return name.IsNative() || !name.IsInternal() && (w.all || slices.Contains(w.names, name))
-}
-
-// appendCursor appends the cursor of an event in its own log.
-func appendCursor(dst []byte, incarnation string, n uint64) []byte {
-	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
+func (w filter) includes(line event.Line) bool {
+	name := line.Name
+	switch {
+	case name == event.NameToolOutput:
+		return w.output != nil && w.output()
+	case name.IsInternal(), !name.IsNative() && !w.all && !slices.Contains(w.names, name):
+		return false
+	default:
+		return w.output != nil && w.output() || !line.HasToolOutput()
+	}
 }
 
 // sseEncoder writes server-sent events: the id, the event's name, the event.
@@ -110,7 +118,7 @@ func (s *sseEncoder) Start() uint64     { return s.from }
 func (s *sseEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	var err error
 	for line := range f.Each() {
-		if line.N < s.from || !s.wanted.includes(line.Name) {
+		if line.N < s.from || !s.wanted.includes(line) {
 			continue
 		}
 		s.id = s.cursor(s.id[:0], f.Incarnation, line.N)
@@ -144,12 +152,17 @@ func (l *lineEncoder) Start() uint64     { return l.from }
 
 func (l *lineEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	for line := range f.Each() {
-		if line.N >= l.from && l.wanted.includes(line.Name) {
+		if line.N >= l.from && l.wanted.includes(line) {
 			dst = append(append(dst, line.JSON...), '\n')
 		}
 	}
 	return dst, nil
 }
 
-// AppendControl does nothing: JSON lines have no control messages.
-func (*lineEncoder) AppendControl(dst []byte, _ codec.Control) []byte { return dst }
+// AppendControl appends an empty line for a comment, which readers of JSON lines skip.
+func (*lineEncoder) AppendControl(dst []byte, n codec.Control) []byte {
+	if n.Comment == "" {
+		return dst
+	}
+	return append(dst, '\n')
+}

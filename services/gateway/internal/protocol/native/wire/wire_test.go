@@ -17,7 +17,9 @@ var update = protocoltest.Update()
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	allowed := codec.Options{Include: []string{"tool_output"}, ToolOutput: func() bool { return true }}
 	protocoltest.Run(t, wire.Codec{}, update,
+		protocoltest.Format{Name: "sse with tool output", Options: allowed},
 		protocoltest.Format{Name: "sse"},
 		protocoltest.Format{Name: "sse with some", Options: codec.Options{Include: []string{"input", "plan"}}},
 		protocoltest.Format{Name: "sse with all", Options: codec.Options{Include: []string{"extended"}}},
@@ -72,6 +74,36 @@ func TestIncludeRefusesWhatDoesNotExist(t *testing.T) {
 	}
 }
 
+func TestToolOutputIsSentOnlyIfItIsIncludedAndAllowed(t *testing.T) {
+	t.Parallel()
+	yes, no := func() bool { return true }, func() bool { return false }
+	tests := []struct {
+		does       string
+		include    []string
+		allowed    func() bool
+		wantOutput bool
+	}{
+		{"nothing is included", nil, yes, false},
+		{"all events are included", []string{"extended"}, yes, false},
+		{"subagents are included", []string{"subagent"}, yes, false},
+		{"it is included and allowed", []string{"extended", "tool_output"}, yes, true},
+		{"it is included, and refused for this log", []string{"extended", "tool_output"}, no, false},
+	}
+	for _, tt := range tests {
+		for _, accept := range []string{"", wire.NDJSON} {
+			t.Run(tt.does+" "+accept, func(t *testing.T) {
+				t.Parallel()
+				got := write(t, codec.Options{Accept: accept, Include: tt.include, ToolOutput: tt.allowed})
+				for _, output := range []string{`"event":"tool_output"`, `"delta":"computing"`} {
+					if strings.Contains(got, output) != tt.wantOutput {
+						t.Errorf("got %s, want %s in it: %v", got, output, tt.wantOutput)
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestPlaceReplacesTheCursor(t *testing.T) {
 	t.Parallel()
 	place := func(dst []byte, incarnation string, _ uint64) []byte {
@@ -86,7 +118,7 @@ func TestPlaceReplacesTheCursor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range protocoltest.Log(t) {
-		if f.Names[0].IsNative() {
+		if f.Names[0].IsTerminal() {
 			if got, err := enc.Append(nil, f); err == nil {
 				t.Fatalf("an id with a line break: got %q", got)
 			}
@@ -97,7 +129,7 @@ func TestPlaceReplacesTheCursor(t *testing.T) {
 func TestNote(t *testing.T) {
 	t.Parallel()
 	note := codec.Control{Retry: 1500 * time.Millisecond, Comment: "draining"}
-	for accept, want := range map[string]string{"": ": draining\n\nretry: 1500\n\n", wire.NDJSON: ""} {
+	for accept, want := range map[string]string{"": ": draining\n\nretry: 1500\n\n", wire.NDJSON: "\n"} {
 		enc, err := wire.Codec{}.Encoder(codec.Options{Accept: accept})
 		if err != nil {
 			t.Fatal(err)

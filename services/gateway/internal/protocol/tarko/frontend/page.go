@@ -34,6 +34,11 @@ const assets = "static"
 //go:embed look.json
 var uiConfig []byte
 
+// pageScript adapts Tarko's user interface to the gateway; its comment says to what end.
+//
+//go:embed page.js
+var pageScript string
+
 // Page is an HTML page with its scripts. A nil Page serves nothing. It is safe for concurrent use.
 type Page struct {
 	html    []byte
@@ -57,7 +62,7 @@ func Open(name string) (*Page, error) {
 	}
 	page, err := parse(text)
 	if err == nil {
-		page, err = parse([]byte(page.With("window.AGENT_WEB_UI_CONFIG=" + string(uiConfig))))
+		page, err = parse([]byte(page.With("window.AGENT_WEB_UI_CONFIG=" + string(uiConfig) + ";\n" + pageScript)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the page %s: %w", name, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
@@ -26,6 +27,10 @@ func (p *Page) Routes() []protocol.Route {
 		get("/", p.getPage),
 		get("/:sessionId", p.getPage),
 		get("/"+assets+"/*file", p.getAsset),
+		get("/favicon.ico", getIcon),
+		get("/login", p.getLogin),
+		{Method: http.MethodPost, Path: "/login", Scope: auth.ScopeRead, Serve: postLogin},
+		{Method: http.MethodPost, Path: "/logout", Serve: postLogout},
 	}
 }
 

@@ -20,7 +20,7 @@ func (e *encoder) ThreadDeleted(dst []byte, t codec.Thread) ([]byte, error) {
 
 // appendSessionEvent appends an event without a cursor, because it is not in a log.
 func (e *encoder) appendSessionEvent(dst []byte, one eventstream.Event) ([]byte, error) {
-	if !e.nested {
+	if !e.nested || e.keep != nil && !e.keep(one) {
 		return dst, nil
 	}
 	var err error

@@ -7,7 +7,7 @@ package wire
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/event"
@@ -44,6 +44,7 @@ const ndjson = "application/x-ndjson"
 type Codec struct {
 	Vocabulary words.Vocabulary
 	Framing    Framing
+	Keep       func(eventstream.Event) bool // selects the events that are written; nil = all
 }
 
 var _ codec.Codec = Codec{}
@@ -57,23 +58,18 @@ var _ codec.Codec = Codec{}
 func (d Codec) Encoder(o codec.Options) (codec.Encoder, error) {
 	e := &encoder{
 		from: o.From, cursor: o.Cursor, threadID: o.ThreadID, framing: d.Framing, projector: words.NewProjector(d.Vocabulary),
-		nested: d.Vocabulary == words.Nested, form: eventstream.Event.AppendFlat,
+		nested: d.Vocabulary == words.Nested, form: eventstream.Event.AppendFlat, keep: d.Keep,
 	}
 	if e.nested {
 		e.form = eventstream.Event.AppendNested
 	}
 	if e.cursor == nil {
-		e.cursor = appendCursor
+		e.cursor = codec.AppendCursor
 	}
 	if strings.Contains(o.Accept, ndjson) && d.Framing != Messages {
 		e.framing = Lines
 	}
 	return e, nil
-}
-
-// appendCursor appends the cursor of an event in its own log.
-func appendCursor(dst []byte, incarnation string, n uint64) []byte {
-	return strconv.AppendUint(append(append(dst, incarnation...), '-'), n, 10)
 }
 
 type encoder struct {
@@ -85,6 +81,7 @@ type encoder struct {
 	nested    bool
 	projector *words.Projector
 	form      func(eventstream.Event, []byte) ([]byte, error)
+	keep      func(eventstream.Event) bool // nil = all
 
 	id   []byte // of the event being written
 	json []byte
@@ -133,6 +130,9 @@ func (e *encoder) project(incarnation string, line event.Line) ([]eventstream.Ev
 	e.next = line.N + 1
 	if line.N < e.from {
 		return nil, err
+	}
+	if e.keep != nil {
+		told = slices.DeleteFunc(told, func(one eventstream.Event) bool { return !e.keep(one) })
 	}
 	return told, err
 }

@@ -20,14 +20,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lab is the environment of the experiments: a running agentbus, a running bare server and a client.
-type lab struct {
+// environment is the environment of the experiments: a running agentbus, a running bare server and a client.
+type environment struct {
 	options  options
 	dir      string
 	programs testcluster.Programs
 	client   *load.Client
 	stack    *stack.Stack
-	bare     *yardstick
+	bare     *bareServer
 	turn     int // number of the round
 	ports    loopback.Ports
 	started  int          // number of stacks and bare servers, for the names of their folders
@@ -38,27 +38,27 @@ type lab struct {
 	last  int // bytes of all other events of a stream on the wire
 }
 
-// yardstick is a bare server.
-type yardstick struct {
+// bareServer is a plain HTTP server.
+type bareServer struct {
 	URL string
 	*testcluster.Process
 }
 
 // CPU returns the processor time that the server has used.
-func (y *yardstick) CPU() (time.Duration, error) { return process.CPU(y.PID()) }
+func (y *bareServer) CPU() (time.Duration, error) { return process.CPU(y.PID()) }
 
 // RSS returns the memory of the server, in bytes.
-func (y *yardstick) RSS() (int64, error) { return process.RSS(y.PID()) }
+func (y *bareServer) RSS() (int64, error) { return process.RSS(y.PID()) }
 
 // streamBuffer is the client's buffer for each of many streams.
 const streamBuffer = 32 << 10
 
-func openLab(ctx context.Context, o options) (*lab, error) {
+func openLab(ctx context.Context, o options) (*environment, error) {
 	dir, err := os.MkdirTemp("", "agentbus-bench-")
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{options: o, dir: dir, client: load.New(streamBuffer)}
+	l := &environment{options: o, dir: dir, client: load.New(streamBuffer)}
 	if err := l.open(ctx); err != nil {
 		l.close()
 		return nil, err
@@ -66,7 +66,7 @@ func openLab(ctx context.Context, o options) (*lab, error) {
 	return l, nil
 }
 
-func (l *lab) open(ctx context.Context) error {
+func (l *environment) open(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "building")
 	var err error
 	if l.programs, err = stack.Build(ctx, l.dir); err != nil {
@@ -81,7 +81,7 @@ func (l *lab) open(ctx context.Context) error {
 	return l.calibrate(ctx)
 }
 
-func (l *lab) close() {
+func (l *environment) close() {
 	l.client.Close()
 	if l.bare != nil {
 		l.bare.Kill()
@@ -93,14 +93,14 @@ func (l *lab) close() {
 }
 
 // newStack starts a fresh agentbus.
-func (l *lab) newStack(ctx context.Context, o stack.Options) (*stack.Stack, error) {
+func (l *environment) newStack(ctx context.Context, o stack.Options) (*stack.Stack, error) {
 	l.started++
 	o.Dir = filepath.Join(l.dir, "stack"+strconv.Itoa(l.started))
 	return stack.Start(ctx, l.programs, o)
 }
 
 // profile stores the heap and the goroutines of a gateway, if profiles are requested.
-func (l *lab) profile(ctx context.Context, s *stack.Stack, name string) error {
+func (l *environment) profile(ctx context.Context, s *stack.Stack, name string) error {
 	if l.options.profile == "" {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (l *lab) profile(ctx context.Context, s *stack.Stack, name string) error {
 }
 
 // newBare starts a fresh bare server.
-func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
+func (l *environment) newBare(ctx context.Context) (*bareServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (l *lab) newBare(ctx context.Context) (*yardstick, error) {
 	}
 	l.started++
 	url := "http://" + addr
-	y := &yardstick{URL: url, Process: testcluster.NewProcess(testcluster.Command{
+	y := &bareServer{URL: url, Process: testcluster.NewProcess(testcluster.Command{
 		Name: "bare" + strconv.Itoa(l.started), Path: self, Args: []string{"bare", addr}, Dir: l.dir, Ready: testcluster.Answers(url + "/readyz"),
 	})}
 	if err := y.Start(ctx); err != nil {
@@ -144,7 +144,7 @@ const leastDelta = 4
 
 // calibrate determines the length of text that gives an event of the configured size, and the resulting size of
 // streams, so that the bare server sends exactly as many bytes.
-func (l *lab) calibrate(ctx context.Context) error {
+func (l *environment) calibrate(ctx context.Context) error {
 	probe, err := l.client.Read(ctx, streamOf(l.stack.URL, 100, 0, leastDelta))
 	if err != nil {
 		return fmt.Errorf("calibrate: %w", err)
@@ -176,7 +176,7 @@ func streamOf(gateway string, deltas int, rate float64, bytes int) load.Request 
 
 // bareStream returns the same stream from a bare server: as many deltas of the same size, and the same number of other
 // bytes.
-func (l *lab) bareStream(deltas int, rate float64) load.Request {
+func (l *environment) bareStream(deltas int, rate float64) load.Request {
 	last := l.last * deltas / l.options.events
 	shape := bare.Shape{Deltas: deltas, Rate: rate, Size: l.size, Last: last}
 	return load.Request{Method: http.MethodGet, URL: l.bare.URL + "/stream?" + shape.Query(), Deltas: deltas}
@@ -184,7 +184,7 @@ func (l *lab) bareStream(deltas int, rate float64) load.Request {
 
 // all reads n streams like r concurrently, each opened gap after the one before. It returns the results, and the time
 // from the first request to the end of the last stream.
-func (l *lab) all(ctx context.Context, n int, gap time.Duration, r load.Request) ([]load.Result, time.Duration, error) {
+func (l *environment) all(ctx context.Context, n int, gap time.Duration, r load.Request) ([]load.Result, time.Duration, error) {
 	results := make([]load.Result, n)
 	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
@@ -203,7 +203,7 @@ func (l *lab) all(ctx context.Context, n int, gap time.Duration, r load.Request)
 
 // hold opens n streams like r, a few at a time, and returns when all are open. They stay open until leave is called,
 // which returns their first error.
-func (l *lab) hold(ctx context.Context, n int, r load.Request) (leave func() error, err error) {
+func (l *environment) hold(ctx context.Context, n int, r load.Request) (leave func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	streams, streamCtx := errgroup.WithContext(ctx)
 	opening := make(chan struct{}, 32)

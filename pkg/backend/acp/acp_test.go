@@ -1,0 +1,339 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/backendtest"
+	"github.com/agentbus/agentbus/pkg/event"
+)
+
+// open returns the backend of the fake agent, and the folder that it works in.
+func open(t *testing.T, can string, o Options) (*Backend, string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Command, o.Workspace = self, t.TempDir()
+	o.Env = map[string]string{fakeVariable: "yes," + can}
+	return New(o), o.Workspace
+}
+
+func user(text string) backend.Message {
+	return backend.Message{Role: backend.User, Parts: []backend.Part{backend.Text{Text: text}}}
+}
+
+func say(text string) backend.Turn { return backend.Turn{Messages: []backend.Message{user(text)}} }
+
+func left(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// answer is what one turn of a session gave.
+type answer struct {
+	text    string
+	chunks  []backend.Chunk
+	state   backend.State
+	outcome backend.Outcome
+	err     error
+}
+
+func (a answer) has(want string) bool {
+	for _, c := range a.chunks {
+		if fmt.Sprintf("%T %+v", c, c) == want {
+			return true
+		}
+	}
+	return false
+}
+
+func send(ctx context.Context, b *Backend, state backend.State, turn backend.Turn) (a answer) {
+	s, err := b.Start(ctx, backend.Start{State: state, ThreadID: "thr_1"})
+	if err != nil {
+		a.err = err
+		return a
+	}
+	a.outcome, a.err = s.Send(ctx, turn, func(c backend.Chunk) error {
+		a.chunks = append(a.chunks, c)
+		switch c := c.(type) {
+		case backend.TextDelta:
+			a.text += string(c)
+		case backend.State:
+			a.state = c
+		}
+		return nil
+	})
+	return a
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, can := range []string{"load", "resume"} {
+		t.Run(can, func(t *testing.T) {
+			t.Parallel()
+			backendtest.Run(t, func(t *testing.T) backendtest.Subject {
+				b, _ := open(t, can, Options{})
+				return backendtest.Subject{
+					Backend: b, Resumes: true,
+					Text: say("say: hello"), Thinking: say("think: hello"), Tools: say("tools:"), Retryable: say("fail: the model is overloaded"),
+					Final: say("fail: no such model"), Endless: say("endless:"),
+				}
+			})
+		})
+	}
+}
+
+func TestToolsAndPlansAreReported(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, "", Options{})
+	a := send(t.Context(), b, backend.State{}, say("tools:"))
+	if a.err != nil || a.text != "it is 42" {
+		t.Fatalf("got %q, %v", a.text, a.err)
+	}
+	for _, want := range []string{
+		"backend.ToolStarted {ID:c1 Name:Multiply Args:[123 34 101 120 112 114 101 115 115 105 111 110 34 58 34 54 42 55 34 125]}",
+		"backend.ToolProgress {ID:c1 Delta:4}",
+		"backend.ToolEnded {ID:c1 Status: Content:42 Summary: Elapsed:0s}",
+		"backend.Plan {Steps:[{Content:multiply Done:true} {Content:say it Done:false}]}",
+		fmt.Sprintf("backend.Step %+v", backend.Step{}),
+	} {
+		if !a.has(want) {
+			t.Errorf("missing %s in %+v", want, a.chunks)
+		}
+	}
+}
+
+func TestALoadedSessionIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	b, dir := open(t, "load", Options{})
+	first := send(t.Context(), b, backend.State{}, backend.Turn{System: "Be brief.", Messages: say("say: one").Messages})
+	if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, `"Be brief.\n\nsay: one"`) {
+		t.Errorf("got the prompt %s, want the instructions first", prompt)
+	}
+	turn := backend.Turn{System: "Be brief.", Known: 1, Messages: []backend.Message{user("say: one"), user("say: two")}}
+	second := send(t.Context(), b, first.state, turn)
+	if second.err != nil || second.text != "two" || second.state.ID != first.state.ID {
+		t.Errorf("got %q, %v in session %s, want two in %s", second.text, second.err, second.state.ID, first.state.ID)
+	}
+	if prompt := left(t, dir, "prompt"); strings.Contains(prompt, "one") || strings.Contains(prompt, "brief") {
+		t.Errorf("got the prompt %s, want the new message alone", prompt)
+	}
+}
+
+func TestASessionThatCannotBeOpenedBeginsAnewWithTheConversation(t *testing.T) {
+	t.Parallel()
+	for name, can := range map[string]string{"the program cannot load sessions": "", "the session is gone": "load"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, dir := open(t, can, Options{})
+			turn := backend.Turn{Known: 1, Messages: []backend.Message{user("say: one"), user("say: two")}}
+			a := send(t.Context(), b, backend.State{ID: "lost"}, turn)
+			if a.err != nil || a.text != "two" || a.state.ID == "lost" {
+				t.Errorf("got %q, %v in session %s", a.text, a.err, a.state.ID)
+			}
+			if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, "one") {
+				t.Errorf("got the prompt %s, want the whole conversation", prompt)
+			}
+			if _, warned := a.chunks[0].(backend.Warning); !warned {
+				t.Errorf("got %+v first, want a warning", a.chunks[0])
+			}
+		})
+	}
+}
+
+func TestPermissionsFollowTheMode(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, kind, options string
+		mode                Permissions
+		want                string
+	}{
+		{"default allows reading", "read", ``, PermitReading, "chose a"},
+		{"default rejects edits", "edit", ``, PermitReading, "chose r"},
+		{"acceptEdits allows edits", "edit", ``, PermitEdits, "chose a"},
+		{"acceptEdits rejects programs", "execute", ``, PermitEdits, "chose r"},
+		{"bypassPermissions allows programs", "execute", ``, PermitAll, "chose a"},
+		{"the mode of a task has priority", "execute", `{"permissionMode":"default"}`, PermitAll, "chose r"},
+		{"an allowed tool needs no permission", "execute", `{"allowedTools":["Run tests"]}`, PermitReading, "chose a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b, _ := open(t, "", Options{Permissions: tt.mode})
+			turn := say("permit: " + tt.kind)
+			turn.Options = []byte(tt.options)
+			a := send(t.Context(), b, backend.State{}, turn)
+			if a.err != nil || a.text != tt.want {
+				t.Fatalf("got %q, %v, want %q", a.text, a.err, tt.want)
+			}
+			denied := a.has("backend.ToolEnded {ID:c1 Status:denied Content:rejected Summary: Elapsed:0s}")
+			if denied != (tt.want == "chose r") {
+				t.Errorf("got %+v, want a denied call only if it was rejected", a.chunks)
+			}
+		})
+	}
+}
+
+func TestTheUserIsAskedForAPermission(t *testing.T) {
+	t.Parallel()
+	for answered, want := range map[string]string{"yes": "chose a", "no": "asked again"} {
+		t.Run(answered, func(t *testing.T) {
+			t.Parallel()
+			b, dir := open(t, "load", Options{})
+			first := send(t.Context(), b, backend.State{}, say("permit: execute"))
+			if first.err != nil || first.outcome.Finish != event.FinishToolCalls || first.state.ID == "" {
+				t.Fatalf("got %+v, %v, want a turn that waits for the user", first.outcome, first.err)
+			}
+			const args = `{"question":"May acp.test run Run tests? (yes or no)","tool":"Run tests","args":{"command":"make test"}}`
+			if !first.has("backend.CallStart {Index:0 Name:ask_permission Gate:input}") || !first.has("backend.CallDelta {Index:0 Args:"+args+"}") {
+				t.Fatalf("got %+v, want a question", first.chunks)
+			}
+			turn := backend.Turn{Known: 3, Messages: []backend.Message{
+				user("permit: execute"),
+				{Role: backend.Assistant, Parts: []backend.Part{backend.Call{ID: "call_1", Name: permissionTool, Args: []byte(args)}}},
+				{Role: backend.Tool, Parts: []backend.Part{backend.Result{ID: "call_1", Name: permissionTool, Content: answered, Status: event.ToolSuccess}}},
+				user("permit: execute"), // the fake asks again only for this line
+			}}
+			second := send(t.Context(), b, first.state, turn)
+			if second.err != nil {
+				t.Fatal(second.err)
+			}
+			if got := second.text; got != want && (want != "asked again" || second.outcome.Finish != event.FinishToolCalls) {
+				t.Errorf("got %q and %+v, want %s", got, second.outcome, want)
+			}
+			if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, "Run tests {") {
+				t.Errorf("got the prompt %s, want what the user has decided", prompt)
+			}
+		})
+	}
+}
+
+func TestAModelIsSelected(t *testing.T) {
+	t.Parallel()
+	b, dir := open(t, "models", Options{Auth: "key"})
+	turn := say("say: hi")
+	turn.Model = "large"
+	a := send(t.Context(), b, backend.State{}, turn)
+	if a.err != nil || a.outcome.Model != "large" || !strings.Contains(left(t, dir, "option"), `"value":"large"`) {
+		t.Errorf("got %+v, %v, want the model large", a.outcome, a.err)
+	}
+	if got := left(t, dir, "auth"); got != `{"methodId":"key"}` {
+		t.Errorf("got the login %s", got)
+	}
+	turn.Model = "huge"
+	if a := send(t.Context(), b, backend.State{}, turn); a.err == nil || !strings.Contains(a.err.Error(), `["small" "large"]`) {
+		t.Errorf("got %v, want an error that lists the models", a.err)
+	}
+}
+
+func TestPicturesReachTheProgram(t *testing.T) {
+	t.Parallel()
+	picture := backend.Media{Input: event.InputPart{Type: "image", Data: []byte("png"), MediaType: "image/png"}}
+	turn := backend.Turn{Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "say: seen"}, picture}}}}
+	for can, want := range map[string]string{"image": `{"type":"image","data":"cG5n","mimeType":"image/png"}`, "": `which cannot be shown here`} {
+		b, dir := open(t, can, Options{})
+		if a := send(t.Context(), b, backend.State{}, turn); a.err != nil || a.text != "seen" {
+			t.Errorf("got %q, %v", a.text, a.err)
+		}
+		if got := left(t, dir, "prompt"); !strings.Contains(got, want) {
+			t.Errorf("got the prompt %s, want %s", got, want)
+		}
+	}
+}
+
+func TestFilesAndTerminalsAreNotOffered(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, "", Options{})
+	if a := send(t.Context(), b, backend.State{}, say("files:")); a.err != nil || !strings.Contains(a.text, "-32601") {
+		t.Errorf("got %q, %v, want a refusal", a.text, a.err)
+	}
+}
+
+func TestTurnsEndAsTheProgramSays(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, "", Options{})
+	for reason, want := range map[string]event.FinishReason{
+		"end_turn": event.FinishStop, "max_tokens": event.FinishLength, "max_turn_requests": event.FinishMaxTurns,
+		"refusal": event.FinishContentFilter, "from_the_future": event.FinishStop,
+	} {
+		if a := send(t.Context(), b, backend.State{}, say("stop: "+reason)); a.err != nil || a.outcome.Finish != want {
+			t.Errorf("%s: got %q, %v, want %q", reason, a.outcome.Finish, a.err, want)
+		}
+	}
+}
+
+func TestATurnStopsAtItsBudget(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, "", Options{})
+	turn := say("cost:")
+	turn.Limits.CostUSD = 0.5
+	a := send(t.Context(), b, backend.State{}, turn)
+	if a.err != nil || a.outcome.Finish != event.FinishBudget || a.outcome.Usage.CostUSD < 0.49 || a.outcome.Usage.CostUSD > 0.61 {
+		t.Errorf("got %+v, %v, want the budget of 0.5", a.outcome, a.err)
+	}
+}
+
+func TestFailuresSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, can, prompt string
+		o                 Options
+		want              string
+		retryable         bool
+	}{
+		{"the program dies", "", "die: out of memory", Options{}, "Error: out of memory; try again", true},
+		{"it needs a login", "login", "say: hi", Options{}, "set cli.auth of the agent: log in first", false},
+		{"it says nothing", "", "silent:", Options{Quiet: 300 * time.Millisecond}, "said nothing for too long", true},
+		{"it cancels its turn", "", "stop: cancelled", Options{}, "has cancelled its turn", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b, _ := open(t, tt.can, tt.o)
+			a := send(t.Context(), b, backend.State{}, say(tt.prompt))
+			f, ok := errors.AsType[*apierr.Error](a.err)
+			if !ok || !strings.Contains(f.Message, tt.want) || f.Retryable != tt.retryable {
+				t.Errorf("got %v, want %q, retryable %t", a.err, tt.want, tt.retryable)
+			}
+		})
+	}
+	missing := New(Options{Command: "no-such-agent", Workspace: t.TempDir()})
+	if err := missing.Available(t.Context()); err == nil || !strings.Contains(err.Error(), "install it") {
+		t.Errorf("got %v, want the remedy", err)
+	}
+}
+
+func TestAProgramThatDoesNotStopIsKilled(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, "", Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := b.Start(ctx, backend.Start{ThreadID: "thr_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at time.Time
+	_, err = s.Send(ctx, say("deaf:"), func(c backend.Chunk) error {
+		if _, ok := c.(backend.TextDelta); ok {
+			at = time.Now()
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || time.Since(at) > time.Second {
+		t.Errorf("got %v after %s, want the cancellation within a second", err, time.Since(at))
+	}
+}

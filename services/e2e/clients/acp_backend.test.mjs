@@ -1,0 +1,95 @@
+// The backend acp, with an agent on the published SDK as a process, and with `agentbus acp` as the agent.
+import assert from "node:assert/strict";
+import { test } from "./harness.mjs";
+
+const base = process.env.AGENTBUS_URLS.split(",")[0];
+
+// run runs a request of an agent and returns its events.
+async function run(agent, text, rest = {}, seen = () => {}) {
+  const messages = text === undefined ? [] : [{ role: "user", content: text }];
+  const response = await fetch(`${base}/v1/agents/${agent}/stream?include=plan,notice,tool_output`, {
+    method: "POST", headers: { "Content-Type": "application/json", Accept: "application/x-ndjson" },
+    body: JSON.stringify({ messages, ...rest }),
+  });
+  assert.equal(response.status, 200, await (response.ok ? "" : response.text()));
+  const events = [];
+  let buffer = "";
+  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+    const lines = (buffer + part).split("\n");
+    buffer = lines.pop();
+    for (const line of lines.filter(Boolean)) {
+      events.push(JSON.parse(line));
+      await seen(events.at(-1));
+    }
+  }
+  return events;
+}
+
+const text = (events) => events.filter((e) => e.event === "text" && e.stage === "stop").map((e) => e.text).join("");
+const results = (events) => events.filter((e) => e.event === "tool_output").map((e) => [e.status, e.content]);
+const answer = (events, result) => {
+  const { actionId } = events.find((e) => e.event === "continuation");
+  return { threadId: events[0].threadId, context: { actionResults: [{ actionId, status: "success", result }] } };
+};
+
+test("an agent on the SDK streams text, thoughts and a plan", async () => {
+  const events = await run("sdk", "think: hm\nplan: look; answer\nsay: hello there");
+  assert.equal(text(events), "hello there");
+  assert.equal(events.find((e) => e.event === "thinking" && e.stage === "stop").thinking, "hm");
+  assert.deepEqual(events.find((e) => e.event === "plan").steps, [{ content: "look", done: true }, { content: "answer", done: false }]);
+  assert.equal(events.at(-1).finishReason, "stop");
+});
+
+test("its session is loaded for the next request, and not repeated", async () => {
+  const first = await run("sdk", "say: one");
+  const second = await run("sdk", "recall: now", { threadId: first[0].threadId });
+  assert.equal(text(second), "say: one|recall: now|");
+  assert.equal(second.filter((e) => e.event === "notice").length, 0);
+});
+
+test("a permission is a question to the user, and the answer reaches the agent", async () => {
+  const asked = await run("sdk", "permitted: make test\nsay: not yet");
+  assert.equal(asked.at(-1).finishReason, "action_required");
+  assert.match(asked.find((e) => e.event === "continuation").payload.question, /Run a program/);
+  assert.deepEqual(results(asked), []);
+  const allowed = await run("sdk", undefined, answer(asked, "yes"));
+  assert.deepEqual(results(allowed).at(-1), ["success", "ran make test"]);
+  assert.equal(allowed.at(-1).finishReason, "stop");
+  const denied = await run("sdk", undefined, answer(await run("sdk", "permitted: make test"), "no"));
+  assert.deepEqual(results(denied).filter(([, content]) => content.startsWith("ran")), []);
+});
+
+test("an operator's permissions answer for the user", async () => {
+  assert.deepEqual(results(await run("trusted", "permitted: make test")), [["success", "ran make test"]]);
+  assert.deepEqual(results(await run("reading", "permitted: make test")), [["denied", "rejected"]]);
+});
+
+test("an abort ends the agent", async () => {
+  let aborted;
+  const events = await run("sdk", "say: begun\nwait: long", {}, async (e) => {
+    if (e.event !== "text" || aborted) return;
+    aborted = Date.now();
+    await fetch(`${base}/v1/requests/${e.requestId}/abort`, { method: "POST" });
+  });
+  assert.equal(events.at(-1).event, "aborted");
+  assert.ok(Date.now() - aborted < 5000, "the abort took too long");
+});
+
+test("an agent that dies is an error that may pass", async () => {
+  const events = await run("sdk", "say: half\ndie: now");
+  assert.equal(events.at(-1).event, "error");
+  assert.equal(events.at(-1).retryable, true);
+  assert.match(events.at(-1).message, /ended in the middle of its turn/);
+});
+
+test("agentbus runs agentbus", async () => {
+  const first = await run("mirror", '/think hm\n/tool calculator {"expression":"6*7"}\n/say it is 42');
+  assert.equal(text(first), "it is 42");
+  assert.deepEqual(results(first), [["success", "6*7 = 42"]]);
+  const second = await run("mirror", "/say again", { threadId: first[0].threadId });
+  assert.equal(text(second), "again");
+  const asked = await run("mirror", '/approve calculator {"expression":"2+2"}\n/say done');
+  assert.equal(asked.at(-1).finishReason, "action_required");
+  const allowed = await run("mirror", undefined, answer(asked, "yes"));
+  assert.deepEqual(results(allowed).at(-1), ["success", "2+2 = 4"]);
+});

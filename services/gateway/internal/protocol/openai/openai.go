@@ -1,0 +1,66 @@
+// Package openai is OpenAI's API under /openai/v1: agents are its models. The codecs are in package wire and the packages
+// below it.
+package openai
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai/wire"
+)
+
+// Server serves the protocol. It is safe for concurrent use.
+type Server struct{ protocol.Services }
+
+var _ protocol.Protocol = (*Server)(nil)
+
+// New returns the protocol on the services of the gateway.
+func New(s protocol.Services) *Server { return &Server{s} }
+
+// Name implements protocol.Protocol.
+func (*Server) Name() string { return "openai" }
+
+// EncodeError implements protocol.Protocol.
+func (*Server) EncodeError(e codec.ErrorResponse) (contentType string, body []byte) {
+	return wire.EncodeError(e)
+}
+
+// maxBody is the limit of a body, in bytes: clients send the whole conversation with each request.
+const maxBody = 4 << 20
+
+// Routes implements protocol.Protocol.
+func (s *Server) Routes() []protocol.Route {
+	const chats, models = "/openai/v1/chat/completions", "/openai/v1/models"
+	return []protocol.Route{
+		{
+			Method: http.MethodPost, Path: chats, Scope: auth.ScopeRun, Body: true, MaxBody: maxBody,
+			Limit: protocol.StreamLimit, Untimed: true, Serve: s.postChat,
+		},
+		{
+			Method: http.MethodGet, Path: chats + "/:completionId", Scope: auth.ScopeRead,
+			Limit: protocol.StreamLimit, Untimed: true, Serve: s.getChat,
+		},
+		{Method: http.MethodGet, Path: models, Scope: auth.ScopeRead, Serve: s.getModels},
+		{Method: http.MethodGet, Path: models + "/:model", Scope: auth.ScopeRead, Serve: s.getModel},
+	}
+}
+
+// shouldRetry is the header by which OpenAI's clients decide whether they send a request again.
+const shouldRetry = "X-Should-Retry"
+
+// failed returns the error of a request that did not end well. The header stops clients from running the agent again where
+// this is of no use: without it they retry every status from 500 on.
+func failed(x *protocol.Exchange, end wire.Error, retryable bool) error {
+	x.SetHeader(shouldRetry, map[bool]string{true: "true", false: "false"}[retryable])
+	code := apierr.Code(end.Code)
+	if !slices.Contains(apierr.Codes(), code) {
+		code = apierr.AgentError
+	}
+	e := apierr.New(code, "%s", end.Message)
+	e.Retryable = retryable
+	return e
+}
