@@ -65,7 +65,7 @@ type ToolCall struct {
 	Tool        string           `json:"name,omitempty"` // with start and stop
 	Delta       string           `json:"delta,omitempty"`
 	Args        json.RawMessage  `json:"args,omitzero"`       // with stop: an object
-	Gate        ContinuationKind `json:"gate,omitempty"`      // with stop: what a client must do before the tool can have a result
+	Gate        ContinuationKind `json:"gate,omitempty"`      // with start and stop: what a client must do before the tool can have a result
 	ByAgent     bool             `json:"byAgent,omitzero"`    // with stop: the agent itself runs the tool
 	Signature   string           `json:"signature,omitempty"` // with stop: data of the provider, which the next turn must return
 	Description string           `json:"description,omitempty"`

@@ -31,7 +31,7 @@ func (s *turnWriter) start(d *draft) (err error) {
 		case event.NameThinking:
 			return event.Thinking{Block: b}
 		case event.NameToolCall:
-			return event.ToolCall{Block: b, ToolCallID: d.callID, Tool: d.tool}
+			return event.ToolCall{Block: b, ToolCallID: d.callID, Tool: d.tool, Gate: d.gate}
 		case event.NameFinalAnswer:
 			return event.FinalAnswer{Block: b, Title: d.report.title, Format: d.report.format, Kind: d.report.kind}
 		default:
