@@ -33,7 +33,9 @@ type Turn struct {
 	// backend ignores an option that its provider does not have; docs/backends.md lists them.
 	Request event.RequestOptions
 
-	Known  int    // number of Messages, from the first on, that the session has received
+	Known   int // number of Messages, from the first on, that the session has received
+	Attempt int // 1, and one more for each crash of a runner and each cut connection in this request
+
 	Limits Limits // the rest of the request's limits, for agents that take several turns by themselves
 
 	Summarise  bool // the message asks for a summary of a conversation; a scripted backend must not interpret it
@@ -184,6 +186,10 @@ const (
 	GateApproval Gate = "approval" // a person allows it
 	GateClient   Gate = "client"   // the client runs it
 	GateInput    Gate = "input"    // a person answers; the arguments are {"question": …}
+
+	// GateAgentApproval: a person decides, and the agent runs the call itself after that. The result is the decision: its
+	// status is success or denied.
+	GateAgentApproval Gate = "agent_approval"
 )
 
 // Outcome is how a turn ended.

@@ -13,6 +13,9 @@ var (
 	ErrTooLong = errors.New("the conversation is too long for the model")
 	// ErrUnavailable: the provider does not serve the model to this account, or has no such model. Another model may answer.
 	ErrUnavailable = errors.New("the provider does not serve the model")
+	// ErrCut: the connection to an agent broke off in the middle of a turn. The turn may be sent again, with the calls that the
+	// agent has run until then in its conversation.
+	ErrCut = errors.New("the connection to the agent was cut")
 )
 
 // Availabler is a backend that can check whether it works on this machine (agentic, available?).

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -266,6 +267,123 @@ func TestLongAgentOutputIsTruncated(t *testing.T) {
 			if len(line) > 2*maxOutputBytes {
 				t.Errorf("an event has %d bytes: %.100s", len(line), line)
 			}
+		}
+	})
+}
+
+func TestAPersonAllowsACallThatTheAgentRunsItself(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		answer  event.ActionStatus
+		status  event.ToolStatus
+		content string
+	}{
+		{"allowed", event.ActionSuccess, event.ToolSuccess, "the user allowed this call"},
+		{"denied", event.ActionDenied, event.ToolDenied, "the user denied this call"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				th := newThread(t)
+				var asked []backend.Message
+				th.backend = backendFunc(func(_ context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+					if asked = turn.Messages; len(asked) > 1 {
+						return backend.Outcome{Finish: event.FinishStop}, emit(backend.TextDelta("so be it"))
+					}
+					return backend.Outcome{Finish: event.FinishToolCalls}, errors.Join(
+						emit(backend.CallStart{Name: "deploy", Gate: backend.GateAgentApproval}),
+						emit(backend.CallDelta{Args: `{"to":"prod"}`}), emit(backend.CallSignature{Signature: "i1"}))
+				})
+				action := only(t, th.say("deploy"))
+				if action.Kind != event.ContinueApproval || action.Payload.Tool != "deploy" || string(action.Payload.Args) != `{"to":"prod"}` {
+					t.Fatalf("got the action %+v, want an approval of deploy", action)
+				}
+				last[event.Done](t, th.answer(event.ActionResult{ActionID: action.ActionID, Status: tt.answer}))
+				call, result := asked[1].Parts[0].(backend.Call), asked[2].Parts[0].(backend.Result)
+				if call.Signature != "i1" || result.ID != call.ID || result.Status != tt.status || result.Content != tt.content {
+					t.Errorf("got the call %+v and the result %+v, want %s, %q", call, result, tt.status, tt.content)
+				}
+			})
+		})
+	}
+}
+
+func TestATurnIsSentAgainWhenItsConnectionWasCut(t *testing.T) {
+	t.Parallel()
+	cut := func(chunks ...backend.Chunk) attempt {
+		e := apierr.Wrap(backend.ErrCut, apierr.AgentError, "the answer broke off")
+		e.Retryable = true
+		return attempt{chunks: chunks, err: e}
+	}
+	for _, tt := range []struct {
+		name     string
+		onCrash  bool
+		attempts []attempt
+		asked    int
+		text     string // of the answer; "" = the request fails
+	}{
+		{"with the same answer, which is not written twice", false, []attempt{cut(backend.TextDelta("o"))}, 2, "ok"},
+		{"with another answer", false, []attempt{cut(backend.TextDelta("no"))}, 2, "ok"},
+		{"twice", false, []attempt{cut(), cut()}, 3, "ok"},
+		{"not three times", false, []attempt{cut(), cut(), cut()}, 3, ""},
+		{"not with onCrash: error", true, []attempt{cut()}, 1, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked []string
+				th := newThread(t)
+				model := flaky(&asked, tt.attempts...)
+				th.agent.FailOnCrash, th.backend = tt.onCrash, remote{model}
+				events := th.say("hi")
+				if len(asked) != tt.asked {
+					t.Errorf("got %d turns, want %d", len(asked), tt.asked)
+				}
+				if tt.text == "" {
+					last[event.Error](t, events)
+				} else if done := last[event.Done](t, events); len(done.Content) != 1 || done.Content[0].Text != tt.text {
+					t.Errorf("got the answer %+v, want %q alone", done.Content, tt.text)
+				}
+			})
+		})
+	}
+}
+
+// remote is a model behind a connection.
+type remote struct{ backend.Model }
+
+func (remote) Transport() backend.Transport { return backend.Remote }
+
+func TestToolsThatRanBeforeACutArePartOfTheConversation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var turns []backend.Turn
+		th := newThread(t)
+		th.backend = remote{backendFunc(func(_ context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+			turns = append(turns, turn)
+			if len(turns) == 2 {
+				return backend.Outcome{Finish: event.FinishStop}, emit(backend.TextDelta("done"))
+			}
+			for _, c := range []backend.Chunk{
+				backend.ToolStarted{ID: "t1", Name: "Read"}, backend.ToolEnded{ID: "t1", Content: "A"}, backend.ToolStarted{ID: "t2", Name: "Bash"},
+				backend.TextDelta("I"),
+			} {
+				if err := emit(c); err != nil {
+					return backend.Outcome{}, err
+				}
+			}
+			return backend.Outcome{}, apierr.Wrap(backend.ErrCut, apierr.AgentError, "the answer broke off")
+		})}
+		last[event.Done](t, th.say("do it"))
+		var results []string
+		for _, m := range turns[1].Messages {
+			for _, p := range m.Parts {
+				if r, ok := p.(backend.Result); ok {
+					results = append(results, fmt.Sprintf("%s %s", r.Name, r.Status))
+				}
+			}
+		}
+		if want := []string{"Read success", "Bash unknown"}; !slices.Equal(results, want) || turns[0].Attempt != 1 || turns[1].Attempt != 2 {
+			t.Errorf("got the results %q and the attempts %d and %d, want %q, 1 and 2", results, turns[0].Attempt, turns[1].Attempt, want)
 		}
 	})
 }

@@ -36,6 +36,8 @@ type run struct {
 	shortened      bool            // the conversation was too long for the model, and was compressed
 	unpriced       bool            // clients know that the limit of cost has no effect
 	fallback       int             // how many models did not answer
+	cuts           int             // how often the connection to the agent was cut
+	resent         int             // of these, those in the current turn after which it was sent again
 	session        backend.Session // nil until the first turn
 	stragglers     sync.WaitGroup
 }
@@ -221,13 +223,37 @@ func (r *run) checkAbort(ctx context.Context) error {
 	return nil
 }
 
-// turn runs one turn of the model.
+// turn runs one turn of the model. A turn whose connection was cut is sent again, unless the agent's requests end with their
+// first crash.
 func (r *run) turn(ctx context.Context) error {
+	r.resent = 0
+	for {
+		err := r.sendTurn(ctx)
+		if !errors.Is(err, backend.ErrCut) || ctx.Err() != nil || r.Agent.FailOnCrash || r.resent == maxStalls-1 {
+			return err
+		}
+		r.cuts++
+		r.resent++
+		if err := r.events.emit(event.Notice{Level: "warning", Message: "the connection to the agent was cut; the turn is sent again"}); err != nil {
+			return err
+		}
+		if err := r.events.discardOpen(); err != nil {
+			return err
+		}
+		if !pause(ctx, retryPause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// sendTurn sends a turn to the backend and writes its answer.
+func (r *run) sendTurn(ctx context.Context) error {
 	r.commandsRead = false
 	before := r.State.Usage().Add(r.unfinished)
 	s := newTurnWriter(r)
 	turn := r.newTurn()
 	turn.Messages, turn.Summarised, turn.Known = r.State.Messages(), r.State.Summarised(), r.State.Known()
+	turn.Attempt = 1 + r.State.Crashes() + r.cuts
 	turn.Request = r.requestOptions()
 	outcome, used, err := r.answer(ctx, turn, s)
 	spent := errors.Is(err, errLimit)

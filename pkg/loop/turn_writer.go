@@ -67,6 +67,7 @@ type draft struct {
 	callID string
 	tool   string
 	gate   event.ContinuationKind
+	agents bool // the agent runs it itself, if a person allows it
 	args   []byte
 	report *report // set for a final answer
 }
@@ -245,6 +246,7 @@ func (s *turnWriter) newCall(c backend.CallStart) *draft {
 	r := s.run
 	return &draft{
 		kind: event.NameToolCall, index: c.Index, tool: clean(c.Name), gate: r.gate(c.Name, c.Gate),
+		agents: c.Gate == backend.GateAgentApproval,
 		callID: id.Derive(id.Call, r.RequestID, strconv.Itoa(s.number), strconv.Itoa(c.Index)),
 	}
 }
@@ -302,9 +304,9 @@ func (s *turnWriter) endCall(d *draft) error {
 			return err
 		}
 	}
-	args, gate, reason := json.RawMessage(d.args), d.gate, ""
+	args, gate, agents, reason := json.RawMessage(d.args), d.gate, d.agents, ""
 	if !jsontext.Value(args).IsValid() || jsontext.Value(args).Kind() != '{' {
-		args, gate, reason = json.RawMessage("{}"), "", transcript.ReasonInvalid
+		args, gate, agents, reason = json.RawMessage("{}"), "", false, transcript.ReasonInvalid
 	}
 	if d.matched != nil {
 		if reason == d.matched.Reason && same(args, d.matched.Args) {
@@ -316,7 +318,7 @@ func (s *turnWriter) endCall(d *draft) error {
 	}
 	stop := s.run.events.stop(d.blockID)
 	stop.Reason = reason
-	body := event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate, Signature: clean(d.signature)}
+	body := event.ToolCall{Block: stop, ToolCallID: d.callID, Tool: d.tool, Args: args, Gate: gate, ByAgent: agents, Signature: clean(d.signature)}
 	if spec, known := s.run.spec(d.tool); known && !s.run.State.Described(d.tool) {
 		body.Description, body.Schema = spec.Description, spec.Schema
 	}

@@ -21,6 +21,7 @@ type request struct {
 	stalls    int       // claims since the last finished step that ended without a release
 	held      bool      // the newest claim has not been released
 	crashed   bool      // the newest claim took the request from a runner that had not released it
+	crashes   int       // claims that did so
 	steers    []string  // those that were read
 	heard     bool      // one of them since the last turn
 	nextBlock int
@@ -47,6 +48,9 @@ func (r *request) claim(b event.Claim) {
 		return
 	}
 	r.stalls++
+	if r.held {
+		r.crashes++
+	}
 	r.held, r.crashed = true, r.held
 }
 
@@ -67,6 +71,9 @@ func (s *State) Actions() []Action { return slices.Clone(s.actions) }
 
 // Crashed reports whether the request was taken from a runner that did not hand it over.
 func (s *State) Crashed() bool { return s.request.crashed }
+
+// Crashes counts the runners of the request that ended without handing it over.
+func (s *State) Crashes() int { return s.request.crashes }
 
 // Steered reports whether the request has read a steer.
 func (s *State) Steered(steerID string) bool { return slices.Contains(s.request.steers, steerID) }
@@ -140,6 +147,7 @@ func (s *State) Content() []event.Content {
 type Call struct {
 	backend.Call
 	Gate    event.ContinuationKind // who must act first, as the call's event says
+	ByAgent bool                   // the agent runs it itself when a client has acted
 	Invalid bool                   // its arguments were not a JSON object
 	Action  *Action                // what was announced for it; nil = nothing
 	Own     bool                   // made by the newest request
@@ -151,11 +159,11 @@ func (s *State) Waiting() []Call {
 	var waiting []Call
 	for _, e := range s.entries {
 		for _, b := range e.blocks {
-			if b.Kind != event.NameToolCall || b.Inside || s.has(b.CallID) {
+			if b.Kind != event.NameToolCall || b.Inside && b.Gate == "" || s.has(b.CallID) {
 				continue
 			}
 			call := Call{
-				Call: b.call(), Gate: b.Gate, Invalid: b.Reason == ReasonInvalid,
+				Call: b.call(), Gate: b.Gate, ByAgent: b.Inside, Invalid: b.Reason == ReasonInvalid,
 				Action: s.action(b.CallID), Own: e.requestID == s.request.id,
 			}
 			if call.Own || call.Action != nil {

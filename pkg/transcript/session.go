@@ -78,7 +78,7 @@ func (s *State) Running() (running []Running) {
 // ByAgent reports whether a call of the request is one that the agent ran by itself.
 func (s *State) ByAgent(callID string) bool {
 	return slices.ContainsFunc(s.request.blocks, func(b Block) bool {
-		return b.Kind == event.NameToolCall && b.CallID == callID && b.Inside
+		return b.Kind == event.NameToolCall && b.CallID == callID && b.Inside && b.Gate == ""
 	})
 }
 

@@ -144,7 +144,7 @@ func (s *State) counted(b event.UsageSoFar) {
 	for _, block := range r.blocks {
 		switch {
 		case block.Kind != event.NameToolCall:
-		case block.Inside:
+		case block.Inside && block.Gate == "":
 			inside++
 		default:
 			made++
