@@ -1,7 +1,7 @@
-// Package apierr is the one error type that crosses the borders between services.
+// Package apierr is the error type that services exchange and that clients read.
 //
-// Near its cause an error gets a [Code] and a sentence that says what to do; at the edge a dialect translates it,
-// once, into its own shape. An error without a code is internal_error: its text is logged and never sent.
+// Near its cause an error gets a [Code] and a sentence with the remedy; the gateway encodes it once, in the form of the
+// client's protocol. An error without a code is internal_error: its text is logged and never sent.
 package apierr
 
 import (

@@ -35,8 +35,8 @@ var (
 	errSimResolved = errors.New("the action is resolved, or not open")
 )
 
-// simPatience bounds one call of a client.
-const simPatience = 20 * time.Second
+// simCallTimeout bounds one call of a client.
+const simCallTimeout = 20 * time.Second
 
 // accept takes a call, which may have been taken before.
 func (g *simGateway) accept(ctx context.Context, c simCall) error {
@@ -167,7 +167,7 @@ func (c *simClient) ask(what string, do func(context.Context, *simGateway) error
 // post makes a request, again and again with the same key.
 func (c *simClient) post(call simCall) error {
 	err := c.ask("post "+call.requestID, func(ctx context.Context, g *simGateway) error {
-		ctx, cancel := context.WithTimeout(ctx, simPatience)
+		ctx, cancel := context.WithTimeout(ctx, simCallTimeout)
 		defer cancel()
 		return g.accept(ctx, call)
 	})
@@ -216,7 +216,7 @@ func (c *simClient) watch(requestID string) error {
 // abort asks for the end of a request.
 func (c *simClient) abort(requestID string) error {
 	return c.ask("abort "+requestID, func(ctx context.Context, g *simGateway) error {
-		ctx, cancel := context.WithTimeout(ctx, simPatience)
+		ctx, cancel := context.WithTimeout(ctx, simCallTimeout)
 		defer cancel()
 		if _, err := g.bus.Accepted(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID}); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (c *simClient) abort(requestID string) error {
 // steer says something to a request.
 func (c *simClient) steer(requestID, steerID string) error {
 	return c.ask("steer "+requestID, func(ctx context.Context, g *simGateway) error {
-		ctx, cancel := context.WithTimeout(ctx, simPatience)
+		ctx, cancel := context.WithTimeout(ctx, simCallTimeout)
 		defer cancel()
 		last, err := g.bus.Last(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID})
 		if err != nil && !errors.Is(err, broker.ErrNotFound) {

@@ -2,5 +2,5 @@ package client
 
 import "time"
 
-// SetWait makes c impatient.
+// SetWait sets the wait between two attempts of c.
 func SetWait(c *Client, wait time.Duration) { c.wait = wait }

@@ -1,5 +1,5 @@
 // Package event defines the vocabulary of the system: every fact about a request is an [Event], and all services,
-// dialects and clients use these types. schemas/events has the same contract for other languages.
+// codecs and clients use these types. schemas/events has the same contract for other languages.
 //
 // Read names.go for the list, native.go for the nine events of the agent event protocol, extended.go for the others.
 package event

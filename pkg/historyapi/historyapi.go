@@ -2,7 +2,7 @@
 // response, and a method of [Client].
 //
 // Responses are consistent with earlier writes: before history answers about a thread or a request, it waits until it
-// has projected its log up to the end at the time of the query (at most [Patience], then apierr.Unavailable).
+// has projected its log up to the end at the time of the query (at most [ProjectionTimeout], then apierr.Unavailable).
 //
 // An invalid cursor, limit or id is apierr.InvalidMessageFormat. A page may be shorter than its limit if its events are
 // long: only an empty NextCursor marks the last page.
@@ -16,8 +16,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// Patience is how long history waits for its projection before it gives up on an answer.
-const Patience = 5 * time.Second
+// ProjectionTimeout is how long history waits for its projection before it gives up on an answer.
+const ProjectionTimeout = 5 * time.Second
 
 // Status is the status of a request.
 type Status string
@@ -264,7 +264,7 @@ type TranscriptQuery struct {
 }
 
 // TranscriptAnswer holds one entry a request, in order. A request that history does not have in full yet makes the
-// answer apierr.Unavailable after [Patience].
+// answer apierr.Unavailable after [ProjectionTimeout].
 type TranscriptAnswer struct {
 	Requests []RequestEvents `json:"requests"`
 }

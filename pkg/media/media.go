@@ -1,5 +1,5 @@
 // Package media checks the images and files of users and tools: which parts are accepted, and the type of their bytes.
-// All code that accepts a part from outside checks it here: a dialect for its client, an executor for its tool.
+// All code that accepts a part from outside checks it here: a codec for its client, an executor for its tool.
 package media
 
 import (

@@ -75,9 +75,9 @@ func TestTheGroupEndsWithTheProcessThatStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	patient, done := context.WithTimeout(t.Context(), time.Minute)
+	bounded, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
-	lock, err := procgroup.Acquire(patient, name)
+	lock, err := procgroup.Acquire(bounded, name)
 	if err != nil {
 		t.Fatal(err)
 	}

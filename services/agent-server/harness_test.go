@@ -63,7 +63,7 @@ func open(t *testing.T, s setup) *server {
 		t.Fatal(err)
 	}
 	settings.Grace = 200 * time.Millisecond
-	for _, subject := range []tool.Tool{patient(), guarded()} {
+	for _, subject := range []tool.Tool{untilStopped(), guarded()} {
 		settings.Tools, settings.Agent.Tools = append(settings.Tools, subject), append(settings.Agent.Tools, subject.Spec())
 	}
 	if s.change != nil {
@@ -86,10 +86,10 @@ func envAt(dir string) env.AgentServer {
 	return env.AgentServer{DataDir: dir + "/data", Root: dir}
 }
 
-// patient is a tool that prints a line and works until it is stopped.
-func patient() tool.Tool {
+// untilStopped is a tool that prints a line and works until it is stopped.
+func untilStopped() tool.Tool {
 	spec := tool.Spec{
-		Name: "patient", Description: "Waits.", Schema: []byte(`{"type":"object"}`), Effect: tool.EffectUnsafe, Timeout: time.Hour,
+		Name: "wait", Description: "Waits.", Schema: []byte(`{"type":"object"}`), Effect: tool.EffectUnsafe, Timeout: time.Hour,
 	}
 	return tool.Func(spec, func(ctx context.Context, _ struct{}, call tool.Call) (tool.Result, error) {
 		call.Progress("waiting\n")

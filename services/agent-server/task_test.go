@@ -223,7 +223,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, script, until string }{
 		{"in the midst of a text", "/stream 100000 50", "text_delta"},
-		{"in the midst of a tool", "/tool patient {}\n/say never", "tool_output"},
+		{"in the midst of a tool", "/tool wait {}\n/say never", "tool_output"},
 		{"at once", "/sleep 1h", ""},
 	}
 	for _, test := range tests {
@@ -404,7 +404,7 @@ func TestAStopLeavesTasksForTheNextStart(t *testing.T) {
 	dir := t.TempDir()
 	setting := setup{env: envAt(dir), config: config.Config{AgentServer: config.AgentServer{OnCrash: config.OnCrashResume, Queue: 1}}}
 	before := open(t, setting)
-	task := before.say("/say one\n/tool patient {}\n/say two")
+	task := before.say("/say one\n/tool wait {}\n/say two")
 	waiting := before.say("/say after")
 	before.await(task.TaskID, "tool_output")
 	before.stop()

@@ -67,8 +67,8 @@ func inOrder(t *testing.T, requests ...transcript) {
 
 func TestRequestsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
-	const requests = "/v1/agents/patient/requests"
-	first := started(t, "patient", prompt("/stream 10000 50"), 2)
+	const requests = "/v1/agents/queueing/requests"
+	first := started(t, "queueing", prompt("/stream 10000 50"), 2)
 	second := background(t, requests, say(first.ThreadID, "/say two"))
 	third := background(t, requests, say(first.ThreadID, "/say three"))
 	refusal := wantFault(t, call(t.Context(), t, http.MethodPost, requests, say(first.ThreadID, "/say four")), http.StatusConflict, apierr.ThreadBusy)
@@ -90,8 +90,8 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 
 func TestARequestThatWaitsMayBeAborted(t *testing.T) {
 	t.Parallel()
-	const requests = "/v1/agents/patient/requests"
-	first := started(t, "patient", prompt("/stream 10000 50"), 2)
+	const requests = "/v1/agents/queueing/requests"
+	first := started(t, "queueing", prompt("/stream 10000 50"), 2)
 	second := background(t, requests, say(first.ThreadID, "/say two"))
 	abort(t, second.RequestID)
 	endsAborted(t, second.RequestID)
@@ -112,9 +112,9 @@ func TestARequestThatWaitsMayBeAborted(t *testing.T) {
 
 func TestAnInterruptStopsWhatRuns(t *testing.T) {
 	t.Parallel()
-	first := started(t, "hasty", prompt("/stream 10000 50"), 2)
+	first := started(t, "interrupting", prompt("/stream 10000 50"), 2)
 	waiting := background(t, path("/v1/requests/%s/follow-up", first.RequestID), prompt("/say never"))
-	last := post(t, "hasty", say(first.ThreadID, "/say at once"))
+	last := post(t, "interrupting", say(first.ThreadID, "/say at once"))
 	if answerText(last.done(t)) != "at once" {
 		t.Errorf("got %s", last.shape())
 	}

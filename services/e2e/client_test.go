@@ -25,7 +25,7 @@ import (
 type header [2]string
 
 // call makes a request and returns its response. The test closes the body. It repeats a GET that is refused with 503 and
-// Retry-After, as clients should: history that has not caught up within [historyapi.Patience] says so.
+// Retry-After, as clients should: history that has not caught up within [historyapi.ProjectionTimeout] says so.
 func call(ctx context.Context, t *testing.T, method, path, body string, headers ...header) *http.Response {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -12,8 +12,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/sse"
 )
 
-// hush is in the output of the tools of these tests, and must not be in what clients get of it.
-const hush = "HUSH"
+// secretOutput is part of what the tools of these tests return; clients must not receive it.
+const secretOutput = "SECRET"
 
 // TestClientsGetTheStatusAndTheSummaryOfAToolResult looks at each event about a result, of each kind of tool, on each route.
 func TestClientsGetTheStatusAndTheSummaryOfAToolResult(t *testing.T) {
@@ -24,13 +24,13 @@ func TestClientsGetTheStatusAndTheSummaryOfAToolResult(t *testing.T) {
 		status      event.ToolStatus
 		summary     string
 	}{
-		{"a short result", "demo", of(`/tool echo {"text":"HUSH 1"}`), event.ToolSuccess, "6 bytes"},
-		{"a long result", "demo", of(`/tool echo {"text":"HUSH","bytes":5000}`), event.ToolSuccess, "5000 bytes"},
-		{"an agent that shows it to those who ask", "open", of(`/tool echo {"text":"HUSH 1"}`), event.ToolSuccess, "6 bytes"},
-		{"a command of a program", "coder", of("read"), event.ToolSuccess, "13 bytes"},
-		{"a client tool", "demo", answered(`/client-tool pick {}`, `{"file":"HUSH"}`), event.ToolSuccess, "15 bytes"},
-		{"an answer of the user", "demo", answered("/ask Which?", `"HUSH"`), event.ToolSuccess, "the user answered"},
-		{"a called agent", "lead", of(ask("helper", `/tool echo {"text":"HUSH 1"}`, "/say HUSH")), event.ToolSuccess, "helper answered in 4 characters"},
+		{"a short result", "demo", of(`/tool echo {"text":"SECRET 1"}`), event.ToolSuccess, "8 bytes"},
+		{"a long result", "demo", of(`/tool echo {"text":"SECRET","bytes":5000}`), event.ToolSuccess, "5000 bytes"},
+		{"an agent that shows it to those who ask", "open", of(`/tool echo {"text":"SECRET 1"}`), event.ToolSuccess, "8 bytes"},
+		{"a command of a program", "coder", of("read"), event.ToolSuccess, "17 bytes"},
+		{"a client tool", "demo", answered(`/client-tool pick {}`, `{"file":"SECRET"}`), event.ToolSuccess, "17 bytes"},
+		{"an answer of the user", "demo", answered("/ask Which?", `"SECRET"`), event.ToolSuccess, "the user answered"},
+		{"a called agent", "lead", of(ask("helper", `/tool echo {"text":"SECRET 1"}`, "/say SECRET")), event.ToolSuccess, "helper answered in 6 characters"},
 		{"a tool of an MCP server", "connected", of(`/tool site__add {"a":40,"b":2}`), event.ToolSuccess, "2 bytes"},
 		{"a failed tool of an MCP server", "connected", answered(`/tool site__fail {}`, ""), event.ToolFailed, "error, 16 bytes"},
 	}
@@ -81,21 +81,21 @@ func answered(line, result string) func(*testing.T, string) transcript {
 func checkRoutes(t *testing.T, tr transcript) {
 	t.Helper()
 	stream := "/v1/requests/" + tr.RequestID + "/stream"
-	checkQuiet(t, "the response", tr.Lines)
+	checkNoOutput(t, "the response", tr.Lines)
 	for _, path := range []string{stream, stream + "?include=extended", stream + "?include=subagent"} {
-		checkQuiet(t, path, readStream(t, call(t.Context(), t, http.MethodGet, path, ""), -1).Lines)
-		checkQuiet(t, path+" as lines", readLines(t, call(t.Context(), t, http.MethodGet, path, "", header{"Accept", "application/x-ndjson"})).Lines)
+		checkNoOutput(t, path, readStream(t, call(t.Context(), t, http.MethodGet, path, ""), -1).Lines)
+		checkNoOutput(t, path+" as lines", readLines(t, call(t.Context(), t, http.MethodGet, path, "", header{"Accept", "application/x-ndjson"})).Lines)
 	}
 	for _, e := range tr.Events[:2] {
-		checkQuiet(t, "a resumed stream", resume(t, tr.RequestID, string(e.ID)).Lines)
+		checkNoOutput(t, "a resumed stream", resume(t, tr.RequestID, string(e.ID)).Lines)
 	}
 	thread := "/v1/threads/" + tr.ThreadID
 	follow := call(t.Context(), t, http.MethodGet, thread+"/stream?from=start&include=extended", "")
-	checkQuiet(t, "the thread", readUntilEnd(t, follow, tr.RequestID))
-	checkQuiet(t, "the list of events", listed(t, thread+"/events?limit=1000"))
+	checkNoOutput(t, "the thread", readUntilEnd(t, follow, tr.RequestID))
+	checkNoOutput(t, "the list of events", listed(t, thread+"/events?limit=1000"))
 	messages := readAll(t, call(t.Context(), t, http.MethodGet, thread+"/messages", ""))
 	for _, part := range strings.Split(messages, `"type":"tool_result"`)[1:] {
-		if head, _, _ := strings.Cut(part, "}"); strings.Contains(head, hush) {
+		if head, _, _ := strings.Cut(part, "}"); strings.Contains(head, secretOutput) {
 			t.Errorf("the messages have %s", messages)
 		}
 	}
@@ -131,8 +131,8 @@ func readUntilEnd(t *testing.T, response *http.Response, requestID string) (line
 	}
 }
 
-// checkQuiet checks that events have no output of a tool.
-func checkQuiet(t *testing.T, where string, lines []string) {
+// checkNoOutput checks that events have no output of a tool.
+func checkNoOutput(t *testing.T, where string, lines []string) {
 	t.Helper()
 	if len(lines) == 0 {
 		t.Errorf("%s has no events", where)
@@ -155,7 +155,7 @@ func saysOutput(t *testing.T, e event.Event, line string) bool {
 	case event.ToolOutput:
 		return true
 	case event.ToolResult:
-		return b.Stage == event.StageDelta || strings.Contains(line, hush)
+		return b.Stage == event.StageDelta || strings.Contains(line, secretOutput)
 	case event.Subagent:
 		inner, err := event.Decode(b.Inner)
 		if err != nil {
@@ -164,7 +164,7 @@ func saysOutput(t *testing.T, e event.Event, line string) bool {
 		return saysOutput(t, inner, string(b.Inner))
 	case event.Done:
 		return slices.ContainsFunc(b.Content, func(c event.Content) bool {
-			return c.Type == event.ContentToolResult && strings.Contains(c.Summary, hush)
+			return c.Type == event.ContentToolResult && strings.Contains(c.Summary, secretOutput)
 		})
 	default:
 		return false
@@ -183,7 +183,7 @@ func TestToolOutputIsSentIfAClientAsksAndTheAgentAllowsIt(t *testing.T) {
 	}
 	with := "?include=tool_output"
 	// Deltas are not stored: what a tool prints before its runner has subscribed is lost. The delay is long enough for that.
-	for agent, script := range map[string]string{"open": `/tool echo {"text":"HUSH-1 HUSH-2","delay":"1s"}`, "coder": "read"} {
+	for agent, script := range map[string]string{"open": `/tool echo {"text":"SECRET-1 SECRET-2","delay":"1s"}`, "coder": "read"} {
 		tr := readStream(t, call(t.Context(), t, http.MethodPost, "/v1/agents/"+agent+"/stream"+with, prompt(script)), -1)
 		stream := readStream(t, call(t.Context(), t, http.MethodGet, "/v1/requests/"+tr.RequestID+"/stream"+with, ""), -1)
 		if !slices.Equal(tr.Lines, stream.Lines) {
@@ -196,12 +196,12 @@ func TestToolOutputIsSentIfAClientAsksAndTheAgentAllowsIt(t *testing.T) {
 			"the list":   listed(t, thread+"/events"+with+"&limit=1000"),
 		} {
 			got := output(lines)
-			if !strings.Contains(got, `"event":"tool_output"`) || !strings.Contains(got, `"stage":"delta"`) || !strings.Contains(got, "HUSH-2") {
+			if !strings.Contains(got, `"event":"tool_output"`) || !strings.Contains(got, `"stage":"delta"`) || !strings.Contains(got, "SECRET-2") {
 				t.Errorf("%s: %s has the output %s", agent, where, got)
 			}
 		}
 		only := listed(t, thread+"/events"+with+"&type=tool_output")
-		if len(only) != 1 || !strings.Contains(only[0], "HUSH-1 HUSH-2") {
+		if len(only) != 1 || !strings.Contains(only[0], "SECRET-1 SECRET-2") {
 			t.Errorf("%s: got %s by type, want the one output", agent, only)
 		}
 	}
@@ -213,8 +213,8 @@ func TestToolOutputIsSentIfAClientAsksAndTheAgentAllowsIt(t *testing.T) {
 
 func TestAThreadShowsTheToolOutputOfTheAgentsThatAllowIt(t *testing.T) {
 	t.Parallel()
-	first := post(t, "demo", prompt(`/tool echo {"text":"HUSH closed"}`))
-	last := post(t, "open", say(first.ThreadID, `/tool echo {"text":"HUSH shown"}`))
+	first := post(t, "demo", prompt(`/tool echo {"text":"SECRET closed"}`))
+	last := post(t, "open", say(first.ThreadID, `/tool echo {"text":"SECRET shown"}`))
 	thread := "/v1/threads/" + first.ThreadID
 	follow := call(t.Context(), t, http.MethodGet, thread+"/stream?from=start&include=extended,tool_output", "")
 	for where, lines := range map[string][]string{

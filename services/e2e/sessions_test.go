@@ -20,7 +20,7 @@ import (
 func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 	t.Parallel()
 	made := tarko(t, http.MethodPost, "/sessions/create", members{
-		"name": "Plans", "tags": []string{"a", "b"}, "runtimeSettings": members{"agent": "patient", "tone": "dry"}, "agentOptions": members{"x": 1},
+		"name": "Plans", "tags": []string{"a", "b"}, "runtimeSettings": members{"agent": "queueing", "tone": "dry"}, "agentOptions": members{"x": 1},
 	}, http.StatusCreated)
 	id := made.text("sessionId")
 	if made.text("session", "id") != id || made.at("createdAt") != made.at("session", "createdAt") || len(made.events()) != 0 || made["events"] == nil {
@@ -33,7 +33,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := string(metadata); shown.text("session", "metadata", "name") != "New plans" || shown.text("session", "metadata", "agentInfo", "name") != "patient" ||
+	if m := string(metadata); shown.text("session", "metadata", "name") != "New plans" || shown.text("session", "metadata", "agentInfo", "name") != "queueing" ||
 		!strings.Contains(m, `"agentOptions":{"x":1}`) || !strings.Contains(m, `"folder":7`) || strings.Contains(m, "color") || !strings.Contains(m, `"tags":["a","b"]`) {
 		t.Errorf("got %s", m)
 	}
@@ -317,8 +317,8 @@ func TestASessionIsNamedAndShared(t *testing.T) {
 	if strings.Contains(page, "<b>Sums") {
 		t.Error("the page takes a name for markup")
 	}
-	set := tarko(t, http.MethodPost, "/runtime-settings", members{"sessionId": id, "runtimeSettings": members{"agent": "patient"}}, 200)
-	if set.text("session", "metadata", "agentInfo", "name") != "patient" {
+	set := tarko(t, http.MethodPost, "/runtime-settings", members{"sessionId": id, "runtimeSettings": members{"agent": "queueing"}}, 200)
+	if set.text("session", "metadata", "agentInfo", "name") != "queueing" {
 		t.Errorf("got %v", set)
 	}
 }

@@ -24,7 +24,7 @@ agents:
     backend: scripted
     tools: [echo]
     onUnknown: ask
-  patient:
+  queueing:
     description: lets requests wait
     backend: scripted
     onBusy: queue
@@ -75,9 +75,9 @@ func aRequestEndsWithItsRunner(t *testing.T, l lab) {
 
 func aWaitingRequestRuns(t *testing.T, l lab) {
 	works, waits := l.alone(t, "agent-runner")
-	first := l.ask(t, "patient", prompt("/stream 600 100"))
+	first := l.ask(t, "queueing", prompt("/stream 600 100"))
 	first.until(t, 50)
-	second := l.ask(t, "patient", requestBody(event.AgentRequest{
+	second := l.ask(t, "queueing", requestBody(event.AgentRequest{
 		ThreadID: first.seen().ThreadID, Messages: []event.InputMessage{event.UserText("/say after")},
 	}))
 	start(t, waits)

@@ -12,7 +12,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-// noted creates a session of an owner as any dialect does.
+// noted creates a session of an owner as any protocol does.
 func (b *bench) noted(owner string) bus.SessionRecord {
 	b.t.Helper()
 	now := time.Now().UTC()

@@ -163,17 +163,17 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	return e.judge(ctx, j, result, err)
 }
 
-// lookWait bounds one look for an abort, and with it how long after an abort is stored a call may still start.
-const lookWait = 2 * time.Second
+// abortReadTimeout bounds one look for an abort, and with it how long after an abort is stored a call may still start.
+const abortReadTimeout = 2 * time.Second
 
 // aborted reports whether the request of j is aborted. It is the last thing that happens before the tool runs, and an
-// answer that takes longer than lookWait does not count.
+// answer that takes longer than abortReadTimeout does not count.
 func (e *Executor) aborted(ctx context.Context, j job) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, writePatience)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	notFound := func(err error) bool { return errors.Is(err, bus.ErrNotFound) }
 	err := retry.Policy{First: firstRetry, Final: notFound}.Do(ctx, func(ctx context.Context) error {
-		ctx, done := context.WithTimeout(ctx, lookWait)
+		ctx, done := context.WithTimeout(ctx, abortReadTimeout)
 		defer done()
 		_, err := e.deps.Bus.Aborted(ctx, j.log)
 		return err

@@ -20,9 +20,9 @@ import (
 const (
 	// maxInline is how large a result may be, as JSON, to travel in its record.
 	maxInline = 256 << 10
-	// writePatience is how long a record is tried to be written, ctx done or not.
-	writePatience = 20 * time.Second
-	firstRetry    = 100 * time.Millisecond
+	// writeTimeout is how long a record is tried to be written, ctx done or not.
+	writeTimeout = 20 * time.Second
+	firstRetry   = 100 * time.Millisecond
 	// maxKept bounds the results, in bytes, that are kept for longer than that because they cannot be stored.
 	maxKept = 64 << 20
 	// lastTry is how long a result is tried to be stored, at least, once the grace of a process about to end is over.
@@ -117,16 +117,16 @@ func (j job) maxOutput() int64 {
 	return defaultMaxOutput
 }
 
-// write calls do until it succeeds or writePatience is over, whether ctx is done or not.
+// write calls do until it succeeds or writeTimeout is over, whether ctx is done or not.
 func write(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	return repeat(ctx, do)
 }
 
 // keep calls do, which stores a result, until it succeeds: a result that exists must not be lost, and meanwhile its call
 // stays in progress. It gives up when the process is about to end and ctx is done, when the result can never be stored,
-// and after writePatience when too much is kept already.
+// and after writeTimeout when too much is kept already.
 func (e *Executor) keep(ctx context.Context, r record.ToolResult, do func(context.Context) error) error {
 	err := write(ctx, do)
 	size := resultSize(r)
@@ -138,10 +138,10 @@ func (e *Executor) keep(ctx context.Context, r record.ToolResult, do func(contex
 		return fmt.Errorf("%d bytes of results are kept that could not be stored either: %w", maxKept, err)
 	}
 	e.deps.Log.WarnContext(ctx, "a result cannot be stored and is kept until it can", telemetry.LogToolCall, r.ToolCallID, "error", err)
-	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(e.deps.Grace/4, lastTry), cancel) })()
-	return repeat(patient, do)
+	return repeat(keeping, do)
 }
 
 func resultSize(r record.ToolResult) int64 {

@@ -165,7 +165,7 @@ func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit b
 		MaxTurns: turn.Limits.Turns, MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session, Key: s.place.asked,
 		PermissionMode: set.PermissionMode, AllowedTools: set.AllowedTools, Cwd: set.Cwd, Model: turn.Model,
 	}
-	err = s.patiently(ctx, func() error {
+	err = s.repeatWhileSilent(ctx, func() error {
 		// A request that is aborted meanwhile must still learn of the task, to cancel it.
 		asking, done := context.WithTimeout(context.WithoutCancel(ctx), assignWait)
 		defer done()
@@ -185,8 +185,8 @@ func title(messages []backend.Message) string {
 	return "its task"
 }
 
-// patiently repeats ask until the hub answers or ctx is done: another runner would meet the same hub.
-func (*session) patiently(ctx context.Context, ask func() error) error {
+// repeatWhileSilent repeats ask until the hub answers or ctx is done: another runner would have the same hub.
+func (*session) repeatWhileSilent(ctx context.Context, ask func() error) error {
 	return retry.Policy{
 		First: retryPause,
 		Final: func(err error) bool { return !errors.Is(err, hubapi.ErrSilent) },
@@ -272,7 +272,7 @@ func (s *session) watch(ctx context.Context, cut context.CancelCauseFunc) {
 // have noticed that yet, so the agent itself must answer.
 func (s *session) connect(ctx context.Context, away bool) (online bool, err error) {
 	var c hubapi.Connection
-	err = s.patiently(ctx, func() (err error) {
+	err = s.repeatWhileSilent(ctx, func() (err error) {
 		c, err = s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
 		return err
 	})

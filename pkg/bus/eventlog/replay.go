@@ -109,17 +109,17 @@ func (r *storedLog) admit(ctx context.Context, until time.Time) (size broker.Pag
 	if room && r.turn.Try() {
 		return size, nil
 	}
-	patient, cancel := ctx, func() {}
+	bounded, cancel := ctx, func() {}
 	if !until.IsZero() {
-		patient, cancel = context.WithDeadline(ctx, until)
+		bounded, cancel = context.WithDeadline(ctx, until)
 	}
 	defer cancel()
 	if !room {
 		r.single, size = true, broker.PageSize{Messages: 1, Bytes: firstPage}
-		err = r.lease.Wait(patient, singleFrame)
+		err = r.lease.Wait(bounded, singleFrame)
 	}
 	if err == nil {
-		err = r.turn.Take(patient)
+		err = r.turn.Take(bounded)
 	}
 	if err != nil && ctx.Err() == nil {
 		err = broker.ErrThrottled

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// replicaPatience is how long an object that cannot be read is tried again.
-	replicaPatience = time.Second
+	// replicaTimeout is how long an object that cannot be read is tried again.
+	replicaTimeout = time.Second
 	// objectFresh is how long an object counts as just stored, at most. One that is older is stored again, so that it lasts
 	// as long as the event that names it now.
 	objectFresh = time.Hour
@@ -75,7 +75,7 @@ func (b *Store) Object(ctx context.Context, tenant, threadID string, ref event.O
 	data, err := objects.GetBytes(ctx, name)
 	// A reference is made after its object, so what is missing or incomplete may only lag on the replica that answers, or
 	// just be stored anew.
-	for begun := time.Now(); b.mayLag(err) && time.Since(begun) < replicaPatience; {
+	for begun := time.Now(); b.mayLag(err) && time.Since(begun) < replicaTimeout; {
 		if err := broker.Pause(ctx, broker.ReplicaPause); err != nil {
 			return nil, fmt.Errorf("read object %s: %w", name, err)
 		}

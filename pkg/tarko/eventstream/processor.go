@@ -133,7 +133,7 @@ func (p *Processor) Emit(kind string, data any) (Event, error) {
 	return e, p.Send(e)
 }
 
-func (p *Processor) send(ctx context.Context, e Event, patient bool) error {
+func (p *Processor) send(ctx context.Context, e Event, wait bool) error {
 	e, wanted, err := p.admit(ctx, e)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (p *Processor) send(ctx context.Context, e Event, patient bool) error {
 		p.count.refused++
 		return nil
 	}
-	if patient {
+	if wait {
 		if err := p.awaitNone(ctx, func(s *Subscription) bool { return s.busy() && s.full() && s.filter.Match(e) }); err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ type Options struct {
 const (
 	connectTime  = 30 * time.Second       // until a server must have listed its tools
 	refreshEvery = time.Minute            // between two reads of its list, if it sends no notifications of changes
-	patience     = 10 * time.Second       // for a call to wait until there is a connection
+	readyWait    = 10 * time.Second       // for a call to wait until there is a connection
 	firstWait    = 500 * time.Millisecond // before a connection is tried again
 	maxWait      = 30 * time.Second
 	steady       = time.Minute // after this long the next wait is short again
@@ -184,7 +184,7 @@ func (s *Source) look() view {
 
 // await returns the first view that fits. It waits for a while, and then fails with what kept the server away.
 func (s *Source) await(ctx context.Context, fits func(view) bool) (view, error) {
-	late := time.NewTimer(patience)
+	late := time.NewTimer(readyWait)
 	defer late.Stop()
 	for {
 		v := s.look()

@@ -350,12 +350,12 @@ agents:
     backend: scripted
     tools: [journal_none, journal_idempotent, journal_unsafe, journal_approved, calculator, echo]
     limits: {time: 5m}
-  patient:
+  queueing:
     backend: scripted
     tools: [journal_none, journal_idempotent, journal_unsafe]
     onBusy: queue
     limits: {time: 5m}
-  hasty:
+  interrupting:
     backend: scripted
     tools: [journal_none, journal_idempotent, journal_unsafe]
     onBusy: interrupt

@@ -15,15 +15,15 @@ import (
 
 // order is a request that a user wants made.
 type order struct {
-	agent   string // "" = demo
-	follows string // the request that it is a follow-up of; its agent and thread are meant
-	body    event.AgentRequest
-	key     string // "" = none, so that an attempt without an answer is not repeated
-	gateway string // that it goes to; "" = any
-	stream  bool   // read its events in the same response
-	reader  reader // with stream
-	allow   bool   // what the action results say
-	patient bool   // also ask again while the thread is busy
+	agent     string // "" = demo
+	follows   string // the request that it is a follow-up of; its agent and thread are meant
+	body      event.AgentRequest
+	key       string // "" = none, so that an attempt without an answer is not repeated
+	gateway   string // that it goes to; "" = any
+	stream    bool   // read its events in the same response
+	reader    reader // with stream
+	allow     bool   // what the action results say
+	retryBusy bool   // also ask again while the thread is busy
 }
 
 func (o order) path() string {
@@ -52,7 +52,7 @@ func (u *user) post(ctx context.Context, o order) (outcome, *transcript) {
 	seen := &transcript{}
 	for {
 		got := u.attempt(ctx, o, seen)
-		again := got.status == 0 || got.status >= http.StatusInternalServerError || o.patient && got.status == http.StatusConflict
+		again := got.status == 0 || got.status >= http.StatusInternalServerError || o.retryBusy && got.status == http.StatusConflict
 		if !again || o.key == "" || !pause(ctx, u.between(50*time.Millisecond, 500*time.Millisecond)) {
 			if got.taken() && got.request != "" {
 				u.group.remember(u.tenant, got.request)

@@ -24,7 +24,7 @@ func (u *user) remote(ctx context.Context) {
 	agent := u.group.Remote(u.tenant)
 	thread := ""
 	for range 1 + u.rng.IntN(2) {
-		o := order{agent: agent, body: says(thread, u.distant()), key: u.label("key"), patient: true}
+		o := order{agent: agent, body: says(thread, u.distant()), key: u.label("key"), retryBusy: true}
 		got, _ := u.post(ctx, o)
 		if !got.taken() {
 			return

@@ -173,7 +173,7 @@ func (u *user) short(ctx context.Context) {
 func (u *user) conversation(ctx context.Context) {
 	thread := ""
 	for range 2 + u.rng.IntN(3) {
-		o := order{body: says(thread, u.script()), key: u.label("key"), patient: true}
+		o := order{body: says(thread, u.script()), key: u.label("key"), retryBusy: true}
 		var rival sync.WaitGroup
 		if thread != "" && u.chance(50) {
 			other := u.fork()
@@ -191,7 +191,7 @@ func (u *user) conversation(ctx context.Context) {
 
 // crowded puts several requests on one thread at once, where they wait for one another or interrupt one another.
 func (u *user) crowded(ctx context.Context) {
-	agent := []string{"patient", "hasty"}[u.rng.IntN(2)]
+	agent := []string{"queueing", "interrupting"}[u.rng.IntN(2)]
 	first, _ := u.post(ctx, order{agent: agent, body: says("", u.script()), key: u.label("key")})
 	if !first.taken() {
 		return

@@ -56,7 +56,7 @@ func (u *user) watching(ctx context.Context) {
 	}
 	u.follow(ctx, u.newReader(), last, &transcript{})
 	for range 1 + u.rng.IntN(2) {
-		got, _ := u.post(ctx, order{body: says(first.thread, u.script()), key: u.label("key"), patient: true})
+		got, _ := u.post(ctx, order{body: says(first.thread, u.script()), key: u.label("key"), retryBusy: true})
 		if !got.taken() {
 			return
 		}

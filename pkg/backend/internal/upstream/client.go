@@ -12,8 +12,8 @@ import (
 var ErrStalled = errors.New("nothing came for too long")
 
 const (
-	// Patience is how long an answer may stay silent. Reasoning models think for minutes before their first word.
-	Patience = 5 * time.Minute
+	// IdleTimeout is how long an answer may stay silent. Reasoning models think for minutes before their first word.
+	IdleTimeout = 5 * time.Minute
 
 	// Retries is the default number of retries before the first byte of an answer.
 	Retries = 2
@@ -26,29 +26,29 @@ const (
 )
 
 // NewClient returns an HTTP client for long streams: no limit on their length, but none may be silent for longer than
-// patience (0 = Patience), and bodies of errors are cut.
-func NewClient(patience time.Duration) *http.Client {
+// idleTimeout (0 = IdleTimeout), and bodies of errors are cut.
+func NewClient(idleTimeout time.Duration) *http.Client {
 	next := http.DefaultTransport
 	if t, ok := next.(*http.Transport); ok {
 		t = t.Clone()
 		t.MaxIdleConnsPerHost = idlePerHost
 		next = t
 	}
-	if patience <= 0 {
-		patience = Patience
+	if idleTimeout <= 0 {
+		idleTimeout = IdleTimeout
 	}
-	return &http.Client{Transport: transport{next: next, patience: patience}}
+	return &http.Client{Transport: transport{next: next, idleTimeout: idleTimeout}}
 }
 
 type transport struct {
-	next     http.RoundTripper
-	patience time.Duration
+	next        http.RoundTripper
+	idleTimeout time.Duration
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(t.patience, func() { cancel(ErrStalled) })
+	timer := time.AfterFunc(t.idleTimeout, func() { cancel(ErrStalled) })
 	cause := func() error { return context.Cause(ctx) }
 	res, err := t.next.RoundTrip(req.WithContext(ctx))
 	timer.Stop()
@@ -61,22 +61,22 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if res.StatusCode >= http.StatusBadRequest {
 		from = io.LimitReader(res.Body, maxErrorBody)
 	}
-	res.Body = &body{cause: cause, cancel: cancel, from: from, closer: res.Body, timer: timer, patience: t.patience}
+	res.Body = &body{cause: cause, cancel: cancel, from: from, closer: res.Body, timer: timer, idleTimeout: t.idleTimeout}
 	return res, nil
 }
 
-// body is an answer that ends with ErrStalled when a read takes longer than patience.
+// body is an answer that ends with ErrStalled when a read takes longer than idleTimeout.
 type body struct {
-	cause    func() error // why the exchange was cancelled
-	cancel   context.CancelCauseFunc
-	from     io.Reader
-	closer   io.Closer
-	timer    *time.Timer
-	patience time.Duration
+	cause       func() error // why the exchange was cancelled
+	cancel      context.CancelCauseFunc
+	from        io.Reader
+	closer      io.Closer
+	timer       *time.Timer
+	idleTimeout time.Duration
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	b.timer.Reset(b.patience)
+	b.timer.Reset(b.idleTimeout)
 	n, err := b.from.Read(p)
 	b.timer.Stop()
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -67,7 +67,7 @@ func TestReadTimeoutAppliesToEachRead(t *testing.T) {
 		for range 10 {
 			_, _ = io.WriteString(w, "tick\n") // a reader that is gone ends the handler below
 			w.(http.Flusher).Flush()
-			time.Sleep(150 * time.Millisecond) // longer in all than the patience
+			time.Sleep(150 * time.Millisecond) // longer in all than the timeout
 		}
 		if r.URL.Path == "/silent" {
 			<-r.Context().Done()
@@ -95,7 +95,7 @@ func TestReadTimeoutAppliesToEachRead(t *testing.T) {
 	}
 }
 
-func TestPatienceWithTheHeaders(t *testing.T) {
+func TestHeadersThatDoNotComeInTime(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(server.Close)

@@ -199,7 +199,7 @@ func (u *Client) report(ctx context.Context) {
 // repeated.
 func (u *Client) reportTask(ctx context.Context, task remoteagent.Task) bool {
 	u.until(ctx, "report a task to the hub", func(ctx context.Context) error {
-		return u.patient(ctx, remoteagent.PathWebhook, remoteagent.Completion{
+		return u.postWithNewKey(ctx, remoteagent.PathWebhook, remoteagent.Completion{
 			AgentID: u.agentID(), AgentName: u.deps.Name, TaskID: task.TaskID, SessionID: task.SessionID, Status: task.Status,
 			Result: task.Result, Error: task.Error, StopReason: task.StopReason, CostUSD: task.CostUSD,
 			TurnsCompleted: task.TurnsCompleted, FilesModified: task.FilesModified,
@@ -213,8 +213,8 @@ func (u *Client) reportTask(ctx context.Context, task remoteagent.Task) bool {
 	})
 }
 
-// patient posts body, and retries if the hub does not accept the key: it may not have it yet.
-func (u *Client) patient(ctx context.Context, path string, body any) error {
+// postWithNewKey posts body, and retries if the hub does not accept the key: it may not have it yet.
+func (u *Client) postWithNewKey(ctx context.Context, path string, body any) error {
 	err := u.post(ctx, path, body, nil)
 	refusal, refused := errors.AsType[*refusedError](err)
 	if refused && (refusal.status == http.StatusUnauthorized || refusal.status == http.StatusForbidden) {

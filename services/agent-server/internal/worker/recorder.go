@@ -18,9 +18,9 @@ import (
 const (
 	// maxPending limits the events that wait to be stored; over the limit, adding one blocks.
 	maxPending = 4096
-	// storePatience is how long storing is tried: the disk may be full for a while.
-	storePatience = 30 * time.Second
-	storePause    = 250 * time.Millisecond
+	// storeTimeout is how long storing is tried: the disk may be full for a while.
+	storeTimeout = 30 * time.Second
+	storePause   = 250 * time.Millisecond
 )
 
 var errClosed = errors.New("the record of the task is closed")
@@ -188,7 +188,7 @@ func (r *recorder) store() {
 
 // append tries for a while: a task should not be lost because the disk was full for a moment.
 func (r *recorder) append(batch store.Batch) error {
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	for {
 		err := r.worker.deps.Store.Append(ctx, batch)

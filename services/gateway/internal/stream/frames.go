@@ -162,9 +162,9 @@ func (f *logFrames) reserve(ctx context.Context, wait time.Duration) error {
 		return nil
 	}
 	f.pageSize = firstPage
-	patient, cancel := context.WithTimeout(ctx, wait)
+	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	err := f.lease.Wait(patient, firstPage+beyondPage)
+	err := f.lease.Wait(bounded, firstPage+beyondPage)
 	if err != nil && ctx.Err() == nil {
 		return bus.ErrThrottled
 	}

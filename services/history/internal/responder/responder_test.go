@@ -137,7 +137,7 @@ func TestDoesNotWaitForWhatIsForgotten(t *testing.T) {
 	if _, err := a.Thread(t.Context(), historyapi.ThreadRef{Tenant: l.Tenant, ThreadID: "thr"}); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > historyapi.Patience/2 {
+	if took := time.Since(begun); took > historyapi.ProjectionTimeout/2 {
 		t.Errorf("it took %s, want an answer at once", took)
 	}
 }

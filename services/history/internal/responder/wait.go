@@ -31,7 +31,7 @@ func (a *Answerer) seeThread(ctx context.Context, ref historyapi.ThreadRef, befo
 	if err := checkIDs(ref.Tenant, ref.ThreadID); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, historyapi.Patience)
+	ctx, cancel := context.WithTimeout(ctx, historyapi.ProjectionTimeout)
 	defer cancel()
 	newest, err := a.bus.Thread(ctx, ref.Tenant, ref.ThreadID)
 	switch {
@@ -63,7 +63,7 @@ func (a *Answerer) seeThread(ctx context.Context, ref historyapi.ThreadRef, befo
 
 // seeSession waits until the store holds what is noted on a thread now.
 func (a *Answerer) seeSession(ctx context.Context, ref historyapi.ThreadRef) error {
-	ctx, cancel := context.WithTimeout(ctx, historyapi.Patience)
+	ctx, cancel := context.WithTimeout(ctx, historyapi.ProjectionTimeout)
 	defer cancel()
 	newest, err := a.bus.Session(ctx, ref.Tenant, ref.ThreadID)
 	switch {
@@ -96,7 +96,7 @@ const (
 
 // seeAll waits until the store holds everything that the stream holds now.
 func (a *Answerer) seeAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, historyapi.Patience)
+	ctx, cancel := context.WithTimeout(ctx, historyapi.ProjectionTimeout)
 	defer cancel()
 	head, err := a.bus.LastSequence(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (a *Answerer) seeRequest(ctx context.Context, ref historyapi.RequestRef) er
 	if err := checkIDs(ref.Tenant, ref.RequestID); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, historyapi.Patience)
+	ctx, cancel := context.WithTimeout(ctx, historyapi.ProjectionTimeout)
 	defer cancel()
 	accepted, err := a.bus.Accepted(ctx, bus.LogID{Tenant: ref.Tenant, RequestID: ref.RequestID})
 	if errors.Is(err, bus.ErrNotFound) {

@@ -56,6 +56,8 @@ func Run(t *testing.T, open Open) {
 		{"answers any question as a look at each event would", anyQuery},
 		{"reads frames from any event on", readsFrames},
 		{"counts ended requests", countsEnded},
+		{"lists the continuations of requests that ended with done", listsContinuations},
+		{"selects the output of tools by agent", selectsToolOutput},
 		{"lists open requests that are quiet", listsOpen},
 		{"keeps the place of a request that has ended, and the hash of its body", keepsPlace},
 		{"moves its progress with the batches, never over what is missing", movesProgress},
