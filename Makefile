@@ -76,8 +76,9 @@ browser: ## test Tarko's page in Chromium, and leave pictures of it in out/brows
 	AGENTBUS_REQUIRE_SERVERS=1 go test -count=1 ./services/e2e/browser -args -pictures=$(CURDIR)/out/browser
 
 .PHONY: test-clients
-test-clients: ## install the published clients of the protocols (npm), and test the gateway with them
+test-clients: ## install the published clients of the protocols (npm), and test them and the packages of clients/ with the gateway
 	cd services/e2e/clients && npm ci --no-audit --no-fund --silent
+	cd clients/typescript && npm ci --no-audit --no-fund --silent
 	go test -count=1 -timeout 15m ./services/e2e/clients -args -stack=processes
 
 .PHONY: test-schemas

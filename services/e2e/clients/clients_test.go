@@ -26,6 +26,9 @@ var gateways []string
 // program is the path of agentbus, for the protocols that it serves over standard input and output.
 var program string
 
+// page is the address of the pages that use the gateways from another origin.
+var page string
+
 func TestMain(m *testing.M) {
 	kind := flag.String("stack", string(stack.Dev), "what to test: dev, or processes")
 	flag.Parse()
@@ -55,6 +58,9 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 		return 1, err
 	}
 	program = programs[testcluster.Dev]
+	if page, err = pageAddress(ctx); err != nil {
+		return 1, err
+	}
 	config, workspace, err := configure(dir)
 	if err != nil {
 		return 1, err
@@ -86,7 +92,7 @@ func configure(dir string) (file, workspace string, err error) {
 		return "", "", err
 	}
 	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
-	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program).Replace(string(text))
+	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page).Replace(string(text))
 	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
 }
 
