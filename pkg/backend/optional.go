@@ -3,8 +3,6 @@ package backend
 import (
 	"context"
 	"errors"
-
-	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // Causes of an *apierr.Error of a turn, for [errors.Is].
@@ -61,27 +59,6 @@ func EstimateCost(b Backend, outcome Outcome) float64 {
 		return e.EstimateCost(outcome)
 	}
 	return outcome.Usage.CostUSD
-}
-
-// UsageReporter is a backend that counts the usage of its sessions (agentic, get_usage).
-type UsageReporter interface {
-	// Usage is what the session has used, and what all sessions have in the current periods; false = not known.
-	Usage(ctx context.Context, sessionID string) (Periods, bool)
-}
-
-// Periods is usage by period. Days and months are those of UTC.
-type Periods struct {
-	Session event.Usage
-	Day     event.Usage
-	Month   event.Usage
-}
-
-// Usage is what a session of b has used; false when b does not count.
-func Usage(ctx context.Context, b Backend, sessionID string) (Periods, bool) {
-	if r, ok := Find[UsageReporter](b); ok {
-		return r.Usage(ctx, sessionID)
-	}
-	return Periods{}, false
 }
 
 // Transport is the kind of a backend (agentic, transport_type).

@@ -23,9 +23,6 @@ type local struct{ backend.Backend }
 func (local) Available(context.Context) error      { return errors.New("not installed") }
 func (local) EstimateCost(backend.Outcome) float64 { return 0.25 }
 func (local) Transport() backend.Transport         { return backend.LocalAgent }
-func (local) Usage(_ context.Context, id string) (backend.Periods, bool) {
-	return backend.Periods{Session: event.Usage{InputTokens: 7}}, id == "s1"
-}
 
 func TestStatelessBackendResumesFromConversation(t *testing.T) {
 	t.Parallel()
@@ -57,9 +54,6 @@ func TestWhatABackendDoesNotSayHasADefault(t *testing.T) {
 	if got := backend.EstimateCost(b, backend.Outcome{}); got != 0 {
 		t.Errorf("it costs %v", got)
 	}
-	if _, ok := backend.Usage(t.Context(), b, "s1"); ok {
-		t.Error("it counts")
-	}
 	if got := backend.TransportOf(b); got != backend.LLM {
 		t.Errorf("its transport is %s", got)
 	}
@@ -86,8 +80,5 @@ func TestWrappersKeepWhatABackendMayDo(t *testing.T) {
 	}
 	if got := backend.EstimateCost(b, backend.Outcome{}); got != 0.25 {
 		t.Errorf("it costs %v", got)
-	}
-	if periods, ok := backend.Usage(t.Context(), b, "s1"); !ok || periods.Session.InputTokens != 7 {
-		t.Errorf("it has used %+v", periods)
 	}
 }

@@ -70,14 +70,12 @@ const (
 type Backend struct {
 	program agent
 	options Options
-	ledger  ledger
 }
 
 var (
 	_ backend.Backend       = (*Backend)(nil)
 	_ backend.Availabler    = (*Backend)(nil)
 	_ backend.CostEstimator = (*Backend)(nil)
-	_ backend.UsageReporter = (*Backend)(nil)
 	_ backend.Transporter   = (*Backend)(nil)
 )
 
@@ -103,11 +101,6 @@ func (b *Backend) path() (string, error) {
 // EstimateCost implements [backend.CostEstimator].
 func (b *Backend) EstimateCost(o backend.Outcome) float64 {
 	return cmp.Or(o.Usage.CostUSD, b.options.UnitCost)
-}
-
-// Usage implements [backend.UsageReporter], of what has run in this process.
-func (b *Backend) Usage(_ context.Context, sessionID string) (backend.Periods, bool) {
-	return b.ledger.periods(sessionID, time.Now())
 }
 
 // Start implements [backend.Backend]. Nothing runs before the first turn.
@@ -151,7 +144,6 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 		t = s.newTurn(turn, emit)
 		outcome, err = t.run(ctx)
 	}
-	s.backend.ledger.add(s.state.ID, outcome.Usage, time.Now())
 	return outcome, err
 }
 
