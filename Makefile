@@ -57,7 +57,7 @@ release: ## build archives with checksums for PLATFORMS into dist/
 	go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -platforms '$(PLATFORMS)' -services '$(SERVICES) $(STANDALONE)'
 
 .PHONY: test
-test: ## run all tests
+test: ## run all tests, also against the mock of the model APIs (services/e2e/aimock, with npm)
 	go test ./...
 	go test -tags chaos ./pkg/bus/weakbus ./pkg/app
 

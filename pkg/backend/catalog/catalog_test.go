@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,13 +15,12 @@ import (
 
 func nothing(string) string { return "" }
 
-func TestEachBackendOpensAndReportsLocation(t *testing.T) {
+func TestEachBackendReportsItsTransport(t *testing.T) {
 	t.Parallel()
-	local := []string{config.BackendClaude, config.BackendCLI, config.BackendCodex, config.BackendOpenCode}
-	for _, want := range append(slices.Clone(local), "anthropic", "openai", "scripted") {
-		if !slices.Contains(Names(), want) {
-			t.Errorf("got %v, want %s among them", Names(), want)
-		}
+	want := map[string]backend.Transport{
+		"anthropic": backend.LLM, "openai": backend.LLM, "openai-responses": backend.LLM, "scripted": backend.LLM,
+		config.BackendClaude: backend.LocalAgent, config.BackendCLI: backend.LocalAgent, config.BackendCodex: backend.LocalAgent,
+		config.BackendOpenCode: backend.LocalAgent, config.BackendACP: backend.ACP,
 	}
 	for _, name := range Names() {
 		b, err := Open(config.Agent{Backend: name}, nothing, nil)
@@ -30,10 +28,13 @@ func TestEachBackendOpensAndReportsLocation(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		transporter, ok := b.(backend.Transporter)
-		if is := ok && transporter.Transport() == backend.LocalAgent; is != slices.Contains(local, name) {
-			t.Errorf("%s: runs as a program: %t", name, is)
+		if got := backend.TransportOf(b); got != want[name] {
+			t.Errorf("%s: got the transport %q, want %q", name, got, want[name])
 		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("got %v, want %v among them", Names(), want)
 	}
 }
 

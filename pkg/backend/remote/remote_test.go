@@ -179,6 +179,13 @@ func line(c backend.Chunk) string {
 	}
 }
 
+func TestTheTransportIsRemote(t *testing.T) {
+	t.Parallel()
+	if got := backend.TransportOf(remote.New(remote.Options{})); got != backend.Remote {
+		t.Errorf("got %s, want %s", got, backend.Remote)
+	}
+}
+
 func TestATaskIsATurn(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, work()...)

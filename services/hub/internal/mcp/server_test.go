@@ -98,7 +98,7 @@ func call(t *testing.T, s *sdk.ClientSession, name string, args map[string]any) 
 	return content.Text, r.IsError, r
 }
 
-func TestTheFiveToolsAreThoseOfSeedThree(t *testing.T) {
+func TestTheFiveToolsAreThoseOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	server, _ := serve(t, mcp.Options{})
 	listed, err := connect(t, server, "").ListTools(t.Context(), nil)

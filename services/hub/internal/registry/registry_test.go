@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,11 @@ func (c *clock) advance(d time.Duration) {
 
 func newRegistry(t *testing.T) (*registry.Registry, *published, *clock) {
 	t.Helper()
+	return newRegistryWith(t, time.Minute, time.Minute)
+}
+
+func newRegistryWith(t *testing.T, poll, offlineAfter time.Duration) (*registry.Registry, *published, *clock) {
+	t.Helper()
 	s, err := store.Open(t.Context(), sqldb.Memory)
 	if err != nil {
 		t.Fatal(err)
@@ -77,14 +83,21 @@ func newRegistry(t *testing.T) (*registry.Registry, *published, *clock) {
 	p, c := new(published), &clock{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	return registry.New(registry.Options{
 		Store: s, Vault: vault, Publisher: p, HTTP: http.DefaultClient, Reserved: func(id string) bool { return id == "demo" },
-		OfflineAfter: time.Minute, Overlap: time.Minute, Poll: time.Minute, Now: c.Now, Log: slog.New(slog.DiscardHandler),
+		OfflineAfter: offlineAfter, Overlap: time.Minute, Poll: poll, Now: c.Now, Log: slog.New(slog.DiscardHandler),
 	}), p, c
 }
 
-// newAgent serves the two routes of an agent-server that a registration reads.
+// newAgent starts an agent-server.
 func newAgent(t *testing.T, info remoteagent.Info) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(agentRoutes(t, info))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// agentRoutes serves the two routes of an agent-server that a registration reads.
+func agentRoutes(t *testing.T, info remoteagent.Info) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+key {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -98,9 +111,7 @@ func newAgent(t *testing.T, info remoteagent.Info) string {
 			t.Error(err)
 		}
 		_, _ = w.Write(text)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+	}
 }
 
 func TestRegister(t *testing.T) {
@@ -293,5 +304,68 @@ func TestSignsOfLife(t *testing.T) {
 	}
 	if err := r.Alive(t.Context(), a); err != nil || len(p.all) != before {
 		t.Errorf("got %v and %d records, want that nothing new is published", err, len(p.all)-before)
+	}
+}
+
+// The agent answers only its registration. The checks of the registry are made in real time, its clock is the test's.
+func TestAnAgentIsOfflineAfterTwoMinutesWithoutAHeartbeat(t *testing.T) {
+	t.Parallel()
+	var silent atomic.Bool
+	asked, routes := make(chan struct{}), agentRoutes(t, remoteagent.Info{AgentID: "vm-1"})
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !silent.Load() {
+			routes(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		select {
+		case asked <- struct{}{}:
+		case <-t.Context().Done():
+		}
+	}))
+	t.Cleanup(agent.Close)
+	r, _, now := newRegistryWith(t, time.Millisecond, remoteagent.OfflineAfter)
+	a, err := r.Register(t.Context(), "acme", registry.Candidate{URL: agent.URL, APIKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent.Store(true)
+	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { done <- r.Run(ctx) }()
+
+	now.advance(29 * time.Second) // a heartbeat may still come within its 30 seconds
+	select {
+	case <-asked:
+		t.Error("the hub asks an agent whose heartbeat is not late")
+	case <-time.After(50 * time.Millisecond):
+	}
+	now.advance(2*time.Minute - 30*time.Second)
+	for range 3 { // the check of the first is over when the third is made
+		<-asked
+	}
+	if a, err = r.Get(t.Context(), "acme", a.ID); err != nil || !a.Online {
+		t.Errorf("got online %v and %v after 1:59, want online", a.Online, err)
+	}
+	now.advance(time.Second)
+	for deadline := time.Now().Add(30 * time.Second); a.Online && time.Now().Before(deadline); {
+		<-asked
+		if a, err = r.Get(t.Context(), "acme", a.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.Online {
+		t.Error("got online after 2:00, want offline")
+	}
+	stop()
+	for {
+		select {
+		case <-asked:
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
 	}
 }
