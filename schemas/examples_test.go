@@ -117,7 +117,7 @@ func TestEveryEventHasASchemaAndAnExample(t *testing.T) {
 func TestEveryExampleFitsItsSchema(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
-	for _, dir := range []string{"events", "commands"} {
+	for _, dir := range []string{"events", "commands", "agent"} {
 		for _, file := range files(t, dir+"/examples") {
 			schema, err := c.Compile(address(dir + "/" + subject(file) + ".json"))
 			if err != nil {

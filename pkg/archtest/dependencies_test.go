@@ -49,6 +49,8 @@ func dependencies() []dependency {
 		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
 
+		{"github.com/standard-webhooks/standard-webhooks/libraries", []string{"pkg/backend/httpagent"}, "signatures of requests to agents, as Standard Webhooks defines them"},
+
 		// Tools.
 		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/hub/internal/mcp", "cmd/agentbus/..."},
 			"MCP, client and server: the protocol's own SDK"},

@@ -59,6 +59,7 @@ func layers() []layer {
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation depends on its interface and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/apierr", "pkg/tool"}, nil, "an interface does not depend on its implementations"},
 		{"pkg/backend/internal/program", and("pkg/procgroup"), nil, "it starts the programs of backends"},
+		{"pkg/backend/internal/upstream", and("pkg/sse"), nil, "it reads the streams of providers and agents"},
 		{"pkg/backend/internal/...", vocabulary, nil, "shared code does not depend on implementations"},
 		{"pkg/backend/remote", and("pkg/backend/internal/...", "pkg/hubapi", "pkg/remoteagent", "pkg/retry"), nil,
 			"it calls the hub and its agents, and depends on no other implementation"},

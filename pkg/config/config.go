@@ -30,7 +30,7 @@ type Config struct {
 // Agent is a named configuration of a backend.
 type Agent struct {
 	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli
+	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
@@ -61,11 +61,15 @@ type Agent struct {
 	APIKeyEnv     string       `yaml:"apiKeyEnv"`     // variable that holds the provider's key; default by backend
 	Provider      string       `yaml:"provider"`      // name of the provider in messages; default by backend
 
-	Headers        map[string]string `yaml:"headers"`        // sent to the provider; "${NAME}" for a variable
-	Query          map[string]string `yaml:"query"`          // added to the provider's address; "${NAME}" for a variable
+	Headers        map[string]string `yaml:"headers"`        // sent to the provider or agent; "${NAME}" for a variable
+	Query          map[string]string `yaml:"query"`          // added to the address of the provider or agent; "${NAME}" for a variable
 	PromptCaching  string            `yaml:"promptCaching"`  // anthropic: on (default) or off
 	ReturnThinking string            `yaml:"returnThinking"` // openai: never, turn or always; default by model
 	ThinkTags      bool              `yaml:"thinkTags"`      // openai: text between <think> and </think> is thinking
+
+	URL           string   `yaml:"url"`           // http: of the agent, which another server runs
+	SigningKeyEnv string   `yaml:"signingKeyEnv"` // http: variable with the key that signs the requests; default: they are not signed
+	Quiet         Duration `yaml:"quiet"`         // http: how long an answer may be silent; default 5m
 
 	Script    string `yaml:"script"`    // scripted: run this whatever the prompt says
 	Workspace string `yaml:"workspace"` // folder that a program works in, relative to that of the file; "{thread}" stands for the thread's id

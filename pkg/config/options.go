@@ -85,13 +85,13 @@ func (c checker) modelSettings(path string, a Agent) {
 	c.choice(join(path, "promptCaching"), a.PromptCaching, PromptCachingOn, PromptCachingOff)
 	c.choice(join(path, "returnThinking"), a.ReturnThinking, "never", "turn", "always")
 	c.options(join(path, "options"), a)
-	if a.Backend != backendScripted && !a.RunsProgram() { // a backend of another module may take them
+	if a.Backend != backendScripted && !a.RunsProgram() && !a.BehindHTTP() { // a backend of another module may take them
 		return
 	}
 	for member, set := range map[string]bool{
-		"effort": a.Effort != "", "options": !a.Options.isZero(), "fallback": len(a.Fallback) > 0, "headers": len(a.Headers) > 0,
-		"query": len(a.Query) > 0, "provider": a.Provider != "", "promptCaching": a.PromptCaching != "",
-		"returnThinking": a.ReturnThinking != "", "thinkTags": a.ThinkTags,
+		"effort": a.Effort != "", "options": !a.Options.isZero() && a.Backend != BackendHTTP, "fallback": len(a.Fallback) > 0,
+		"headers": len(a.Headers) > 0 && !a.BehindHTTP(), "query": len(a.Query) > 0 && !a.BehindHTTP(), "provider": a.Provider != "",
+		"promptCaching": a.PromptCaching != "", "returnThinking": a.ReturnThinking != "", "thinkTags": a.ThinkTags,
 	} {
 		if set {
 			c.report(join(path, member), "backend %s has no such setting; remove it", a.Backend)

@@ -32,6 +32,8 @@ type Call struct {
 	Name  string
 	Gate  backend.Gate
 	Args  string // JSON text
+
+	Signature string
 }
 
 // Tool is one that an agent ran by itself.
@@ -70,9 +72,11 @@ func (a *Answer) add(c backend.Chunk) error {
 	case backend.TextSignature:
 		return whole("text signature", string(c))
 	case backend.CallSignature:
-		if a.call(c.Index) == nil {
+		call := a.call(c.Index)
+		if call == nil {
 			return fmt.Errorf("%w: call %d is signed before it starts", ErrMalformed, c.Index)
 		}
+		call.Signature = c.Signature
 		return whole("call signature", c.Signature)
 	case backend.CallStart:
 		return a.start(c)
@@ -184,7 +188,7 @@ func (a *Answer) Messages(turn backend.Turn, result string) []backend.Message {
 	results := backend.Message{Role: backend.Tool}
 	for _, c := range a.Calls {
 		id := fmt.Sprintf("call_%d", c.Index)
-		said.Parts = append(said.Parts, backend.Call{ID: id, Name: c.Name, Args: json.RawMessage(c.Args)})
+		said.Parts = append(said.Parts, backend.Call{ID: id, Name: c.Name, Args: json.RawMessage(c.Args), Signature: c.Signature})
 		results.Parts = append(results.Parts,
 			backend.Result{ID: id, Name: c.Name, Content: result, Status: event.ToolSuccess})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/cli"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/backend/httpagent"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/config"
@@ -38,6 +39,7 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 		config.BackendOpenCode:  program(cli.OpenCode),
 		config.BackendCLI:       program(cli.New),
 		config.BackendACP:       newACP,
+		config.BackendHTTP:      newHTTP,
 	}
 }
 
@@ -148,4 +150,19 @@ func newACP(a config.Agent, _ Environment) backend.Backend {
 		Auth: c.Auth, Permissions: acp.Permissions(c.Permissions),
 		Quiet: time.Duration(c.Quiet.Fresh), QuietResume: time.Duration(c.Quiet.Resume), UnitCost: c.UnitCost,
 	})
+}
+
+func newHTTP(a config.Agent, getenv Environment) backend.Backend {
+	return httpagent.New(httpagent.Options{
+		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
+		SigningKey: named(a.SigningKeyEnv, getenv), SigningEnv: a.SigningKeyEnv, Quiet: time.Duration(a.Quiet),
+	})
+}
+
+// named returns the value of a variable; "" for no name.
+func named(variable string, getenv Environment) string {
+	if variable == "" {
+		return ""
+	}
+	return getenv(variable)
 }

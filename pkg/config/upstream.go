@@ -1,0 +1,49 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/redact"
+)
+
+// The backends of agents that another server runs behind HTTP.
+const (
+	BackendHTTP = "http" // one that implements the contract of schemas/agent
+)
+
+// BehindHTTP reports whether another server runs the agent, at its URL.
+func (a Agent) BehindHTTP() bool { return slices.Contains(behindHTTP(), a.Backend) }
+
+func behindHTTP() []string { return []string{BackendHTTP} }
+
+// upstream checks what an agent says about the server that runs it, or that it says nothing.
+func (c checker) upstream(path string, a Agent) {
+	atLeastZero(c, join(path, "quiet"), a.Quiet)
+	if strings.ContainsAny(a.SigningKeyEnv, "= \n") || strings.HasPrefix(a.SigningKeyEnv, "whsec_") {
+		c.report(join(path, "signingKeyEnv"), "is the name of an environment variable, never the key itself")
+	}
+	if a.SigningKeyEnv != "" && a.Backend != BackendHTTP {
+		c.report(join(path, "signingKeyEnv"), "is only for backend: http; remove it, or change the backend")
+	}
+	if !a.BehindHTTP() {
+		for member, set := range map[string]bool{"url": a.URL != "", "quiet": a.Quiet != 0} {
+			if set && slices.Contains(c.known.Backends, a.Backend) {
+				c.report(join(path, member), "is for the backends %s; remove it, or change the backend", strings.Join(behindHTTP(), ", "))
+			}
+		}
+		return
+	}
+	u, err := url.Parse(a.URL)
+	switch {
+	case a.URL == "":
+		c.report(path, "has no url; add the address of the agent, such as url: http://127.0.0.1:9000/agent")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
+		c.report(join(path, "url"), "%q is not the address of an agent; write one such as https://agent.example.com/run, without a user or fragment",
+			redact.URL(a.URL))
+	}
+	if a.BaseURL != "" {
+		c.report(join(path, "baseURL"), "is the address of a model's provider; write url")
+	}
+}

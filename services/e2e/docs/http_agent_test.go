@@ -1,0 +1,66 @@
+package docs
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHTTPAgent(t *testing.T) {
+	t.Parallel()
+	need(t, "python3")
+	dir := t.TempDir()
+	p := read(t, "http-agent.md")
+	address := freeAddress(t)
+	p.text = strings.NewReplacer("127.0.0.1:9000", address, `"127.0.0.1", 9000`, `"127.0.0.1", `+address[strings.LastIndex(address, ":")+1:]).Replace(p.text)
+	p.write(dir, "agent.py")
+	p.write(dir, "http.yaml")
+	run(t, dir, address, "python3", "agent.py")
+	url := serve(t, filepath.Join(dir, "http.yaml"), binaries)
+	wantTexts(t, shell(t, dir, url, "", p.blocks("Run both")[1]),
+		"You said: hello", `"finishReason":"stop"`, `"kind":"approval"`, `"to":"production"`, `"finishReason":"action_required"`)
+	wantTexts(t, shell(t, dir, url, "", "printf 'deploy\ny\n' | "+binaries+"/agentbus chat support"), "deployed: success")
+}
+
+// freeAddress returns an address of loopback on which no server listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }() // its address was free, which is all that matters
+	return listener.Addr().String()
+}
+
+// run runs a server in a folder until the test ends, and waits for it to listen.
+func run(t *testing.T, dir, address, program string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, program, args...)
+	command.Dir, command.Stderr = dir, os.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = command.Wait() // it was killed
+	})
+	deadline, poll := time.Now().Add(30*time.Second), time.NewTicker(20*time.Millisecond)
+	defer poll.Stop()
+	for ; ; <-poll.C {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = connection.Close() // it shows that the server listens
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s %v does not listen on %s: %v", program, args, address, err)
+		}
+	}
+}
