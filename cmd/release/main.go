@@ -56,7 +56,9 @@ func release(ctx context.Context, o options) error {
 			return err
 		}
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(text), name)
-		fmt.Println(filepath.Join(o.dist, name))
+		if _, err := fmt.Fprintln(os.Stdout, filepath.Join(o.dist, name)); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(filepath.Join(o.dist, "checksums.txt"), []byte(sums.String()), 0o644) //nolint:gosec // public
 }

@@ -303,7 +303,7 @@ func incarnationOf(info *jetstream.StreamInfo) string {
 }
 
 func (b *Bus) openBuckets(ctx context.Context) error {
-	for _, open := range []func(context.Context) error{b.KeyBucket.Open, b.ToolsetBucket.Open, b.AgentBucket.Open, b.Store.Open} {
+	for _, open := range []func(context.Context) error{b.KeyBucket.Open, b.ToolsetBucket.Open, b.AgentBucket.Open, b.Open} {
 		if err := open(ctx); err != nil {
 			return err
 		}

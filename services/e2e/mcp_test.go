@@ -8,12 +8,12 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// called runs a tool of the MCP server. Which tools there are shows only once an executor has been there.
-func called(t *testing.T, line, tool string) (result event.ToolResult) {
+// called calls site__add of the MCP server, until an executor has published the tools of that server.
+func called(t *testing.T, line string) (result event.ToolResult) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		tr := post(t, "connected", prompt(line))
-		result = tr.results()[tool]
+		result = tr.results()["site__add"]
 		if result.Status != event.ToolSuccess {
 			return fmt.Errorf("got %+v in %s", result, tr.shape())
 		}
@@ -24,7 +24,7 @@ func called(t *testing.T, line, tool string) (result event.ToolResult) {
 
 func TestAgentsUseTheToolsOfAnMCPServer(t *testing.T) {
 	t.Parallel()
-	if result := called(t, `/tool site__add {"a":40,"b":2}`, "site__add"); result.Summary != "2 bytes" {
+	if result := called(t, `/tool site__add {"a":40,"b":2}`); result.Summary != "2 bytes" {
 		t.Errorf("got %q, want the size of 42", result.Summary)
 	}
 	tr := post(t, "connected", prompt(`/tool site__add {"a":"forty","b":2}`))
@@ -35,7 +35,7 @@ func TestAgentsUseTheToolsOfAnMCPServer(t *testing.T) {
 
 func TestMCPToolWithoutReadOnlyNeedsApproval(t *testing.T) {
 	t.Parallel()
-	called(t, `/tool site__add {"a":1,"b":1}`, "site__add") // the list is there
+	called(t, `/tool site__add {"a":1,"b":1}`) // the list is there
 	tr, actions := paused(t, "connected", `/tool site__picture {}`)
 	if len(actions) != 1 || actions[0].Kind != event.ContinueApproval {
 		t.Fatalf("got %+v, want one approval", actions)
@@ -49,7 +49,7 @@ func TestMCPToolWithoutReadOnlyNeedsApproval(t *testing.T) {
 
 func TestAToolThatAnMCPServerAddsIsThereForTheNextRequest(t *testing.T) {
 	t.Parallel()
-	called(t, `/tool site__add {"a":1,"b":1}`, "site__add")
+	called(t, `/tool site__add {"a":1,"b":1}`)
 	tr, actions := paused(t, "connected", `/tool site__grow {}`)
 	post(t, "connected", resolve(tr.ThreadID, event.ActionResult{ActionID: actions[0].ActionID, Status: event.ActionSuccess}))
 	eventually(t, 30*time.Second, func() error {

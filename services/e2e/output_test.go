@@ -38,7 +38,7 @@ func TestClientsGetTheStatusAndTheSummaryOfAToolResult(t *testing.T) {
 		t.Run(tt.kind, func(t *testing.T) {
 			t.Parallel()
 			if tt.agent == "connected" {
-				called(t, `/tool site__add {"a":1,"b":1}`, "site__add") // its tools have been found
+				called(t, `/tool site__add {"a":1,"b":1}`) // its tools have been found
 			}
 			tr := tt.start(t, tt.agent)
 			var found bool

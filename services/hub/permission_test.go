@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -42,9 +43,7 @@ func TestAnAssignmentSetsWhatItsAgentMayDo(t *testing.T) {
 				t.Fatalf("got %d %s", status, text)
 			}
 			body := map[string]any{"task": "build"}
-			for name, value := range tt.task {
-				body[name] = value
-			}
+			maps.Copy(body, tt.task)
 			if status, text := h.ask(http.MethodPost, "/api/agents/vm-1/tasks", "", body, nil); status != http.StatusCreated {
 				t.Fatalf("got %d %s", status, text)
 			}

@@ -21,10 +21,11 @@ func TestTasksOfAnAgentAreListed(t *testing.T) {
 	}
 	m.end("task_2", remoteagent.Completed, "built")
 	eventually(t, func() error {
-		if got, err := h.door.GetResult(t.Context(), ref("task_2")); err != nil || got.CompletedAt.IsZero() {
-			return fmt.Errorf("got %+v, %v", got, err)
+		got, err := h.door.GetResult(t.Context(), ref("task_2"))
+		if err == nil && got.CompletedAt.IsZero() {
+			err = fmt.Errorf("got %+v, want that it has ended", got)
 		}
-		return nil
+		return err
 	})
 	list := func(query string) (page hubapi.TaskList, status int, text string) {
 		status, text = h.ask(http.MethodGet, "/api/agents/vm-1/tasks"+query, "", nil, &page)

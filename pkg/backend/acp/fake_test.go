@@ -122,18 +122,21 @@ func (f *fake) update(u protocol.Update) {
 }
 
 func (f *fake) text(kind, text string) {
-	content, _ := json.Marshal(protocol.TextContent(text))
+	content, err := json.Marshal(protocol.TextContent(text))
+	if err != nil {
+		panic(err)
+	}
 	f.update(protocol.Update{SessionUpdate: kind, ToolCall: protocol.ToolCall{Content: content}})
 }
 
-func (f *fake) call(status, id, rest string) {
+func (f *fake) call(status, rest string) {
 	var c protocol.ToolCall
 	if rest != "" {
 		if err := json.Unmarshal([]byte(rest), &c); err != nil {
 			panic(err)
 		}
 	}
-	c.ToolCallID, c.Status = id, status
+	c.ToolCallID, c.Status = "c1", status
 	kind := protocol.UpdateToolProgress
 	if status == protocol.ToolPending {
 		kind = protocol.UpdateToolCall
@@ -159,10 +162,10 @@ func (f *fake) answer(ctx context.Context, p protocol.PromptRequest) (any, error
 		f.text(protocol.UpdateAgentThought, "hm")
 		f.text(protocol.UpdateAgentMessage, rest)
 	case "tools":
-		f.call(protocol.ToolPending, "c1", calculate)
-		f.call(protocol.ToolInProgress, "c1", "")
-		f.call("", "c1", `{"content":[{"type":"content","content":{"type":"text","text":"4"}}]}`)
-		f.call(protocol.ToolCompleted, "c1", `{"content":[{"type":"content","content":{"type":"text","text":"42"}}]}`)
+		f.call(protocol.ToolPending, calculate)
+		f.call(protocol.ToolInProgress, "")
+		f.call("", `{"content":[{"type":"content","content":{"type":"text","text":"4"}}]}`)
+		f.call(protocol.ToolCompleted, `{"content":[{"type":"content","content":{"type":"text","text":"42"}}]}`)
 		f.update(protocol.Update{SessionUpdate: protocol.UpdatePlan, Entries: []protocol.PlanEntry{
 			{Content: "multiply", Priority: "high", Status: "completed"}, {Content: "say it", Priority: "low", Status: "pending"},
 		}})
@@ -204,7 +207,7 @@ func (f *fake) answer(ctx context.Context, p protocol.PromptRequest) (any, error
 
 // permit asks for a permission, and says what came of it.
 func (f *fake) permit(ctx context.Context, kind string, end protocol.PromptResponse) (any, error) {
-	f.call(protocol.ToolPending, "c1", `{"title":"Run tests","kind":"`+kind+`","rawInput":{"command":"make test"}}`)
+	f.call(protocol.ToolPending, `{"title":"Run tests","kind":"`+kind+`","rawInput":{"command":"make test"}}`)
 	var response protocol.PermissionResponse
 	err := f.conn.Call(ctx, protocol.MethodPermission, protocol.PermissionRequest{
 		SessionID: f.session, ToolCall: protocol.ToolCall{ToolCallID: "c1"},
@@ -218,9 +221,9 @@ func (f *fake) permit(ctx context.Context, kind string, end protocol.PromptRespo
 		end.StopReason = protocol.StopCancelled
 		return end, nil
 	case response.Outcome.OptionID == "a":
-		f.call(protocol.ToolCompleted, "c1", `{"rawOutput":{"passed":true}}`)
+		f.call(protocol.ToolCompleted, `{"rawOutput":{"passed":true}}`)
 	default:
-		f.call(protocol.ToolFailed, "c1", `{"content":[{"type":"content","content":{"type":"text","text":"rejected"}}]}`)
+		f.call(protocol.ToolFailed, `{"content":[{"type":"content","content":{"type":"text","text":"rejected"}}]}`)
 	}
 	f.text(protocol.UpdateAgentMessage, "chose "+response.Outcome.OptionID)
 	return end, nil

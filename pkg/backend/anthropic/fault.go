@@ -47,7 +47,8 @@ func refused(api upstream.API, e *sdk.Error) *apierr.Error {
 	}
 	f := api.Refused(status, e.Response.Header, body.Error.Message, e.RequestID)
 	if body.Error.Type == sdk.ErrorTypeBillingError {
-		return apierr.Wrap(fmt.Errorf("%w: %w", backend.ErrUnavailable, f), apierr.AgentError, "%s does not serve the account of %s; check its billing", api.Name, api.KeyEnv)
+		return apierr.Wrap(fmt.Errorf("%w: %w", backend.ErrUnavailable, f), apierr.AgentError,
+			"%s does not serve the account of %s; check its billing", api.Name, api.KeyEnv)
 	}
 	return f
 }

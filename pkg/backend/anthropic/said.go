@@ -46,7 +46,7 @@ func (b *saidBlock) add(member, text string) {
 	if b.added[member] == nil {
 		b.added[member] = new(strings.Builder)
 	}
-	b.added[member].WriteString(text)
+	_, _ = b.added[member].WriteString(text) // never fails
 }
 
 // message returns the answer as a message of the assistant.

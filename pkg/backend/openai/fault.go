@@ -67,8 +67,8 @@ func endAtQuota(req *http.Request, next option.MiddlewareNext) (*http.Response, 
 }
 
 func spent(api upstream.API, cause error) *apierr.Error {
-	return apierr.Wrap(fmt.Errorf("%w: %w", backend.ErrUnavailable, cause), apierr.AgentError, "the account of %s has used up its quota at %s; check its plan and billing",
-		api.KeyEnv, api.Name)
+	return apierr.Wrap(fmt.Errorf("%w: %w", backend.ErrUnavailable, cause), apierr.AgentError,
+		"the account of %s has used up its quota at %s; check its plan and billing", api.KeyEnv, api.Name)
 }
 
 // failed reads an error that came within the stream. Its code may be a word or, from some servers, an HTTP status.

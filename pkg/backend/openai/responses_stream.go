@@ -163,7 +163,7 @@ func (r *responsesReader) finish(res responses.Response) error {
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedInputTokens: u.InputTokensDetails.CachedTokens,
 		CacheWriteTokens: u.InputTokensDetails.CacheWriteTokens, ReasoningTokens: u.OutputTokensDetails.ReasoningTokens,
 	}
-	reason := string(res.IncompleteDetails.Reason)
+	reason := res.IncompleteDetails.Reason
 	switch {
 	case res.Status != responses.ResponseStatusIncomplete && len(r.calls) > 0:
 		r.outcome.Finish = event.FinishToolCalls

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,16 +109,15 @@ func startCluster(t testing.TB) string {
 // not work until the others are started. That function returns their URLs. All servers end with the test.
 func Electing(t testing.TB) (url string, others func() string) {
 	t.Helper()
-	var routes string
-	ports := make([]int, 3)
+	ports, routes := make([]int, 3), make([]string, 3)
 	for i := range ports {
 		ports[i] = freePort(t)
-		routes += fmt.Sprintf(",nats://127.0.0.1:%d", ports[i])
+		routes[i] = fmt.Sprintf("nats://127.0.0.1:%d", ports[i])
 	}
 	start := func(i int) string {
 		options := &server.Options{
 			ServerName: fmt.Sprintf("n%d", i), JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-			Host: "127.0.0.1", Port: server.RANDOM_PORT, Routes: server.RoutesFromStr(routes[1:]),
+			Host: "127.0.0.1", Port: server.RANDOM_PORT, Routes: server.RoutesFromStr(strings.Join(routes, ",")),
 			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[i]},
 		}
 		return startNode(t, options)

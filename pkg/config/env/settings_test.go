@@ -19,8 +19,7 @@ type setting struct {
 
 // settings adds the variables of a struct of the environment.
 func settings(all map[string]setting, service string, of reflect.Type) {
-	for i := range of.NumField() {
-		field := of.Field(i)
+	for field := range of.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("env"), ",")
 		if name == "" {
 			settings(all, service, field.Type)
@@ -71,7 +70,7 @@ func TestEverySettingIsInTheTableOfTheDocs(t *testing.T) {
 				t.Errorf("%s: got the services %q, want %s", name, found[3], s.services)
 			}
 		}
-		for _, fallback := range strings.Fields(s.fallback) {
+		for fallback := range strings.FieldsSeq(s.fallback) {
 			if !strings.Contains(found[4], "`"+fallback+"`") {
 				t.Errorf("%s: got the default %q, want %q", name, found[4], fallback)
 			}

@@ -26,7 +26,7 @@ func guard(t *testing.T) *guarded {
 	g := &guarded{}
 	mux := http.NewServeMux()
 	server := mcptest.Handler(mcptest.New(func() {}))
-	verify := func(_ context.Context, token string, _ *http.Request) (*sdkauth.TokenInfo, error) {
+	verify := func(context.Context, string, *http.Request) (*sdkauth.TokenInfo, error) {
 		return nil, sdkauth.ErrInvalidToken // only for the header of the refusal
 	}
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {

@@ -66,7 +66,7 @@ func TestUpWaitsForTheServices(t *testing.T) {
 		t.Fatal("with the required variables: got a failure")
 	}
 	wantTexts(t, got, "gateway: ready", "history: ready")
-	response, err := http.Get("http://127.0.0.1:23180/readyz") //nolint:noctx // the test ends with its server
+	response, err := http.Get("http://127.0.0.1:23180/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}

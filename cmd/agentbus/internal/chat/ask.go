@@ -27,8 +27,9 @@ type lines struct {
 // maxLine limits a line of input, in bytes.
 const maxLine = 1 << 20
 
-// readLines starts to read, by source, which gets the question and fails with io.EOF at the end. A read from a terminal cannot be cancelled, so the goroutine ends with the input or, if
-// that never ends, with the process. It reads a line only on demand.
+// readLines starts to read, by source, which gets the question and fails with io.EOF at the end. It reads a line only on
+// demand. A read from a terminal cannot be cancelled, so the goroutine ends with the input or, if that never ends, with
+// the process.
 func readLines(source func(question string) (string, error), interrupts <-chan os.Signal) *lines {
 	l := &lines{next: make(chan string, 1), want: make(chan string, 1), interrupts: interrupts}
 	go func() {

@@ -273,7 +273,7 @@ func (s *stack) gateway(g *generation) error {
 
 // services starts the first generation, and the HTTP server for all of them.
 func (s *stack) services(ctx context.Context, cfg config.Config) ([]service.Actor, error) {
-	first, err := s.newGeneration(cfg) //nolint:contextcheck // its handlers have contexts of their own
+	first, err := s.newGeneration(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func (t *turn) elicit(ctx context.Context, question event.ContinuationAction) (e
 	var content struct {
 		Answer string `json:"answer"`
 	}
-	if err := jsonv2.Unmarshal(response.Content, &content); err != nil {
+	if jsonv2.Unmarshal(response.Content, &content) != nil {
 		return event.ActionResult{Status: event.ActionError, Error: "the answer of the editor does not have the form that was asked for"}, nil
 	}
 	return event.ActionResult{Status: event.ActionSuccess, Result: quote(content.Answer)}, nil

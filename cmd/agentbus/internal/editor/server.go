@@ -174,6 +174,7 @@ func failure(err error) error {
 		e.Code, e.Message = acp.CodeAuthRequired, f.Message+"; set AGENTBUS_KEY in the environment of agentbus acp"
 	case apierr.ThreadNotFound:
 		e.Code = acp.CodeNotFound
+	default: // an internal error, whose data has the code
 	}
 	return e
 }

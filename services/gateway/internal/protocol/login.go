@@ -33,7 +33,7 @@ func (x *Exchange) Logout() { x.setLogin("", -1) }
 // setLogin sets the cookie. Pages of other sites never cause it to be sent, and no script can read it.
 func (x *Exchange) setLogin(value string, maxAge int) {
 	r := x.call.Request
-	http.SetCookie(x.call.Writer, &http.Cookie{
+	http.SetCookie(x.call.Writer, &http.Cookie{ //nolint:gosec // Secure, unless the page was loaded without TLS
 		Name: LoginCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
 	})

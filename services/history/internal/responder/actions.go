@@ -103,8 +103,9 @@ func (a *Answerer) openActions(ctx context.Context, tenant string, threads []his
 func (a *Answerer) addOpenActions(ctx context.Context, tenant string, threads []historyapi.Session) error {
 	open, err := a.openActions(ctx, tenant, threads)
 	for i := range threads {
-		for _, action := range open[threads[i].LastRequestID] {
-			threads[i].OpenActions = append(threads[i].OpenActions, historyapi.OpenAction{
+		t := &threads[i]
+		for _, action := range open[t.LastRequestID] {
+			t.OpenActions = append(t.OpenActions, historyapi.OpenAction{
 				ActionID: action.ActionID, Kind: action.Kind, ExpiresAt: action.ExpiresAt,
 			})
 		}

@@ -160,7 +160,7 @@ func (s *sseWriter) write(frame []byte) bool {
 	}
 	connection := http.NewResponseController(s.ResponseWriter)
 	_ = connection.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if _, err := s.Write(frame); err != nil {
+	if _, err := s.Write(frame); err != nil { //nolint:gosec // frames of server-sent events are not HTML
 		return false
 	}
 	return connection.Flush() == nil

@@ -11,7 +11,7 @@ import (
 
 // getActions lists the open actions of the caller's threads.
 func (s *Server) getActions(x *protocol.Exchange) error {
-	limit, err := numberParam(x, "limit", 200)
+	limit, err := limitParam(x, 200)
 	if err != nil {
 		return err
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
-// numberParam reads a number from 1 to most from the URL; 0 without the parameter.
-func numberParam(x *protocol.Exchange, name string, most int) (int, error) {
-	text := x.Query().Get(name)
+// limitParam reads limit, a number from 1 to most, from the URL; 0 without it.
+func limitParam(x *protocol.Exchange, most int) (int, error) {
+	text := x.Query().Get("limit")
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, apierr.New(apierr.InvalidMessageFormat, "%s=%.40q must be a number from 1 to %d", name, text, most)
+		return 0, apierr.New(apierr.InvalidMessageFormat, "limit=%.40q must be a number from 1 to %d", text, most)
 	}
 	return n, nil
 }

@@ -28,7 +28,7 @@ func (s *Server) readThread(x *protocol.Exchange) (bus.ThreadRecord, historyapi.
 }
 
 func (s *Server) getThreads(x *protocol.Exchange) error {
-	limit, err := numberParam(x, "limit", 200)
+	limit, err := limitParam(x, 200)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) deleteThread(x *protocol.Exchange) error {
 }
 
 func (s *Server) getMessages(x *protocol.Exchange) error {
-	limit, err := numberParam(x, "limit", 200)
+	limit, err := limitParam(x, 200)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Server) getMessages(x *protocol.Exchange) error {
 func (s *Server) getEvents(x *protocol.Exchange) error {
 	q := historyapi.EventsQuery{Cursor: x.Query().Get("cursor")}
 	var err error
-	if q.Limit, err = numberParam(x, "limit", 1000); err != nil {
+	if q.Limit, err = limitParam(x, 1000); err != nil {
 		return err
 	}
 	if q.Since, err = timeParam(x, "since"); err != nil {
@@ -126,7 +126,7 @@ func (s *Server) getEvents(x *protocol.Exchange) error {
 // eventNames checks names of events; those of internal events are unknown, except for tool_output if output is set.
 func eventNames(words []string, output bool) ([]event.Name, error) {
 	public := slices.DeleteFunc(event.Names(), func(n event.Name) bool {
-		return n.IsInternal() && !(output && n == event.NameToolOutput)
+		return n.IsInternal() && (!output || n != event.NameToolOutput)
 	})
 	names := make([]event.Name, 0, len(words))
 	for _, word := range words {

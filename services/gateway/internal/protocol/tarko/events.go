@@ -243,7 +243,8 @@ func (s *Server) getLatest(x *protocol.Exchange) error {
 }
 
 // getEventStream streams a session, query after query, until the client disconnects or the session is deleted. Types and
-// times select events, as in lists; the cursors of the others are skipped. It starts with the running or the next query, with from=start at the beginning, or after a cursor.
+// times select events, as in lists; the cursors of the others are skipped. It starts with the running or the next query,
+// with from=start at the beginning, or after a cursor.
 func (s *Server) getEventStream(x *protocol.Exchange) error {
 	sel, err := parseSelection(x)
 	if err != nil {

@@ -150,8 +150,13 @@ func (in Input) options() (event.RequestOptions, error) {
 			return o, wire.Invalid("tools[%d].type is %.40q; use \"function\"", i, t.Type)
 		}
 	}
-	if o.ToolChoice, err = choice(in.ToolChoice); err != nil || in.Format == nil {
-		return o, err
+	if !wire.IsNull(in.ToolChoice) {
+		if o.ToolChoice, err = choice(in.ToolChoice); err != nil {
+			return o, err
+		}
+	}
+	if in.Format == nil {
+		return o, nil
 	}
 	o.ResponseFormat, err = in.Format.option()
 	return o, err
@@ -159,9 +164,6 @@ func (in Input) options() (event.RequestOptions, error) {
 
 // choice decodes tool_choice: a mode, or the name of a function.
 func choice(v json.RawMessage) (*event.ToolChoice, error) {
-	if wire.IsNull(v) {
-		return nil, nil
-	}
 	var mode string
 	if jsonv2.Unmarshal(v, &mode) == nil {
 		return &event.ToolChoice{Mode: event.ToolMode(mode)}, nil
