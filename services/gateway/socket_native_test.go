@@ -275,6 +275,28 @@ func TestNativeSocketStartsSteersAndAborts(t *testing.T) {
 	}
 }
 
+func TestAnIdempotencyKeyCountsForTheSocketAndTheRoutes(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	p := b.native()
+	start := func(key, request string) string {
+		return `{"type":"start","agent":"demo","request":` + request + `,"idempotencyKey":"` + key + `"}`
+	}
+	posted := b.post("/v1/agents/demo/requests", hello, "Idempotency-Key", "k1")
+	again := p.follows(start("k1", hello))
+	if !again.Replayed || again.RequestID != posted.header.Get("X-Request-Id") {
+		t.Errorf("start after POST: got %+v, want the request %s", again, posted.header.Get("X-Request-Id"))
+	}
+	started := p.follows(start("k2", hello))
+	repeated := b.post("/v1/agents/demo/requests", hello, "Idempotency-Key", "k2")
+	if repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-Request-Id") != started.RequestID {
+		t.Errorf("POST after start: got %d %s, want the request %s", repeated.status, repeated.body, started.RequestID)
+	}
+	if other := p.exchange(start("k1", `{"messages":[{"role":"user","content":"ho"}]}`)); other.Error.Code != apierr.IdempotencyMismatch {
+		t.Errorf("another request with the key: got %+v, want idempotency_mismatch", other)
+	}
+}
+
 func TestNativeSocketOwnership(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)
