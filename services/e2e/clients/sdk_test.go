@@ -37,6 +37,14 @@ func TestTypeScriptClient(t *testing.T) {
 	sdk(t, dir, []string{"AGENTBUS_PAGE_PORT=" + port}, "npm", "test")
 }
 
+// TestPythonClient runs the tests of the package for Python, with the python3 of the machine.
+func TestPythonClient(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	sdk(t, "../../../clients/python", []string{"PYTHONPATH=src"}, "python3", "-m", "unittest", "discover", "-s", "tests")
+}
+
 // sdk runs the tests of a package of clients/ against the gateways.
 func sdk(t *testing.T, dir string, env []string, name string, args ...string) {
 	t.Helper()
