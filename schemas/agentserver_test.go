@@ -36,6 +36,7 @@ func TestAgentServerTypesAgreeWithGo(t *testing.T) {
 		reflect.TypeFor[remoteagent.Rotated](), reflect.TypeFor[remoteagent.Refusal](), reflect.TypeFor[remoteagent.TextDelta](),
 		reflect.TypeFor[remoteagent.ToolStart](), reflect.TypeFor[remoteagent.ToolOutput](), reflect.TypeFor[remoteagent.ToolEnd](),
 		reflect.TypeFor[remoteagent.Progress](), reflect.TypeFor[remoteagent.Result](), reflect.TypeFor[remoteagent.Failure](),
+		reflect.TypeFor[remoteagent.Action](), reflect.TypeFor[remoteagent.Answer](), reflect.TypeFor[remoteagent.ActionRequired](),
 		reflect.TypeFor[remoteagent.Registration](), reflect.TypeFor[remoteagent.Heartbeat](), reflect.TypeFor[remoteagent.Completion](),
 	} {
 		c.compare(t, typ.Name(), typ, c.docs.follow(t, agentServerFile, "#/components/schemas/"+typ.Name()))

@@ -45,7 +45,7 @@ func layers() []layer {
 		{"pkg/event", []string{"pkg/apierr"}, nil, "events depend on errors alone"},
 		{"pkg/media", []string{"pkg/event", "pkg/apierr"}, nil, "images and files are parts of events"},
 		{"pkg/record", []string{"pkg/event", "pkg/apierr", "pkg/id"}, nil, "records contain events and errors"},
-		{"pkg/hubapi", []string{"pkg/egress", "pkg/apierr", "pkg/remoteagent", "pkg/tool"}, nil, "the API of the hub is also offered as tools"},
+		{"pkg/hubapi", []string{"pkg/egress", "pkg/apierr", "pkg/event", "pkg/remoteagent", "pkg/tool"}, nil, "the API of the hub is also offered as tools"},
 		{"pkg/historyapi", []string{"pkg/record", "pkg/event", "pkg/apierr"}, nil, "its messages contain events and records"},
 
 		// Interfaces do not depend on implementations, nor implementations on each other.

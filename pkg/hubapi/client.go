@@ -44,6 +44,11 @@ func (c Client) CancelTask(ctx context.Context, r TaskRef) (Cancelled, error) {
 	return ask[Cancelled](ctx, c.bus, Service, VerbCancelTask, r)
 }
 
+// AnswerTask implements [Door].
+func (c Client) AnswerTask(ctx context.Context, a Answer) (Task, error) {
+	return ask[Task](ctx, c.bus, Service, VerbAnswerTask, a)
+}
+
 // ListAgents implements [Door].
 func (c Client) ListAgents(ctx context.Context, q AgentsQuery) (AgentList, error) {
 	return ask[AgentList](ctx, c.bus, Service, VerbListAgents, q)

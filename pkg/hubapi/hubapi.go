@@ -28,6 +28,7 @@ const (
 	VerbCheckStatus = "check_status"
 	VerbGetResult   = "get_result"
 	VerbCancelTask  = "cancel_task"
+	VerbAnswerTask  = "answer_task"
 	VerbListAgents  = "list_agents"
 	VerbConnect     = "connect"
 	VerbFollow      = "follow" // of FollowService
@@ -39,7 +40,7 @@ const (
 	DefaultMaxBudgetUSD = 5.00
 )
 
-// Door has the five operations of the TARS hub protocol. Errors are *apierr.Error values: apierr.AgentNotFound and
+// Door has the five operations of the TARS hub protocol, and AnswerTask. Errors are *apierr.Error values: apierr.AgentNotFound and
 // apierr.RequestNotFound if the tenant has no such agent or task, apierr.Unavailable if the agent is offline,
 // apierr.ThreadBusy if it runs another task.
 type Door interface {
@@ -53,6 +54,10 @@ type Door interface {
 	// CancelTask cancels a task. If the task has ended, it stays as it is, and Cancelled reports that. An agent that
 	// does not answer receives the cancellation when it is online again.
 	CancelTask(ctx context.Context, r TaskRef) (Cancelled, error)
+	// AnswerTask gives a task the results of its actions; the task continues once each has one. It returns
+	// apierr.InvalidActionID if the task does not wait for an action, or no longer, and apierr.Unavailable if the agent does
+	// not answer. A repeated answer has no further effect.
+	AnswerTask(ctx context.Context, a Answer) (Task, error)
 	// ListAgents lists the agents of the tenant.
 	ListAgents(ctx context.Context, q AgentsQuery) (AgentList, error)
 }
@@ -73,6 +78,8 @@ type Assignment struct {
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode,omitempty"`
 	AllowedTools   []string                   `json:"allowedTools,omitzero"` // empty = no tools
 	Model          string                     `json:"model,omitempty"`
+	// Approvals says whether the task waits for approvals and answers that its mode does not give; "" = it does not.
+	Approvals remoteagent.Approvals `json:"approvals,omitempty"`
 
 	// Key names the assignment: one that comes again under the same key is the same task. "" = a new one.
 	Key string `json:"key,omitempty"`
@@ -98,6 +105,12 @@ type TaskRef struct {
 	Key string `json:"key,omitempty"`
 }
 
+// Answer gives a task the results of its actions.
+type Answer struct {
+	TaskRef
+	remoteagent.Answer
+}
+
 // Task is what is known of a task.
 type Task struct {
 	TaskID         string               `json:"taskId"`
@@ -113,6 +126,7 @@ type Task struct {
 	TurnsCompleted int                  `json:"turnsCompleted"`
 	CostUSD        float64              `json:"costUsd"`
 	LastActivity   string               `json:"lastActivity,omitempty"`
+	Actions        []remoteagent.Action `json:"actions,omitempty"` // that it waits for: see Door.AnswerTask
 	Result         string               `json:"result,omitempty"`
 	Error          string               `json:"error,omitempty"`
 	StopReason     string               `json:"stopReason,omitempty"`

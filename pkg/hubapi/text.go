@@ -3,7 +3,9 @@ package hubapi
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
@@ -67,6 +69,25 @@ func Denied(all []remoteagent.Denial) string {
 	return text
 }
 
+// Needs describes an action that a task waits for, on one line.
+func Needs(a remoteagent.Action) string {
+	if a.Kind == event.ContinueInput {
+		return "Waits for an answer: " + Title(a.Question)
+	}
+	return "Waits for an approval of " + a.Tool + " " + Title(string(a.Input))
+}
+
+// needed describes the actions of a task for a model.
+func needed(t Task) (lines []string) {
+	for _, a := range t.Actions {
+		lines = append(lines, fmt.Sprintf("%s (action_id %s, until %s)", Needs(a), a.ActionID, a.ExpiresAt.UTC().Format(time.RFC3339)))
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "Ask the user, and give the decision by answer_task.")
+	}
+	return lines
+}
+
 func turns(n int) string {
 	if n == 1 {
 		return "1 turn"
@@ -90,7 +111,7 @@ func statusText(t Task) string {
 	if t.LastActivity != "" {
 		lines = append(lines, "Last activity: "+t.LastActivity)
 	}
-	return strings.Join(append(lines, notice(t)...), "\n")
+	return strings.Join(append(append(lines, needed(t)...), notice(t)...), "\n")
 }
 
 // ResultText is what get_result says of a task.
@@ -98,7 +119,7 @@ func ResultText(t Task) string {
 	if !t.Status.Finished() {
 		lines := []string{fmt.Sprintf("Task %s on %s is still running (%s, $%.2f so far). Wait, or check back later.",
 			t.TaskID, name(t), turns(t.TurnsCompleted), t.CostUSD)}
-		return strings.Join(append(lines, notice(t)...), "\n")
+		return strings.Join(append(append(lines, needed(t)...), notice(t)...), "\n")
 	}
 	lines := []string{fmt.Sprintf("Task %s on %s: %s (%s, $%.2f).", t.TaskID, name(t), t.Status, turns(t.TurnsCompleted), t.CostUSD)}
 	if t.Error != "" {

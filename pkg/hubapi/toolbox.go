@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// Toolbox offers a [Door] as the five tools of the TARS hub protocol.
+// Toolbox offers a [Door] as tools: the five of the TARS hub protocol, and answer_task.
 type Toolbox struct{ door Door }
 
 // NewToolbox returns the tools of door.
@@ -32,6 +33,9 @@ type Reply struct {
 func (b Toolbox) Call(ctx context.Context, who Caller, name string, args json.RawMessage) (Reply, error) {
 	if name == VerbAssignTask {
 		return b.assign(ctx, who, args)
+	}
+	if name == VerbAnswerTask {
+		return b.answer(ctx, who, args)
 	}
 	if name == VerbListAgents {
 		return b.list(ctx, who, args)
@@ -62,6 +66,7 @@ func (b Toolbox) assign(ctx context.Context, who Caller, args json.RawMessage) (
 		PermissionMode remoteagent.PermissionMode `json:"permission_mode"`
 		AllowedTools   []string                   `json:"allowed_tools"`
 		Model          string                     `json:"model"`
+		Approvals      remoteagent.Approvals      `json:"approvals"`
 	}
 	if err := decode(VerbAssignTask, args, &in); err != nil {
 		return Reply{}, err
@@ -70,6 +75,7 @@ func (b Toolbox) assign(ctx context.Context, who Caller, args json.RawMessage) (
 		Tenant: who.Tenant, AgentID: in.AgentID, Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
 		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: who.Key, SystemPrompt: in.SystemPrompt,
 		PermissionMode: in.PermissionMode, AllowedTools: in.AllowedTools, Model: in.Model,
+		Approvals: in.Approvals,
 	})
 	if err != nil {
 		return Reply{}, err
@@ -99,6 +105,30 @@ func (b Toolbox) cancel(ctx context.Context, r TaskRef) (Reply, error) {
 		return Reply{}, err
 	}
 	return Reply{c.Message + " (" + c.TaskID + " is " + string(c.Status) + ")", c}, nil
+}
+
+func (b Toolbox) answer(ctx context.Context, who Caller, args json.RawMessage) (Reply, error) {
+	var in struct {
+		AgentID  string             `json:"agent_id"`
+		TaskID   string             `json:"task_id"`
+		ActionID string             `json:"action_id"`
+		Status   event.ActionStatus `json:"status"`
+		Result   json.RawMessage    `json:"result"`
+		Reason   string             `json:"reason"`
+	}
+	if err := decode(VerbAnswerTask, args, &in); err != nil {
+		return Reply{}, err
+	}
+	t, err := b.door.AnswerTask(ctx, Answer{
+		TaskRef: TaskRef{Tenant: who.Tenant, AgentID: in.AgentID, TaskID: in.TaskID},
+		Answer: remoteagent.Answer{ActionResults: []event.ActionResult{
+			{ActionID: in.ActionID, Status: in.Status, Result: in.Result, Error: in.Reason},
+		}},
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{statusText(t), t}, nil
 }
 
 func (b Toolbox) list(ctx context.Context, who Caller, args json.RawMessage) (Reply, error) {
@@ -137,13 +167,18 @@ func decode(name string, args json.RawMessage, into any) error {
 	return nil
 }
 
-// Names lists the five tools.
+// Names lists the tools.
 func Names() []string {
-	return []string{VerbAssignTask, VerbCheckStatus, VerbGetResult, VerbCancelTask, VerbListAgents}
+	return []string{VerbAssignTask, VerbCheckStatus, VerbGetResult, VerbCancelTask, VerbAnswerTask, VerbListAgents}
 }
 
-// Specs describes the five tools, in the order of [Names] (TARS hub protocol, Tool Definitions).
+// Specs describes the tools, in the order of [Names] (TARS hub protocol, Tool Definitions). A model may give the answer of a user
+// to a task only after an approval.
 func Specs() []tool.Spec {
+	answer := tool.Spec{
+		Name: VerbAnswerTask, Schema: json.RawMessage(answerSchema), Effect: tool.EffectIdempotent, Approval: tool.ApprovalAlways,
+		Description: "Gives a task the user's decision about one of its actions, after which the task continues.",
+	}
 	spec := func(name, description, schema string, effect tool.Effect) tool.Spec {
 		return tool.Spec{
 			Name: name, Description: description, Schema: json.RawMessage(schema), Effect: effect, Approval: tool.ApprovalNever,
@@ -156,6 +191,7 @@ func Specs() []tool.Spec {
 		spec(VerbGetResult, "Gets the final result of a completed task. While the task runs it says so instead.",
 			refSchema, tool.EffectNone),
 		spec(VerbCancelTask, "Cancels a running task. Changes that it has made so far remain.", refSchema, tool.EffectIdempotent),
+		answer,
 		spec(VerbListAgents, "Returns all registered agents and their current status.", noSchema, tool.EffectNone),
 	}
 }
@@ -166,6 +202,15 @@ const (
 		`"agent_id":{"type":"string","description":"Agent ID"},` +
 		`"task_id":{"type":"string","description":"Task ID from assign_task"}},` +
 		`"required":["agent_id","task_id"],"additionalProperties":false}`
+	answerSchema = `{"type":"object","properties":{` +
+		`"agent_id":{"type":"string","description":"Agent ID"},` +
+		`"task_id":{"type":"string","description":"Task ID from assign_task"},` +
+		`"action_id":{"type":"string","description":"ID of the action, from check_status"},` +
+		`"status":{"type":"string","enum":["success","denied","error"],` +
+		`"description":"success = the user allows the call or answers the question"},` +
+		`"result":{"description":"The user's answer to a question"},` +
+		`"reason":{"type":"string","description":"Why the user denies the call"}},` +
+		`"required":["agent_id","task_id","action_id","status"],"additionalProperties":false}`
 	assignSchema = `{"type":"object","properties":{` +
 		`"agent_id":{"type":"string","description":"ID of the registered agent (e.g., \"home-pc-01\")"},` +
 		`"task":{"type":"string","description":"Description of what the agent should do"},` +
@@ -179,6 +224,8 @@ const (
 		`"allowed_tools":{"type":"array","items":{"type":"string"},"description":"Names of the tools to use, such as Read, Edit, Bash; ` +
 		`without it, the agent's own"},` +
 		`"system_prompt":{"type":"string","description":"Instructions for the agent; without it, the agent's own"},` +
-		`"model":{"type":"string","description":"Model to use, if the agent allows it; without it, the agent's own"}},` +
+		`"model":{"type":"string","description":"Model to use, if the agent allows it; without it, the agent's own"},` +
+		`"approvals":{"type":"string","enum":["deny","ask"],"default":"deny","description":"ask = the task waits when it needs an ` +
+		`approval or an answer of the user, which answer_task gives; deny = it continues without"}},` +
 		`"required":["agent_id","task"],"additionalProperties":false}`
 )

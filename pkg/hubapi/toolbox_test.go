@@ -6,8 +6,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +19,8 @@ import (
 type desk struct {
 	task hubapi.Task
 	got  hubapi.Assignment
+
+	answer hubapi.Answer
 }
 
 func (d *desk) AssignTask(_ context.Context, a hubapi.Assignment) (hubapi.Task, error) {
@@ -27,6 +31,10 @@ func (d *desk) CheckStatus(context.Context, hubapi.TaskRef) (hubapi.Task, error)
 func (d *desk) GetResult(context.Context, hubapi.TaskRef) (hubapi.Task, error)   { return d.task, nil }
 func (d *desk) CancelTask(_ context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error) {
 	return hubapi.Cancelled{TaskID: r.TaskID, Status: remoteagent.Cancelled, Message: "Task cancelled by orchestrator"}, nil
+}
+func (d *desk) AnswerTask(_ context.Context, a hubapi.Answer) (hubapi.Task, error) {
+	d.answer = a
+	return d.task, a.Check()
 }
 func (d *desk) ListAgents(context.Context, hubapi.AgentsQuery) (hubapi.AgentList, error) {
 	return hubapi.AgentList{Agents: []hubapi.Agent{{ID: "home-pc-01", Name: "Home PC", IsOnline: true, Status: "idle"}}, TotalCostUSD: 1.5}, nil
@@ -41,6 +49,12 @@ func TestHubToolTexts(t *testing.T) {
 	ended.Status, ended.Result, ended.TurnsCompleted, ended.CostUSD = remoteagent.Completed, "all built", 28, 1.23
 	lost := running
 	lost.Notice = hubapi.Offline("home-pc-01", "the auth system")
+	asks := running
+	asks.Status = remoteagent.NeedsAction
+	asks.Actions = []remoteagent.Action{{
+		ActionID: "act_1", Kind: event.ContinueApproval, Tool: "write_file", Input: []byte(`{"path":"a"}`),
+		ExpiresAt: time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC),
+	}}
 	ref := `{"agent_id":"home-pc-01","task_id":"task_1"}`
 	tests := []struct {
 		name, tool, args string
@@ -53,6 +67,10 @@ func TestHubToolTexts(t *testing.T) {
 		{"a result is the text of the agent", "get_result", ref, ended, "completed (28 turns, $1.23).\n\nall built"},
 		{"who asks hears that the agent went away", "check_status", ref, lost,
 			"Agent [home-pc-01] went offline while working on [the auth system]. The task may be partially complete."},
+		{"a task that waits names its action", "get_result", ref, asks,
+			"Waits for an approval of write_file {\"path\":\"a\"} (action_id act_1, until 2026-11-23T06:00:00Z)\nAsk the user"},
+		{"an answer returns the status", "answer_task", `{"agent_id":"home-pc-01","task_id":"task_1","action_id":"act_1","status":"success"}`,
+			running, "is running: 12 turns"},
 		{"a cancelled task is told so", "cancel_task", ref, running, "Task cancelled by orchestrator"},
 		{"agents are listed with their state and cost", "list_agents", `{}`, running, "home-pc-01: Home PC [online, idle]; $0.00\nCost of all tasks: $1.50"},
 		{"no arguments are none", "list_agents", ``, running, "home-pc-01"},

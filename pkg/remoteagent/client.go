@@ -91,6 +91,14 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (answer Cancellation
 	return answer, err
 }
 
+// Answer gives a task the results of actions. A repeated answer has no further effect. A Refusal has the code
+// [apierr.InvalidActionID] for an action that the task does not have, [ActionResolved] for one that has another result
+// already or has expired, and [TaskFinished] for a task that has ended.
+func (c *Client) Answer(ctx context.Context, taskID string, a Answer) (task Task, err error) {
+	err = c.ask(ctx, AskTimeout, http.MethodPost, taskPath(taskID)+"/actions", nil, a, &task)
+	return task, err
+}
+
 // Info asks what the agent is.
 func (c *Client) Info(ctx context.Context) (info Info, err error) {
 	err = c.ask(ctx, AskTimeout, http.MethodGet, "/agent/info", nil, nil, &info)

@@ -18,7 +18,8 @@ type Event struct {
 	Body Body
 }
 
-// Body is what an event says: TextDelta, ToolStart, ToolOutput, ToolEnd, Progress, Result, Failure or Unknown.
+// Body is what an event says: TextDelta, ToolStart, ToolOutput, ToolEnd, Progress, ActionRequired, Result, Failure or
+// Unknown.
 type Body interface {
 	// Name is the "event:" line.
 	Name() string
@@ -64,6 +65,16 @@ type Progress struct {
 	Usage          *event.Usage `json:"usage,omitempty"`
 }
 
+// ActionRequired says that the task waits for an [Answer]. The Progress event that follows it says that the task continues.
+// The TARS hub protocol has no such event: only tasks with [ApprovalsAsk] send it.
+type ActionRequired struct {
+	Actions        []Action     `json:"actions"`
+	TurnsCompleted int          `json:"turnsCompleted"`
+	CostUSD        float64      `json:"costUsd"`
+	SessionID      string       `json:"sessionId,omitempty"`
+	Usage          *event.Usage `json:"usage,omitempty"`
+}
+
 // Result ends the stream of a task that did not fail: completed, cancelled, or at one of its limits.
 type Result struct {
 	Status         Status       `json:"status"`
@@ -99,23 +110,25 @@ type Unknown struct {
 func (u Unknown) MarshalJSON() ([]byte, error) { return u.Data, nil }
 
 // Name is the "event:" line.
-func (TextDelta) Name() string  { return "text_delta" }
-func (ToolStart) Name() string  { return "tool_start" }
-func (ToolOutput) Name() string { return "tool_output" }
-func (ToolEnd) Name() string    { return "tool_end" }
-func (Progress) Name() string   { return "status" }
-func (Result) Name() string     { return "result" }
-func (Failure) Name() string    { return "error" }
-func (u Unknown) Name() string  { return u.Event }
+func (TextDelta) Name() string      { return "text_delta" }
+func (ToolStart) Name() string      { return "tool_start" }
+func (ToolOutput) Name() string     { return "tool_output" }
+func (ToolEnd) Name() string        { return "tool_end" }
+func (Progress) Name() string       { return "status" }
+func (ActionRequired) Name() string { return "action_required" }
+func (Result) Name() string         { return "result" }
+func (Failure) Name() string        { return "error" }
+func (u Unknown) Name() string      { return u.Event }
 
-func (TextDelta) sealed()  {}
-func (ToolStart) sealed()  {}
-func (ToolOutput) sealed() {}
-func (ToolEnd) sealed()    {}
-func (Progress) sealed()   {}
-func (Result) sealed()     {}
-func (Failure) sealed()    {}
-func (Unknown) sealed()    {}
+func (TextDelta) sealed()      {}
+func (ToolStart) sealed()      {}
+func (ToolOutput) sealed()     {}
+func (ToolEnd) sealed()        {}
+func (Progress) sealed()       {}
+func (ActionRequired) sealed() {}
+func (Result) sealed()         {}
+func (Failure) sealed()        {}
+func (Unknown) sealed()        {}
 
 // IsTerminal reports whether an event is the last of its stream.
 func IsTerminal(b Body) bool {
@@ -159,6 +172,8 @@ func DecodeBody(name string, data []byte) (Body, error) {
 		return as[ToolEnd](name, data)
 	case Progress{}.Name():
 		return as[Progress](name, data)
+	case ActionRequired{}.Name():
+		return as[ActionRequired](name, data)
 	case Result{}.Name():
 		return as[Result](name, data)
 	case Failure{}.Name():

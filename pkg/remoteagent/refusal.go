@@ -18,6 +18,7 @@ const (
 	AgentBusy       apierr.Code = "agent_busy"
 	InvalidCwd      apierr.Code = "invalid_cwd"
 	FileNotFound    apierr.Code = "file_not_found"
+	ActionResolved  apierr.Code = "action_resolved"
 )
 
 // Refusal is the body of every response with a status other than 2xx. The TARS hub protocol has only message, but its

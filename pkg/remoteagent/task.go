@@ -18,13 +18,15 @@ type Assignment struct {
 	MaxBudgetUSD   float64        `json:"maxBudgetUsd,omitzero"` // 0 = the agent's own limit
 	SessionID      string         `json:"sessionId,omitempty"`   // to resume; null is as good as none
 	Model          string         `json:"model,omitempty"`       // instead of the agent's own
+	Approvals      Approvals      `json:"approvals,omitempty"`
 	Extra          event.Members  `json:",embed"`
 }
 
 // PermissionMode says what an agent may do without an approval.
 type PermissionMode string
 
-// The permission modes. An agent-server has no user who could approve: a tool call that needs an approval is denied.
+// The permission modes. A call that needs an approval which the mode does not give is denied, unless the task waits for
+// approvals: see [Approvals].
 const (
 	PermitDefault PermissionMode = "default"
 	PermitEdits   PermissionMode = "acceptEdits"       // edits of files need no approval
@@ -56,7 +58,8 @@ const StopDenied = "permission_denied"
 // Status is the status of a task.
 type Status string
 
-// The statuses of the TARS hub protocol, and Queued for an agent that queues tasks.
+// The statuses of the TARS hub protocol, Queued for an agent that queues tasks, and NeedsAction for a task that waits for
+// an [Answer].
 const (
 	Queued    Status = "queued"
 	Running   Status = "running"
@@ -65,10 +68,12 @@ const (
 	Cancelled Status = "cancelled"
 	MaxTurns  Status = "max_turns"
 	MaxBudget Status = "max_budget"
+
+	NeedsAction Status = "action_required"
 )
 
 // Finished reports whether a task with this status has ended. One that is not known here has.
-func (s Status) Finished() bool { return s != Queued && s != Running }
+func (s Status) Finished() bool { return s != Queued && s != Running && s != NeedsAction }
 
 // Task is the response about a task (TARS hub protocol, GET /tasks/:id). The members after LastActivity are set when it
 // has finished.
@@ -81,6 +86,7 @@ type Task struct {
 	TurnsCompleted int       `json:"turnsCompleted"`
 	CostUSD        float64   `json:"costUsd"`
 	LastActivity   string    `json:"lastActivity,omitempty"`
+	Actions        []Action  `json:"actions,omitempty"` // that it waits for, with NeedsAction
 
 	CompletedAt   time.Time     `json:"completedAt,omitzero"`
 	Result        string        `json:"result,omitempty"`

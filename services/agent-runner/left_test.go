@@ -48,6 +48,10 @@ func (h *absentHub) Connect(context.Context, hubapi.AgentRef) (hubapi.Connection
 	return hubapi.Connection{URL: "http://127.0.0.1:1"}, h.answer()
 }
 
+func (h *absentHub) AnswerTask(context.Context, hubapi.Answer) (hubapi.Task, error) {
+	return hubapi.Task{}, apierr.New(apierr.AgentError, "no answer is expected")
+}
+
 func (h *absentHub) CancelTask(_ context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error) {
 	if err := h.answer(); err != nil {
 		return hubapi.Cancelled{}, err

@@ -93,7 +93,7 @@ func (s *Server) build(ctx context.Context) error {
 		return err
 	}
 	s.api = api.New(api.Deps{
-		Scheduler: s.scheduler, Agent: s.agent, Keys: s.keys, OpenFile: s.openFile, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
+		Scheduler: s.scheduler, Events: s.scheduler, Agent: s.agent, Keys: s.keys, OpenFile: s.openFile, Rate: limit.Rate(c.Rate), MaxBody: c.MaxBody,
 		Heartbeat: streamHeartbeat, Streams: maxStreams, Log: s.log,
 	})
 	if c.Hub != "" {

@@ -121,7 +121,7 @@ func NewSettings(
 	s.Agent = loop.Agent{
 		Name: name, Model: agent.Model, System: agent.System, MaxTokens: agent.MaxTokens, Thinking: agent.Thinking,
 		Effort: agent.Effort, Request: options, Fallback: agent.Fallback,
-		Tokens: agent.Limits.Tokens, Time: agent.Limits.Time.Or(defaultTime), ActionTTL: day,
+		Tokens: agent.Limits.Tokens, Time: agent.Limits.Time.Or(defaultTime), ActionTTL: agent.ActionTTL.Or(day),
 	}
 	return s, s.equip(cfg, agent, secret)
 }
@@ -222,6 +222,9 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 		}
 		spec.Approval = agent.Approval.Of(spec.Name, spec.Approval)
 		s.Tools, s.Agent.Tools = append(s.Tools, t), append(s.Agent.Tools, spec)
+	}
+	if agent.AskUser {
+		s.Agent.Tools = append(s.Agent.Tools, loop.AskUser())
 	}
 	if agent.Planning {
 		s.Agent.Tools = append(s.Agent.Tools, loop.Planning())

@@ -28,7 +28,7 @@ func TestATaskRunsToItsResult(t *testing.T) {
 		t.Errorf("got %+v, want a running task with a session", task)
 	}
 	events := s.follow(task.TaskID, 0)
-	want := "status text_delta tool_start status tool_end tool_start status tool_end text_delta status result"
+	want := "status text_delta status tool_start tool_end tool_start status tool_end text_delta status result"
 	if got := names(events); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

@@ -255,6 +255,7 @@ func (o *Hub) verbs() map[string]bus.Handler {
 		hubapi.VerbCheckStatus: verb(o.tasks.CheckStatus),
 		hubapi.VerbGetResult:   verb(o.tasks.GetResult),
 		hubapi.VerbCancelTask:  verb(o.tasks.CancelTask),
+		hubapi.VerbAnswerTask:  verb(o.tasks.AnswerTask),
 		hubapi.VerbListAgents:  verb(o.tasks.ListAgents),
 		hubapi.VerbConnect:     verb(o.tasks.Connect),
 	}

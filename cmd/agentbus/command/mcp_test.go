@@ -31,8 +31,8 @@ func TestMCPServesTheToolsOfTheHub(t *testing.T) {
 	t.Parallel()
 	session, code := serveMCP(t, "--url", shared().URL)
 	tools, err := session.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 5 {
-		t.Fatalf("got %+v, %v, want five tools", tools, err)
+	if err != nil || len(tools.Tools) != 6 {
+		t.Fatalf("got %+v, %v, want six tools", tools, err)
 	}
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "list_agents"})
 	if err != nil || result.IsError {

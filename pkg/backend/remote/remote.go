@@ -29,6 +29,7 @@ import (
 type Hub interface {
 	AssignTask(ctx context.Context, a hubapi.Assignment) (hubapi.Task, error)
 	CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Cancelled, error)
+	AnswerTask(ctx context.Context, a hubapi.Answer) (hubapi.Task, error)
 	Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connection, error)
 }
 
@@ -56,7 +57,7 @@ func (*Backend) Transport() backend.Transport { return backend.Remote }
 // Start implements [backend.Backend].
 func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session, error) {
 	p := parsePlace(start.State)
-	if p.request != "" && p.request != start.RequestID {
+	if p.request != "" && p.request != start.RequestID && p.wait != waiting {
 		p = place{session: p.session} // another request gave the task, and ended before the task did
 	}
 	p.request = start.RequestID
@@ -69,6 +70,7 @@ type session struct {
 	start  backend.Start
 	place  place
 	client *remoteagent.Client // of the newest connection; nil = none
+	reply  remoteagent.Answer  // that the task does not have yet; empty = none
 }
 
 // Stop implements [backend.Session]: nothing is held between two turns.
@@ -85,6 +87,11 @@ const (
 
 // Send implements [backend.Session].
 func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
+	if s.place.wait != "" {
+		if err := s.resume(ctx, turn, emit); err != nil {
+			return backend.Outcome{}, s.left(ctx, err)
+		}
+	}
 	if s.place.task == "" {
 		if err := s.assign(ctx, turn, emit); err != nil {
 			return backend.Outcome{}, s.left(ctx, err)
@@ -164,6 +171,7 @@ func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit b
 		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: prompt.Of(turn.Messages[known:], maxPrompt), SystemPrompt: turn.System,
 		MaxTurns: turn.Limits.Turns, MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session, Key: s.place.asked,
 		PermissionMode: set.PermissionMode, AllowedTools: set.AllowedTools, Cwd: set.Cwd, Model: turn.Model,
+		Approvals: set.Approvals,
 	}
 	err = s.repeatWhileSilent(ctx, func() error {
 		// A request that is aborted meanwhile must still learn of the task, to cancel it.
@@ -200,6 +208,11 @@ func (s *session) follow(ctx context.Context, t *turn, task string) (backend.Out
 		online, err := s.connect(ctx, away)
 		if err != nil {
 			return backend.Outcome{}, err
+		}
+		if online && len(s.reply.ActionResults) > 0 {
+			if online, err = s.answer(ctx, t); err != nil {
+				return t.outcome, err
+			}
 		}
 		if online {
 			before := t.heard

@@ -36,7 +36,10 @@ type lab struct {
 	tasks     map[string]hubapi.Assignment // by key
 	refuse    map[string]error             // by session to resume
 	cancelled []string
-	atAgent   []string // paths of cancels that reached the agent itself
+	answers   []hubapi.Answer
+
+	answerErrors []error  // of the next answers
+	atAgent      []string // paths of cancels that reached the agent itself
 }
 
 func newLab(t *testing.T, bodies ...remoteagent.Body) *lab {
@@ -107,6 +110,18 @@ func (l *lab) CancelTask(_ context.Context, r hubapi.TaskRef) (hubapi.Cancelled,
 	defer l.mu.Unlock()
 	l.cancelled = append(l.cancelled, r.TaskID)
 	return hubapi.Cancelled{TaskID: r.TaskID}, nil
+}
+
+func (l *lab) AnswerTask(_ context.Context, a hubapi.Answer) (hubapi.Task, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers = append(l.answers, a)
+	if len(l.answerErrors) == 0 {
+		return hubapi.Task{TaskID: a.TaskID}, nil
+	}
+	err := l.answerErrors[0]
+	l.answerErrors = l.answerErrors[1:]
+	return hubapi.Task{TaskID: a.TaskID}, err
 }
 
 func (l *lab) Connect(context.Context, hubapi.AgentRef) (hubapi.Connection, error) {

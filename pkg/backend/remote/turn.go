@@ -71,6 +71,8 @@ func (t *turn) take(e remoteagent.Event) (ended bool, err error) {
 		return true, t.result(body)
 	case remoteagent.Failure:
 		return true, t.failure(body)
+	case remoteagent.ActionRequired:
+		return true, t.require(e.ID, body)
 	case remoteagent.Progress:
 		err = t.progress(body, e.ID)
 	case remoteagent.Unknown:

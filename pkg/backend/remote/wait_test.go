@@ -28,6 +28,10 @@ func (h closedHub) AssignTask(context.Context, hubapi.Assignment) (hubapi.Task, 
 	return hubapi.Task{}, h.answer()
 }
 
+func (h closedHub) AnswerTask(context.Context, hubapi.Answer) (hubapi.Task, error) {
+	return hubapi.Task{}, h.answer()
+}
+
 func (h closedHub) CancelTask(context.Context, hubapi.TaskRef) (hubapi.Cancelled, error) {
 	return hubapi.Cancelled{}, h.answer()
 }

@@ -1,4 +1,4 @@
-// Package hubtool has the five tools with which an agent uses remote agents (TARS hub protocol, Orchestrator – MCP
+// Package hubtool has the tools with which an agent uses remote agents (TARS hub protocol, Orchestrator – MCP
 // Tools): assign_task assigns a task, get_result waits for it and shows its progress.
 package hubtool
 
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/hubapi"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/tool"
 	jsonv2 "github.com/go-json-experiment/json"
 )
@@ -87,7 +88,7 @@ func (o one) await(ctx context.Context, who hubapi.Caller, call tool.Call) {
 		for _, line := range p.Lines {
 			call.Progress(line + "\n")
 		}
-		if p.Task.Status.Finished() && !p.Task.CompletedAt.IsZero() {
+		if p.Task.Status.Finished() && !p.Task.CompletedAt.IsZero() || p.Task.Status == remoteagent.NeedsAction {
 			return
 		}
 		q.After = p.Next

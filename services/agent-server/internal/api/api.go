@@ -28,6 +28,11 @@ type Scheduler interface {
 	Task(ctx context.Context, taskID string) (remoteagent.Task, error)
 	Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error)
 	Cancel(ctx context.Context, taskID string) (remoteagent.Cancellation, error)
+	Answer(ctx context.Context, taskID string, a remoteagent.Answer) (remoteagent.Task, error)
+}
+
+// Events is where the events of tasks are.
+type Events interface {
 	Events(ctx context.Context, taskID string, after uint64, limit int) ([]store.Event, error)
 	LastEvent(ctx context.Context, taskID string) (store.Event, error)
 	News(taskID string) <-chan struct{}
@@ -48,6 +53,7 @@ type Keys interface {
 // Deps is what the API works with.
 type Deps struct {
 	Scheduler Scheduler
+	Events    Events
 	Agent     Agent
 	Keys      Keys
 	OpenFile  func(ctx context.Context, taskID, name string) (file *os.File, size int64, err error) // of the folder that a task works in
@@ -87,6 +93,7 @@ func New(deps Deps) *API {
 	a.route("GET /tasks/{id}", a.status)
 	a.route("GET /tasks/{id}/stream", a.stream)
 	a.route("POST /tasks/{id}/cancel", a.cancel)
+	a.route("POST /tasks/{id}/actions", a.act)
 	a.route("GET /tasks/{id}/files/{path...}", a.file)
 	a.route("GET /agent/info", a.info)
 	a.route("GET /agent/health", a.health)

@@ -33,3 +33,25 @@ func FuzzAssignment(f *testing.F) {
 		}
 	})
 }
+
+// FuzzAnswer holds that a body has results with an action and a known status, or is refused with what is wrong.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"actionResults":[{"actionId":"act_1","status":"success","result":"Oslo"}],"message":"go on"}`))
+	f.Add([]byte(`{"actionResults":[{"actionId":"act_1","status":"denied","error":"no"},{"status":"success"}]}`))
+	f.Add([]byte(`{"actionResults":[]}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		answer, err := decodeAnswer(body)
+		if err != nil {
+			if refusal, ok := errors.AsType[*remoteagent.Refusal](err); !ok || refusal.HTTP/100 != 4 || refusal.Message == "" {
+				t.Errorf("%q: got %v, want a refusal that says what is wrong", body, err)
+			}
+			return
+		}
+		for _, r := range answer.ActionResults {
+			if r.ActionID == "" || r.Status == "" {
+				t.Errorf("%q: %+v is taken", body, answer)
+			}
+		}
+	})
+}

@@ -56,7 +56,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 // begin returns the event after which a stream begins. Without a Last-Event-ID a stream begins with the first event;
 // for a finished task it has only the result (TARS hub protocol: "immediately send the result event and close").
 func (a *API) begin(r *http.Request, task remoteagent.Task) (after uint64, over bool, err error) {
-	newest, err := a.deps.Scheduler.LastEvent(r.Context(), task.TaskID)
+	newest, err := a.deps.Events.LastEvent(r.Context(), task.TaskID)
 	if err != nil {
 		return 0, false, err
 	}
@@ -115,8 +115,8 @@ func (o *eventSink) run(ctx context.Context) bool {
 			}
 			checked = time.Now()
 		}
-		news := o.api.deps.Scheduler.News(o.taskID) // before the look, so that nothing falls between
-		events, err := o.api.deps.Scheduler.Events(ctx, o.taskID, o.after, pageSize)
+		news := o.api.deps.Events.News(o.taskID) // before the look, so that nothing falls between
+		events, err := o.api.deps.Events.Events(ctx, o.taskID, o.after, pageSize)
 		if err != nil {
 			return false
 		}

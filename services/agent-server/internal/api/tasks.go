@@ -79,6 +79,8 @@ func decodeAssignment(body []byte) (a remoteagent.Assignment, err error) {
 		return a, invalid("prompt is missing; say what the agent shall do")
 	case a.PermissionMode != "" && !slices.Contains(remoteagent.PermissionModes(), a.PermissionMode):
 		return a, invalid("permissionMode %.40q is not one of %q", a.PermissionMode, remoteagent.PermissionModes())
+	case !a.Approvals.Known():
+		return a, invalid("approvals %.40q is neither %q nor %q", a.Approvals, remoteagent.ApprovalsDeny, remoteagent.ApprovalsAsk)
 	case a.MaxTurns < 0 || a.MaxTurns > maxTurns:
 		return a, invalid("maxTurns is from 1 to %d; leave it out for the agent's own limit", maxTurns)
 	case a.MaxBudgetUSD < 0 || math.IsInf(a.MaxBudgetUSD, 0) || math.IsNaN(a.MaxBudgetUSD):
@@ -148,6 +150,38 @@ func (a *API) task(r *http.Request) (remoteagent.Task, error) {
 		return remoteagent.Task{}, remoteagent.Refuse(http.StatusNotFound, remoteagent.TaskNotFound, "there is no task %.64q", taskID)
 	}
 	return a.deps.Scheduler.Task(r.Context(), taskID)
+}
+
+// act serves POST /tasks/:id/actions.
+func (a *API) act(w http.ResponseWriter, r *http.Request) error {
+	task, err := a.task(r)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	answer, err := decodeAnswer(body)
+	if err != nil {
+		return err
+	}
+	if task, err = a.deps.Scheduler.Answer(r.Context(), task.TaskID, answer); err != nil {
+		return err
+	}
+	a.answer(w, r, http.StatusOK, task)
+	return nil
+}
+
+// decodeAnswer reads the results of actions, and says what is wrong with them.
+func decodeAnswer(body []byte) (answer remoteagent.Answer, err error) {
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return answer, invalid("the body is not an answer: %s", remoteagent.ExplainJSON(err))
+	}
+	if err := answer.Check(); err != nil {
+		return answer, invalid("%s", err)
+	}
+	return answer, nil
 }
 
 // cancel serves POST /tasks/:id/cancel.

@@ -32,12 +32,16 @@ func (d *Scheduler) Run(ctx context.Context) error {
 		for _, j := range d.ready() {
 			all.Go(func() { d.work(tasks, j) })
 		}
+		expiry := time.NewTimer(d.untilExpiry())
 		select {
 		case <-d.wake:
+		case <-expiry.C:
 		case <-ctx.Done():
+			expiry.Stop()
 			d.drain(&all, cut)
 			return nil
 		}
+		expiry.Stop()
 	}
 }
 
@@ -49,9 +53,12 @@ func (d *Scheduler) ready() []*job {
 	if !d.open {
 		return nil
 	}
+	d.expire()
 	sessions := map[string]bool{}
-	for _, j := range d.running {
-		sessions[j.SessionID] = true
+	for _, jobs := range []map[string]*job{d.running, d.asking} {
+		for _, j := range jobs {
+			sessions[j.SessionID] = true
+		}
 	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(j *job) bool {
 		if len(d.running) >= d.deps.Places || sessions[j.SessionID] {
@@ -67,7 +74,14 @@ func (d *Scheduler) ready() []*job {
 
 // work runs a task. If its record cannot be written, work retries: otherwise no client would see its end.
 func (d *Scheduler) work(ctx context.Context, j *job) {
-	defer d.leaveDesk(j)
+	var err error
+	defer func() {
+		if errors.Is(err, worker.ErrNeedsAction) {
+			d.suspend(ctx, j)
+		} else {
+			d.finish(j)
+		}
+	}()
 	task, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watch sync.WaitGroup
@@ -80,10 +94,10 @@ func (d *Scheduler) work(ctx context.Context, j *job) {
 		case <-task.Done():
 		}
 	})
-	_ = retry.Policy{ // the error that ends it was logged, or is one of those that end a process
+	err = retry.Policy{ // the error that ends it was logged, or is one of those that need no log
 		First: retryPause,
 		Final: func(err error) bool {
-			return errors.Is(err, worker.ErrStopping) || errors.Is(err, loop.ErrHandOver)
+			return errors.Is(err, worker.ErrStopping) || errors.Is(err, loop.ErrHandOver) || errors.Is(err, worker.ErrNeedsAction)
 		},
 		Failed: func(err error, _ time.Duration) {
 			d.deps.Log.ErrorContext(ctx, "a task could not be run; it is tried again", telemetry.LogTask, j.TaskID, "error", err)
@@ -91,7 +105,8 @@ func (d *Scheduler) work(ctx context.Context, j *job) {
 	}.Do(ctx, func(context.Context) error { return d.deps.Run(task, j.Entry, d.leave) })
 }
 
-func (d *Scheduler) leaveDesk(j *job) {
+// finish forgets a task that has ended, or is left for the next start.
+func (d *Scheduler) finish(j *job) {
 	d.mu.Lock()
 	delete(d.running, j.TaskID)
 	close(j.changed)
@@ -140,16 +155,22 @@ func (d *Scheduler) stopTask(ctx context.Context, taskID string) (stopped bool, 
 	return true, nil
 }
 
-// drop ends a task that waits. It must be called with mu held.
+// drop ends a task that waits for its start or for an action. It must be called with mu held.
 func (d *Scheduler) drop(ctx context.Context, j *job) error {
 	newest, err := d.deps.Events.LastEvent(ctx, j.TaskID)
 	if err != nil {
 		return err
 	}
-	task := j.Task
-	now := time.Now().UTC()
-	task.Status, task.StopReason, task.UpdatedAt, task.CompletedAt = remoteagent.Cancelled, "cancelled", now, now
-	result := remoteagent.Result{Status: task.Status, StopReason: task.StopReason, SessionID: task.SessionID}
+	stored, err := d.deps.Store.Task(ctx, j.TaskID)
+	if err != nil {
+		return err
+	}
+	task, now := stored.Task, time.Now().UTC()
+	task.Status, task.StopReason, task.UpdatedAt, task.CompletedAt, task.Actions = remoteagent.Cancelled, "cancelled", now, now, nil
+	result := remoteagent.Result{
+		Status: task.Status, StopReason: task.StopReason, SessionID: task.SessionID, CostUSD: task.CostUSD,
+		TurnsCompleted: task.TurnsCompleted, FilesModified: task.FilesModified, Denials: task.Denials, Usage: task.Usage,
+	}
 	data, err := json.Marshal(result)
 	if err != nil {
 		return err
@@ -161,6 +182,7 @@ func (d *Scheduler) drop(ctx context.Context, j *job) error {
 		return err
 	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(other *job) bool { return other == j })
+	delete(d.asking, j.TaskID)
 	close(j.changed)
 	close(j.done)
 	return nil

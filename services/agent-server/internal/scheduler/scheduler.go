@@ -1,7 +1,8 @@
 // Package scheduler accepts tasks, queues them until a slot is free, runs them, and cancels them. Its state is in the
 // store: a new scheduler continues from there.
 //
-// Read submit.go for how a task is accepted, run.go for how it runs, cwd.go for the folders that tasks may use.
+// Read submit.go for how a task is accepted, run.go for how it runs, answer.go for how it continues after an action, cwd.go
+// for the folders that tasks may use.
 package scheduler
 
 import (
@@ -25,6 +26,7 @@ type Store interface {
 	Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.Task, error)
 	Unfinished(ctx context.Context) ([]store.Entry, error)
 	SessionCwd(ctx context.Context, sessionID string) (string, error)
+	PutAnswers(ctx context.Context, taskID string, answers []remoteagent.Answer) error
 	Sweep(ctx context.Context, finished, idle, buried time.Time) (int64, error)
 }
 
@@ -74,6 +76,7 @@ type Scheduler struct {
 	open    bool // tasks are taken
 	running map[string]*job
 	waiting []*job
+	asking  map[string]*job // that wait for actions: they occupy no place
 }
 
 // job is a task that has not ended.
@@ -97,10 +100,11 @@ func Open(ctx context.Context, deps Deps) (*Scheduler, error) {
 	// Those that ran go first, however many places there are now.
 	slices.SortStableFunc(entries, func(a, b store.Entry) int { return rank(a) - rank(b) })
 	d := &Scheduler{
-		deps: deps, cwd: cwd, open: true, running: map[string]*job{}, wake: make(chan struct{}, 1), leave: make(chan struct{}),
+		deps: deps, cwd: cwd, open: true, running: map[string]*job{}, asking: map[string]*job{},
+		wake: make(chan struct{}, 1), leave: make(chan struct{}),
 	}
 	for _, e := range entries {
-		d.waiting = append(d.waiting, newJob(e))
+		d.place(newJob(e))
 	}
 	return d, nil
 }
@@ -122,6 +126,7 @@ func (d *Scheduler) Task(ctx context.Context, taskID string) (remoteagent.Task, 
 		return remoteagent.Task{}, remoteagent.Refuse(http.StatusGone, remoteagent.TaskGone,
 			"task %.64q ended more than %v ago and was removed", taskID, d.deps.Retention.Tasks)
 	default:
+		e.Actions = remoteagent.Unanswered(e.Actions, e.Answers, time.Now())
 		return e.Task, err
 	}
 }
@@ -168,6 +173,9 @@ func (d *Scheduler) oldest() *job {
 // find must be called with mu held.
 func (d *Scheduler) find(taskID string) *job {
 	if j, ok := d.running[taskID]; ok {
+		return j
+	}
+	if j, ok := d.asking[taskID]; ok {
 		return j
 	}
 	if i := slices.IndexFunc(d.waiting, func(j *job) bool { return j.TaskID == taskID }); i >= 0 {

@@ -65,7 +65,7 @@ func (d *Scheduler) submit(ctx context.Context, a remoteagent.Assignment, key st
 	if !d.open {
 		return remoteagent.Task{}, false, unavailable("the agent server is stopping; try again soon")
 	}
-	blocker, fits := d.place(entry.SessionID)
+	blocker, fits := d.room(entry.SessionID)
 	switch {
 	case fits:
 		entry.Status = remoteagent.Running
@@ -150,12 +150,14 @@ func (d *Scheduler) entry(ctx context.Context, a remoteagent.Assignment, key str
 	return e, err
 }
 
-// place reports whether a task may start at once, and else which one it would have to wait for. It must be called with
+// room reports whether a task may start at once, and else which one it would have to wait for. It must be called with
 // mu held.
-func (d *Scheduler) place(sessionID string) (blocker *job, fits bool) {
-	for _, j := range d.running {
-		if j.SessionID == sessionID {
-			return j, false
+func (d *Scheduler) room(sessionID string) (blocker *job, fits bool) {
+	for _, jobs := range []map[string]*job{d.running, d.asking} {
+		for _, j := range jobs {
+			if j.SessionID == sessionID {
+				return j, false
+			}
 		}
 	}
 	if i := slices.IndexFunc(d.waiting, func(j *job) bool { return j.SessionID == sessionID }); i >= 0 {

@@ -18,12 +18,13 @@ type Entry struct {
 	Assignment     remoteagent.Assignment
 	Cwd            string // real path of the folder that it works in
 	IdempotencyKey string // "" = none
+	Answers        []remoteagent.Answer
 }
 
 // maxList is how many tasks one list has at most.
 const maxList = 1000
 
-const entryColumns = "task, assignment, cwd, coalesce(idempotency_key, '')"
+const entryColumns = "task, assignment, cwd, coalesce(idempotency_key, ''), answers"
 
 // Accept stores a new task, and its session. It fails when there is a task of the same idempotency key.
 func (s *Store) Accept(ctx context.Context, e Entry) error {
@@ -98,8 +99,18 @@ func (s *Store) Tasks(ctx context.Context, q remoteagent.Query) ([]remoteagent.T
 // Unfinished gives the tasks that have not ended, the oldest first.
 func (s *Store) Unfinished(ctx context.Context) ([]Entry, error) {
 	entries, err := collect(ctx, s.db, scanRow,
-		"SELECT "+entryColumns+" FROM tasks WHERE status IN ('running', 'queued') ORDER BY n")
+		"SELECT "+entryColumns+" FROM tasks WHERE ended_at IS NULL ORDER BY n")
 	return entries, describe(err, "list unfinished tasks")
+}
+
+// PutAnswers stores all answers to the actions of a task.
+func (s *Store) PutAnswers(ctx context.Context, taskID string, answers []remoteagent.Answer) error {
+	text, err := json.Marshal(answers)
+	if err != nil {
+		return fmt.Errorf("encode the answers to task %s: %w", taskID, err)
+	}
+	_, err = s.db.ExecContext(ctx, "UPDATE tasks SET answers = $1 WHERE id = $2", string(text), taskID)
+	return describe(err, "store the answers to task "+taskID)
 }
 
 // Unreported lists finished tasks that were not reported to the hub, the oldest first.
@@ -155,8 +166,8 @@ func (s *Store) Sweep(ctx context.Context, finished, idle, buried time.Time) (re
 func scanRow(rows *sql.Rows) (Entry, error) { return scanEntry(rows) }
 
 func scanEntry(row interface{ Scan(into ...any) error }) (e Entry, err error) {
-	var task, assignment string
-	if err := row.Scan(&task, &assignment, &e.Cwd, &e.IdempotencyKey); err != nil {
+	var task, assignment, answers string
+	if err := row.Scan(&task, &assignment, &e.Cwd, &e.IdempotencyKey, &answers); err != nil {
 		return Entry{}, err
 	}
 	if err := json.Unmarshal([]byte(task), &e.Task); err != nil {
@@ -164,6 +175,9 @@ func scanEntry(row interface{ Scan(into ...any) error }) (e Entry, err error) {
 	}
 	if err := json.Unmarshal([]byte(assignment), &e.Assignment); err != nil {
 		return Entry{}, fmt.Errorf("decode the assignment of task %s: %w", e.TaskID, err)
+	}
+	if err := json.Unmarshal([]byte(answers), &e.Answers); err != nil {
+		return Entry{}, fmt.Errorf("decode the answers to task %s: %w", e.TaskID, err)
 	}
 	return e, nil
 }

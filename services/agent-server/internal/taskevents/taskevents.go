@@ -36,6 +36,8 @@ type use struct {
 	tool  string
 	verb  verb
 	files []string
+	gate  event.ContinuationKind
+	start *remoteagent.ToolStart // that clients have not got: the call waits for an action
 }
 
 // New returns a converter of a task that works in dir.
@@ -88,8 +90,17 @@ func (t *Converter) encode(e event.Event) []remoteagent.Body {
 
 // Begin says that the task runs.
 func (t *Converter) Begin(at time.Time) remoteagent.Body {
-	t.task.Status, t.task.UpdatedAt = remoteagent.Running, at.UTC()
+	t.task.Status, t.task.UpdatedAt, t.task.Actions = remoteagent.Running, at.UTC(), nil
 	return t.status()
+}
+
+// Ask says that the task waits for actions.
+func (t *Converter) Ask(actions []remoteagent.Action, at time.Time) remoteagent.Body {
+	t.task.Status, t.task.UpdatedAt, t.task.Actions = remoteagent.NeedsAction, at.UTC(), actions
+	t.text = text{}
+	return remoteagent.ActionRequired{
+		Actions: actions, TurnsCompleted: t.task.TurnsCompleted, CostUSD: t.task.CostUSD, SessionID: t.task.SessionID, Usage: t.task.Usage,
+	}
 }
 
 func (t *Converter) status() remoteagent.Progress {
@@ -98,35 +109,49 @@ func (t *Converter) status() remoteagent.Progress {
 	}
 }
 
-// call returns the event of a tool call when its arguments are complete.
+// call returns the event of a tool call when its arguments are complete. That of a call which needs an action first is held back
+// until the tool runs, or is denied.
 func (t *Converter) call(b event.ToolCall) []remoteagent.Body {
 	if b.Stage != event.StageStop || b.Discarded {
 		return nil
 	}
 	verb := verbOf(b.Tool)
 	args := argsOf(b.Args)
-	u := use{tool: b.Tool, verb: verb}
+	u := use{tool: b.Tool, verb: verb, gate: b.Gate}
 	for _, f := range args.files() {
 		u.files = append(u.files, t.relative(f))
 	}
-	t.calls[b.ToolCallID] = u
-	t.task.LastActivity = verb.activity(b.Tool, u.file(), args)
-	start := remoteagent.ToolStart{Tool: b.Tool, File: u.file(), ToolCallID: b.ToolCallID, Activity: t.task.LastActivity}
+	start := remoteagent.ToolStart{
+		Tool: b.Tool, File: u.file(), ToolCallID: b.ToolCallID, Activity: verb.activity(b.Tool, u.file(), args),
+	}
 	if len(b.Args) <= maxInput {
 		start.Input = b.Args
 	}
+	if b.Gate != "" {
+		u.start = &start
+		t.calls[b.ToolCallID] = u
+		return nil
+	}
+	t.calls[b.ToolCallID] = u
+	t.task.LastActivity = start.Activity
 	return []remoteagent.Body{start}
 }
 
 func (t *Converter) result(b event.ToolResult) []remoteagent.Body {
 	u := t.calls[b.ToolCallID]
 	switch {
+	case b.Stage == event.StageStart && u.gate == event.ContinueApproval:
+		return t.held(b.ToolCallID)
 	case b.Stage == event.StageDelta:
 		return []remoteagent.Body{remoteagent.ToolOutput{Tool: u.tool, ToolCallID: b.ToolCallID, Text: b.Delta}}
 	case b.Stage != event.StageStop || b.Discarded:
 		return nil
 	}
-	delete(t.calls, b.ToolCallID)
+	defer delete(t.calls, b.ToolCallID)
+	if u.gate == event.ContinueInput && b.Status == event.ToolSuccess {
+		return nil // clients have the question as an action
+	}
+	bodies := t.held(b.ToolCallID)
 	success, denied := b.Status == event.ToolSuccess, b.Status == event.ToolDenied
 	if success && u.verb == editing {
 		t.modified(u.files)
@@ -136,9 +161,22 @@ func (t *Converter) result(b event.ToolResult) []remoteagent.Body {
 			Tool: b.Tool, File: u.file(), ToolCallID: b.ToolCallID, Reason: b.Summary,
 		})
 	}
-	return []remoteagent.Body{remoteagent.ToolEnd{
+	return append(bodies, remoteagent.ToolEnd{
 		Tool: b.Tool, File: u.file(), Success: success, Denied: denied, ToolCallID: b.ToolCallID, Summary: b.Summary,
-	}}
+	})
+}
+
+// held returns the start of a call if it was held back.
+func (t *Converter) held(callID string) []remoteagent.Body {
+	u := t.calls[callID]
+	if u.start == nil {
+		return nil
+	}
+	start := *u.start
+	u.start = nil
+	t.calls[callID] = u
+	t.task.LastActivity = start.Activity
+	return []remoteagent.Body{start}
 }
 
 func (t *Converter) modified(files []string) {
@@ -184,6 +222,7 @@ func (t *Converter) end(status remoteagent.Status, reason, result string, at tim
 		reason = remoteagent.StopDenied
 	}
 	t.task.Status, t.task.StopReason, t.task.Result, t.task.CompletedAt = status, reason, result, at.UTC()
+	t.task.Actions = nil
 	return []remoteagent.Body{remoteagent.Result{
 		Status: status, Result: result, CostUSD: t.task.CostUSD, TurnsCompleted: t.task.TurnsCompleted, StopReason: reason,
 		FilesModified: slices.Clone(t.task.FilesModified), Denials: slices.Clone(t.task.Denials),
@@ -196,7 +235,7 @@ func (t *Converter) failed(b event.Error, at time.Time) []remoteagent.Body {
 		t.used(*b.Usage)
 	}
 	t.task.Status, t.task.StopReason, t.task.CompletedAt = remoteagent.Failed, "error", at.UTC()
-	t.task.Error, t.task.Recoverable = b.Message, b.Retryable
+	t.task.Error, t.task.Recoverable, t.task.Actions = b.Message, b.Retryable, nil
 	return []remoteagent.Body{remoteagent.Failure{
 		Message: b.Message, Recoverable: b.Retryable, Code: b.Code, Status: remoteagent.Failed, CostUSD: t.task.CostUSD,
 		TurnsCompleted: t.task.TurnsCompleted, SessionID: t.task.SessionID, Usage: t.task.Usage,

@@ -111,6 +111,15 @@ func (r *recorder) begin() {
 	}
 }
 
+// ask shows that the task waits for actions.
+func (r *recorder) ask(actions []remoteagent.Action) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.show(r.converter.Ask(actions, time.Now())); err != nil {
+		r.lost = err
+	}
+}
+
 // show must be called with mu held.
 func (r *recorder) show(bodies ...remoteagent.Body) error {
 	for _, body := range bodies {

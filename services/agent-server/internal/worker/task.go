@@ -21,11 +21,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ErrStopping is the cause with which a task's context is cancelled when the process ends.
-var ErrStopping = errors.New("the agent server is shutting down")
+var (
+	// ErrStopping is the cause with which a task's context is cancelled when the process ends.
+	ErrStopping = errors.New("the agent server is shutting down")
+	// ErrNeedsAction reports that a task waits for an answer to its actions.
+	ErrNeedsAction = errors.New("the task waits for an action")
+)
 
 // task is a running task. It is one request on the session's thread, or several: if the agent requires an action,
-// another request brings the result, because an agent-server has no user who could act.
+// another request brings the result.
 type task struct {
 	worker *Worker
 	store.Entry
@@ -34,13 +38,13 @@ type task struct {
 	tools    map[string]tool.Tool
 	state    *transcript.State
 	own      []event.Event // the task's own events at the start
-	begun    time.Time
+	busy     time.Duration // of its requests that have ended
 	leave    <-chan struct{}
 }
 
-// Run takes a task to its end, and records that. It returns nil when the end is recorded; otherwise the task is to be
-// run again: ctx ended with [ErrStopping], leave was closed, or the record could not be written. An abort is a
-// cancellation of ctx with a *loop.Abort.
+// Run takes a task to its end, and records that. It returns nil when the end is recorded, and [ErrNeedsAction] when it is
+// recorded that the task waits; otherwise the task is to be run again: ctx ended with [ErrStopping], leave was closed, or
+// the record could not be written. An abort is a cancellation of ctx with a *loop.Abort.
 func (w *Worker) Run(ctx context.Context, e store.Entry, leave <-chan struct{}) error {
 	t := &task{worker: w, Entry: e, state: new(transcript.State), leave: leave}
 	if err := t.open(ctx); err != nil {
@@ -51,10 +55,17 @@ func (w *Worker) Run(ctx context.Context, e store.Entry, leave <-chan struct{}) 
 		return fmt.Errorf("prepare task %s: %w", e.TaskID, err)
 	}
 	for n := t.requests(); ; n++ {
+		if n > 0 {
+			if err := t.awaitActions(ctx); err != nil {
+				return err
+			}
+		}
+		begun := time.Now()
 		again, err := t.request(ctx, n)
 		if err != nil {
 			return err
 		}
+		t.busy += time.Since(begun)
 		if !again {
 			w.deps.Ended(ctx, t.recorder.task())
 			return nil
@@ -84,10 +95,7 @@ func (t *task) open(ctx context.Context) error {
 	if err := t.resume(ctx, converter); err != nil {
 		return err
 	}
-	t.begun = time.Now()
-	if len(t.own) > 0 {
-		t.begun = t.own[0].Time
-	}
+	t.busy = busyTime(t.own)
 	t.state.Fold(events...)
 	if err := t.state.Load(ctx, objects{s, t.SessionID}); err != nil {
 		return err
@@ -97,6 +105,20 @@ func (t *task) open(ctx context.Context) error {
 		t.recorder.begin()
 	}
 	return nil
+}
+
+// busyTime is how long the requests of a log took that have ended.
+func busyTime(log []event.Event) (sum time.Duration) {
+	var first event.Event
+	for _, e := range log {
+		if e.RequestID != first.RequestID {
+			first = e
+		}
+		if event.IsTerminal(e.Body) {
+			sum += e.Time.Sub(first.Time)
+		}
+	}
+	return sum
 }
 
 // resume passes the converter the text that clients have seen of a turn that a process before this one has not finished. The log
@@ -123,7 +145,7 @@ func (t *task) requestID(n int) string { return t.TaskID + "-" + strconv.Itoa(n)
 
 func (t *task) owns(requestID string) bool { return strings.HasPrefix(requestID, t.TaskID+"-") }
 
-// maxRequests bounds how often the agent may wait for a person in one task.
+// maxRequests bounds how often the agent may need an action in one task.
 const maxRequests = 1000
 
 // requests counts the task's requests that have ended: the number of the one to run.
@@ -211,22 +233,26 @@ func (t *task) input(n int) event.Input {
 		return input
 	}
 	for _, action := range t.state.Actions() {
-		input.ActionResults = append(input.ActionResults, t.decide(action.Continuation))
+		if result, ok := t.result(action.Continuation); ok {
+			input.ActionResults = append(input.ActionResults, result)
+		}
+	}
+	if message := remoteagent.MessageOf(t.Answers, t.asked()); message != "" {
+		input.Messages = []event.InputMessage{event.UserText(message)}
 	}
 	return input
 }
 
-// decide answers for the person who is not there.
+// decide returns the result of an action for which the task does not wait.
 func (t *task) decide(c event.Continuation) event.ActionResult {
-	mode := t.worker.deps.Permissions.Mode(t.Assignment.PermissionMode)
-	allowed := mode == remoteagent.PermitAll || mode == remoteagent.PermitEdits && taskevents.Edits(c.Payload.Tool)
+	mode := t.mode()
 	switch {
-	case c.Kind == event.ContinueApproval && allowed:
+	case t.allows(c):
 		return event.ActionResult{ActionID: c.ActionID, Status: event.ActionSuccess}
 	case c.Kind == event.ContinueApproval:
 		return denied(c, "it needs an approval, which permissionMode %q does not give", mode)
 	case c.Kind == event.ContinueInput:
-		return denied(c, "there is no user who could answer; continue with the information that you have")
+		return denied(c, "the task takes no answers of a user; continue with the information that you have")
 	default:
 		return denied(c, "an agent server has no client that runs tools")
 	}
@@ -243,7 +269,7 @@ func (t *task) loopRequest(epoch uint64) loop.Request {
 	if agent.CostUSD > 0 { // 0 would be no limit
 		agent.CostUSD = max(1e-12, agent.CostUSD-t.recorder.earlierCost())
 	}
-	agent.Time = max(time.Millisecond, agent.Time-t.state.Started().Sub(t.begun))
+	agent.Time = max(time.Millisecond, agent.Time-t.busy)
 	return loop.Request{
 		RequestID: t.recorder.requestID, ThreadID: t.SessionID, Workspace: t.Cwd, Epoch: epoch, Agent: agent, State: t.state,
 		Backend: d.Backend, Log: t.recorder, Tools: tools{t}, Objects: objects{d.Store, t.SessionID}, Actions: noActions{},
@@ -289,7 +315,7 @@ type options struct {
 	AllowedTools   []string                   `json:"allowedTools,omitzero"` // that need no approval
 }
 
-// noActions drops actions: see decide.
+// noActions drops actions: the task's record has them.
 type noActions struct{}
 
 func (noActions) Put(context.Context, []event.Continuation) {}

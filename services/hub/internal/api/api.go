@@ -61,6 +61,7 @@ func New(keys *auth.Keyring, r *registry.Registry, d *task.Service, rate limit.R
 	a.route("GET /api/agents/{id}/tasks/{taskId}/files/{path...}", a.file)
 	a.user("GET /api/agents/{id}/tasks/{taskId}", auth.ScopeRead, a.getTask)
 	a.user("POST /api/agents/{id}/tasks/{taskId}/cancel", auth.ScopeRun, a.postCancel)
+	a.user("POST /api/agents/{id}/tasks/{taskId}/actions", auth.ScopeRun, a.postActions)
 	a.handle("POST "+remoteagent.PathRegister, a.postRegister)
 	a.handle("POST "+remoteagent.PathHeartbeat("{id}"), a.postHeartbeat)
 	a.handle("POST "+remoteagent.PathWebhook, a.postWebhook)
@@ -179,7 +180,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func statusOf(code apierr.Code) int {
 	switch code {
-	case apierr.InvalidMessageFormat:
+	case apierr.InvalidMessageFormat, apierr.InvalidActionID:
 		return http.StatusBadRequest
 	case apierr.AuthFailed:
 		return http.StatusUnauthorized

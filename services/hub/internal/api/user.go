@@ -106,6 +106,7 @@ type assignment struct {
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
 	AllowedTools   []string                   `json:"allowedTools"`
 	Model          string                     `json:"model"`
+	Approvals      remoteagent.Approvals      `json:"approvals"`
 }
 
 // maxKey is the longest Idempotency-Key, in bytes.
@@ -127,6 +128,7 @@ func (a *API) postTask(r *http.Request, p auth.Principal) (int, any, error) {
 		Tenant: p.Tenant, AgentID: r.PathValue("id"), Task: in.Task, Cwd: in.Cwd, MaxTurns: in.MaxTurns,
 		MaxBudgetUSD: in.MaxBudgetUSD, ResumeSession: in.ResumeSession, Key: key, SystemPrompt: in.SystemPrompt,
 		PermissionMode: in.PermissionMode, AllowedTools: in.AllowedTools, Model: in.Model,
+		Approvals: in.Approvals,
 	})
 	return http.StatusCreated, t, err
 }
@@ -172,6 +174,16 @@ func (a *API) postCancel(r *http.Request, p auth.Principal) (int, any, error) {
 	default:
 		return http.StatusOK, c, err
 	}
+}
+
+// postActions gives a task the results of its actions.
+func (a *API) postActions(r *http.Request, p auth.Principal) (int, any, error) {
+	var in remoteagent.Answer
+	if err := read(r, &in, json.RejectUnknownMembers(true)); err != nil {
+		return 0, nil, err
+	}
+	t, err := a.tasks.AnswerTask(r.Context(), hubapi.Answer{TaskRef: ref(r, p), Answer: in})
+	return http.StatusOK, t, err
 }
 
 func ref(r *http.Request, p auth.Principal) hubapi.TaskRef {

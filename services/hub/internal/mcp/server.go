@@ -1,4 +1,4 @@
-// Package mcp is the hub as an MCP server: the five tools of the TARS hub protocol (MCP Tools) for any MCP client.
+// Package mcp is the hub as an MCP server: the tools of the hub (TARS hub protocol, MCP Tools) for any MCP client.
 // pkg/hubapi has the tools; this package serves them.
 package mcp
 

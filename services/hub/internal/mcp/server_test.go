@@ -38,6 +38,10 @@ func (d desk) CancelTask(_ context.Context, r hubapi.TaskRef) (hubapi.Cancelled,
 	return hubapi.Cancelled{TaskID: r.TaskID, Status: remoteagent.Cancelled, Message: "Task cancelled by orchestrator"}, nil
 }
 
+func (d desk) AnswerTask(_ context.Context, a hubapi.Answer) (hubapi.Task, error) {
+	return hubapi.Task{TaskID: a.TaskID, AgentID: a.AgentID, AgentName: "Home PC", Status: remoteagent.Running}, nil
+}
+
 func (d desk) ListAgents(_ context.Context, q hubapi.AgentsQuery) (hubapi.AgentList, error) {
 	return hubapi.AgentList{Agents: []hubapi.Agent{{ID: "home-pc-01", Name: "Home PC of " + q.Tenant, IsOnline: true}}}, nil
 }
@@ -98,7 +102,7 @@ func call(t *testing.T, s *sdk.ClientSession, name string, args map[string]any) 
 	return content.Text, r.IsError, r
 }
 
-func TestTheFiveToolsAreThoseOfTheProtocol(t *testing.T) {
+func TestTheToolsOfTheHubAreListed(t *testing.T) {
 	t.Parallel()
 	server, _ := serve(t, mcp.Options{})
 	listed, err := connect(t, server, "").ListTools(t.Context(), nil)
@@ -119,7 +123,7 @@ func TestTheFiveToolsAreThoseOfTheProtocol(t *testing.T) {
 			t.Errorf("defaults are %v turns and %v dollars, want 50 and 5.00", turns["default"], budget["default"])
 		}
 	}
-	if got, want := strings.Join(names, " "), "assign_task cancel_task check_status get_result list_agents"; got != want {
+	if got, want := strings.Join(names, " "), "answer_task assign_task cancel_task check_status get_result list_agents"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -29,7 +29,8 @@ type Task struct {
 	Stop      string // the reason
 	Files     []string
 	Denials   []remoteagent.Denial
-	Digest    string // of the assignment; "" = not known
+	Actions   []remoteagent.Action // that it waits for
+	Digest    string               // of the assignment; "" = not known
 	Notice    string
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -37,25 +38,26 @@ type Task struct {
 }
 
 const taskColumns = `ref, tenant, agent_id, agent_name, task_id, session_id, title, status, turns, cost_usd, activity,
-	result, error, stop_reason, files, notice, created_at, updated_at, ended_at, digest, denials`
+	result, error, stop_reason, files, notice, created_at, updated_at, ended_at, digest, denials, actions`
 
 func scanTask(row scanner) (t Task, err error) {
-	var files, denials string
+	var files, denials, actions string
 	var created, updated, ended int64
 	err = row.Scan(&t.Ref, &t.Tenant, &t.AgentID, &t.AgentName, &t.TaskID, &t.SessionID, &t.Title, &t.Status, &t.Turns,
 		&t.CostUSD, &t.Activity, &t.Result, &t.Error, &t.Stop, &files, &t.Notice, &created, &updated, &ended,
-		&t.Digest, &denials)
+		&t.Digest, &denials, &actions)
 	if err != nil {
 		return t, err
 	}
 	t.CreatedAt, t.UpdatedAt, t.EndedAt = fromMillis(created), fromMillis(updated), fromMillis(ended)
-	return t, errors.Join(json.Unmarshal([]byte(files), &t.Files), json.Unmarshal([]byte(denials), &t.Denials))
+	return t, errors.Join(json.Unmarshal([]byte(files), &t.Files), json.Unmarshal([]byte(denials), &t.Denials),
+		json.Unmarshal([]byte(actions), &t.Actions))
 }
 
 // AddTask adds a task, unless one has its Ref: then it returns that one.
 func (s *Store) AddTask(ctx context.Context, t Task) (Task, error) {
 	n, err := s.count(ctx, "add task "+t.Ref, `INSERT INTO hub_tasks (`+taskColumns+`)
-		VALUES ($1, $2, $3, $4, '', '', $5, $6, 0, 0, '', '', '', '', '[]', '', $7, $7, 0, $8, '[]') ON CONFLICT (ref) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, '', '', $5, $6, 0, 0, '', '', '', '', '[]', '', $7, $7, 0, $8, '[]', '[]') ON CONFLICT (ref) DO NOTHING`,
 		t.Ref, t.Tenant, t.AgentID, t.AgentName, t.Title, t.Status, millis(t.CreatedAt), t.Digest)
 	if err != nil || n == 1 {
 		return t, err
@@ -66,7 +68,7 @@ func (s *Store) AddTask(ctx context.Context, t Task) (Task, error) {
 // WithdrawTask adds a task that has ended before any agent had it, unless one has its Ref: then it returns that one.
 func (s *Store) WithdrawTask(ctx context.Context, t Task) (Task, error) {
 	n, err := s.count(ctx, "withdraw task "+t.Ref, `INSERT INTO hub_tasks (`+taskColumns+`)
-		VALUES ($1, $2, $3, '', '', '', '', $4, 0, 0, '', '', '', '', '[]', '', $5, $5, $5, '', '[]') ON CONFLICT (ref) DO NOTHING`,
+		VALUES ($1, $2, $3, '', '', '', '', $4, 0, 0, '', '', '', '', '[]', '', $5, $5, $5, '', '[]', '[]') ON CONFLICT (ref) DO NOTHING`,
 		t.Ref, t.Tenant, t.AgentID, t.Status, millis(t.EndedAt))
 	if err != nil || n == 1 {
 		return t, err
@@ -119,11 +121,15 @@ func (s *Store) PutTask(ctx context.Context, t Task) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("write task %s: %w", t.Ref, err)
 	}
+	actions, err := json.Marshal(t.Actions)
+	if err != nil {
+		return false, fmt.Errorf("write task %s: %w", t.Ref, err)
+	}
 	n, err := s.count(ctx, "write task "+t.Ref, `UPDATE hub_tasks SET task_id = $2, session_id = $3, status = $4, turns = $5,
 		cost_usd = $6, activity = $7, result = $8, error = $9, stop_reason = $10, files = $11, notice = $12,
-		updated_at = $13, ended_at = $14, denials = $15 WHERE ref = $1 AND ended_at = 0`,
+		updated_at = $13, ended_at = $14, denials = $15, actions = $16 WHERE ref = $1 AND ended_at = 0`,
 		t.Ref, t.TaskID, t.SessionID, t.Status, t.Turns, t.CostUSD, t.Activity, t.Result, t.Error, t.Stop, string(files),
-		t.Notice, millis(t.UpdatedAt), millis(t.EndedAt), string(denials))
+		t.Notice, millis(t.UpdatedAt), millis(t.EndedAt), string(denials), string(actions))
 	return n == 1, err
 }
 

@@ -85,7 +85,7 @@ func forAgent(a hubapi.Assignment, agent store.Agent, room float64) remoteagent.
 	return remoteagent.Assignment{
 		Prompt: a.Task, SystemPrompt: cmp.Or(a.SystemPrompt, agent.SystemPrompt), AllowedTools: tools,
 		PermissionMode: cmp.Or(a.PermissionMode, agent.PermissionMode), Model: cmp.Or(a.Model, agent.DefaultModel),
-		Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), SessionID: a.ResumeSession,
+		Cwd: cmp.Or(a.Cwd, agent.DefaultCwd), SessionID: a.ResumeSession, Approvals: a.Approvals,
 		MaxTurns: cmp.Or(a.MaxTurns, hubapi.DefaultMaxTurns), MaxBudgetUSD: min(cmp.Or(a.MaxBudgetUSD, hubapi.DefaultMaxBudgetUSD), room),
 	}
 }
@@ -164,6 +164,8 @@ func check(a hubapi.Assignment) error {
 		return apierr.New(apierr.InvalidMessageFormat, "permission_mode %.40q is not one of %q", a.PermissionMode, remoteagent.PermissionModes())
 	case len(a.Model) > config.MaxModel:
 		return apierr.New(apierr.InvalidMessageFormat, "model has at most %d characters", config.MaxModel)
+	case !a.Approvals.Known():
+		return apierr.New(apierr.InvalidMessageFormat, "approvals %.40q is neither %q nor %q", a.Approvals, remoteagent.ApprovalsDeny, remoteagent.ApprovalsAsk)
 	case len(a.AllowedTools) > maxTools:
 		return apierr.New(apierr.InvalidMessageFormat, "allowed_tools has at most %d names", maxTools)
 	case !(a.MaxBudgetUSD >= 0 && a.MaxBudgetUSD < 1e9):
@@ -187,6 +189,8 @@ func refused(agent store.Agent, err error) error {
 	case refusal.Code == remoteagent.AgentBusy && refusal.CurrentTask != nil:
 		return say(apierr.ThreadBusy, "agent %s is busy with task %s (%s); wait for it, or give the task to another agent",
 			agent.ID, refusal.CurrentTaskID, cmp.Or(refusal.CurrentTask.LastActivity, "no activity yet"))
+	case refusal.Code == remoteagent.ActionResolved, refusal.Code == remoteagent.TaskFinished, refusal.Code == apierr.InvalidActionID:
+		return say(apierr.InvalidActionID, "agent %s: %s", agent.ID, refusal.Message)
 	case refusal.HTTP == http.StatusConflict || refusal.HTTP == http.StatusTooManyRequests:
 		return say(apierr.ThreadBusy, "agent %s: %s", agent.ID, refusal.Message)
 	case refusal.HTTP == http.StatusNotFound || refusal.HTTP == http.StatusGone:

@@ -47,6 +47,11 @@ func (p *progress) observe(body remoteagent.Body) (activity string) {
 		if !e.Success {
 			p.add("> " + strings.TrimSpace(e.Tool+" "+e.File) + " failed: " + cmp.Or(e.Summary, "no reason was given"))
 		}
+	case remoteagent.ActionRequired:
+		p.flush()
+		for _, a := range e.Actions {
+			p.add("> " + hubapi.Needs(a))
+		}
 	default:
 		return ""
 	}

@@ -241,6 +241,25 @@ func (d *Service) CancelTask(ctx context.Context, r hubapi.TaskRef) (hubapi.Canc
 	return hubapi.Cancelled{TaskID: answer.TaskID, Status: answer.Status, Message: answer.Message}, nil
 }
 
+// AnswerTask implements hub.Door.
+func (d *Service) AnswerTask(ctx context.Context, a hubapi.Answer) (hubapi.Task, error) {
+	if err := a.Check(); err != nil {
+		return hubapi.Task{}, apierr.Wrap(err, apierr.InvalidMessageFormat, "%s", err)
+	}
+	t, agent, client, err := d.reach(ctx, a.TaskRef)
+	if err != nil {
+		return hubapi.Task{}, err
+	}
+	now, err := client.Answer(ctx, t.TaskID, a.Answer)
+	if registry.Unreachable(err) {
+		return hubapi.Task{}, d.offline(ctx, agent, err)
+	}
+	if err != nil {
+		return hubapi.Task{}, refused(agent, err)
+	}
+	return told(merge(t, now, d.registry.Now()), true), nil
+}
+
 // toCancel finds the task that a cancel is for: by its id or, where its assignment was not answered, by the key of that.
 // A key without a task is noted, so that an assignment that is still on its way begins none.
 func (d *Service) toCancel(ctx context.Context, r hubapi.TaskRef) (store.Task, error) {
@@ -386,7 +405,7 @@ func told(t store.Task, online bool) hubapi.Task {
 		TaskID: t.TaskID, SessionID: t.SessionID, AgentID: t.AgentID, AgentName: t.AgentName, AgentOnline: online, Task: t.Title,
 		Status: t.Status, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.EndedAt, TurnsCompleted: t.Turns,
 		CostUSD: t.CostUSD, LastActivity: t.Activity, Result: t.Result, Error: t.Error, StopReason: t.Stop,
-		FilesModified: t.Files, Denials: t.Denials, Notice: t.Notice,
+		FilesModified: t.Files, Denials: t.Denials, Actions: t.Actions, Notice: t.Notice,
 	}
 }
 
@@ -394,7 +413,7 @@ func told(t store.Task, online bool) hubapi.Task {
 func merge(t store.Task, now remoteagent.Task, at time.Time) store.Task {
 	t.TaskID, t.Status, t.Turns, t.CostUSD = now.TaskID, now.Status, now.TurnsCompleted, now.CostUSD
 	t.Result, t.Error, t.Stop, t.Files, t.Denials = now.Result, now.Error, now.StopReason, now.FilesModified, now.Denials
-	t.Notice = ""
+	t.Actions, t.Notice = now.Actions, ""
 	if now.SessionID != "" {
 		t.SessionID = now.SessionID
 	}

@@ -216,14 +216,17 @@ func (w *watch) take(ctx context.Context, client *remoteagent.Client, agent stor
 	if activity := w.observe(body); activity != "" {
 		w.task.Activity = activity
 	}
-	p, ok := body.(remoteagent.Progress)
-	if !ok {
-		return nil
-	}
 	t := w.task
-	t.Turns, t.CostUSD = p.TurnsCompleted, p.CostUSD
-	if p.Status == remoteagent.Running {
-		t.Status = p.Status
+	switch e := body.(type) {
+	case remoteagent.Progress:
+		t.Turns, t.CostUSD = e.TurnsCompleted, e.CostUSD
+		if e.Status == remoteagent.Running {
+			t.Status, t.Actions = e.Status, nil
+		}
+	case remoteagent.ActionRequired:
+		t.Turns, t.CostUSD, t.Status, t.Actions = e.TurnsCompleted, e.CostUSD, remoteagent.NeedsAction, e.Actions
+	default:
+		return nil
 	}
 	if err := w.put(ctx, t); err != nil {
 		return err

@@ -57,6 +57,10 @@ func handler() http.Handler {
 // noAgents is a hub without remote agents.
 type noAgents struct{}
 
+func (noAgents) AnswerTask(_ context.Context, a hubapi.Answer) (hubapi.Task, error) {
+	return hubapi.Task{}, missing(a.AgentID)
+}
+
 func (noAgents) ListAgents(context.Context, hubapi.AgentsQuery) (hubapi.AgentList, error) {
 	return hubapi.AgentList{Agents: []hubapi.Agent{}}, nil
 }
