@@ -69,6 +69,13 @@ func (r route) strangers() []string {
 		return []string{`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"ID","status":"resolved","payload":true}]}`}
 	case strings.HasPrefix(r.path, "/openai/v1/chat"):
 		return []string{`{"model":"demo","messages":[{"role":"tool","tool_call_id":"tool:ID:t","content":"x"}]}`}
+	case r.path == "/openai/v1/responses":
+		return []string{
+			`{"model":"demo","input":[{"type":"function_call_output","call_id":"tool:ID:t","output":"x"}]}`,
+			`{"model":"demo","input":[{"type":"mcp_approval_response","approval_request_id":"approval:ID:t","approve":true}]}`,
+			`{"model":"demo","input":[{"type":"item_reference","id":"msg_ID_0"},{"role":"user","content":"x"}]}`,
+			`{"model":"demo","input":"x","previous_response_id":"ID"}`, `{"model":"demo","input":"x","conversation":{"id":"ID"}}`,
+		}
 	case r.owner.Name() == "native" && strings.Contains(r.path, ":agentName"):
 		return []string{`{"messages":[],"threadId":"t","context":{"actionResults":[{"actionId":"ID","status":"success"}]}}`}
 	}
@@ -85,6 +92,8 @@ func (r route) body(threadID string) string {
 		return onThread(threadID)
 	case name == "tarko":
 		return mention(threadID)
+	case r.path == "/openai/v1/responses":
+		return `{"model":"demo","input":"more","conversation":"` + threadID + `"}`
 	case name == "openai":
 		return `{"model":"demo","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"` + threadID + `"}}`
 	default:
@@ -162,7 +171,7 @@ type target struct{ agent, requestID, threadID string }
 
 // at is the path of the route for the target.
 func (r route) at(to target) string {
-	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID).Replace(r.path)
+	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID, ":responseId", to.requestID).Replace(r.path)
 }
 
 // with is at with parameters in its URL: the session among them, where the path has no place for it.

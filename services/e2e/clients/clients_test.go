@@ -106,22 +106,30 @@ func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
 func TestOpenAI(t *testing.T) { suite(t, "openai.test.mjs") }
 
+func TestOpenAIResponses(t *testing.T) { suite(t, "openai_responses.test.mjs") }
+
 // TestDocuments runs the examples of the pages as they are, on the URL of the gateway under test.
 func TestDocuments(t *testing.T) {
 	for _, test := range []struct {
 		page  string
+		after string // the examples are the first ones after this text
 		shell string // what the shell example prints, count times
 		count int
 	}{
-		{"agui.md", `"type":"RUN_FINISHED"`, 2},
-		{"openai.md", `"finish_reason":"stop"`, 2},
+		{"agui.md", "", `"type":"RUN_FINISHED"`, 2},
+		{"openai.md", "", `"object":"response"`, 4},
+		{"openai.md", "With Chat Completions:", `"finish_reason":"stop"`, 2},
 	} {
-		t.Run(test.page, func(t *testing.T) {
+		t.Run(test.page+" "+test.after, func(t *testing.T) {
 			page, err := os.ReadFile("../../../docs/" + test.page)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := strings.ReplaceAll(string(page), "http://127.0.0.1:8080", gateways[0])
+			_, rest, found := strings.Cut(string(page), test.after)
+			if !found {
+				t.Fatalf("the page has no text %q", test.after)
+			}
+			text := strings.ReplaceAll(rest, "http://127.0.0.1:8080", gateways[0])
 			shell := exec.CommandContext(t.Context(), "bash", "-euc", example(t, text, "sh"))
 			if out, err := shell.CombinedOutput(); err != nil || bytes.Count(out, []byte(test.shell)) != test.count {
 				t.Errorf("the shell example: %v\n%s", err, out)

@@ -34,8 +34,25 @@ const maxBody = 4 << 20
 
 // Routes implements protocol.Protocol.
 func (s *Server) Routes() []protocol.Route {
-	const chats, models = "/openai/v1/chat/completions", "/openai/v1/models"
+	const chats, models, all = "/openai/v1/chat/completions", "/openai/v1/models", "/openai/v1/responses"
 	return []protocol.Route{
+		{
+			Method: http.MethodPost, Path: all, Scope: auth.ScopeRun, Body: true, MaxBody: maxBody,
+			Limit: protocol.StreamLimit, Untimed: true, Serve: s.postResponse,
+		},
+		{
+			Method: http.MethodGet, Path: all + "/:responseId", Scope: auth.ScopeRead,
+			Limit: protocol.StreamLimit, Untimed: true, Serve: s.getResponse,
+		},
+		{
+			Method: http.MethodPost, Path: all + "/:responseId/cancel", Scope: auth.ScopeRun,
+			Limit: protocol.StreamLimit, Untimed: true, Serve: s.cancelResponse,
+		},
+		{Method: http.MethodDelete, Path: all + "/:responseId", Scope: auth.ScopeRun, Serve: s.deleteResponse},
+		{
+			Method: http.MethodGet, Path: all + "/:responseId/input_items", Scope: auth.ScopeRead,
+			Limit: protocol.StreamLimit, Untimed: true, Serve: s.getInputItems,
+		},
 		{
 			Method: http.MethodPost, Path: chats, Scope: auth.ScopeRun, Body: true, MaxBody: maxBody,
 			Limit: protocol.StreamLimit, Untimed: true, Serve: s.postChat,

@@ -42,6 +42,15 @@ func ParseCallID(text string) (CallID, bool) {
 // Valid reports whether the id can be one that this server gave.
 func (c CallID) Valid() bool { return id.Valid(c.ActionID) && id.Valid(c.ThreadID) }
 
+// HistoryID returns the id of a call in an imported conversation; false for an approval or the answer to a question.
+func HistoryID(text string) (string, bool) {
+	call, ours := ParseCallID(text)
+	if !ours {
+		return text, true
+	}
+	return call.ActionID, call.Kind == event.ContinueTool
+}
+
 // Call is a function call for a client.
 type Call struct {
 	ID        string

@@ -264,7 +264,7 @@ func (in Input) answers(r Request, results []answer) (Request, error) {
 func (in Input) conversation() ([]event.HistoryMessage, error) {
 	all := make([]event.HistoryMessage, 0, len(in.Messages))
 	for i, m := range in.Messages {
-		callID, kept := historyID(m.ToolCallID)
+		callID, kept := wire.HistoryID(m.ToolCallID)
 		if !kept {
 			continue
 		}
@@ -288,18 +288,9 @@ func (m Message) history(where string) (event.HistoryMessage, error) {
 	}
 	one.Content = content
 	for _, c := range m.ToolCalls {
-		if name, ok := historyID(c.ID); ok {
+		if name, ok := wire.HistoryID(c.ID); ok {
 			one.ToolCalls = append(one.ToolCalls, event.HistoryCall{ID: name, Name: c.Function.Name, Args: wire.Arguments(c.Function.Arguments)})
 		}
 	}
 	return one, nil
-}
-
-// historyID returns the id of a call in an imported conversation; false for an approval or the answer to a question.
-func historyID(text string) (string, bool) {
-	call, ours := wire.ParseCallID(text)
-	if !ours {
-		return text, true
-	}
-	return call.ActionID, call.Kind == event.ContinueTool
 }
