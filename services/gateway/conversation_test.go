@@ -41,17 +41,68 @@ func inputIDs(messages []event.InputMessage) string {
 	return strings.Join(all, " ")
 }
 
-// Each step sends a whole conversation for the same thread, as clients do that keep it themselves.
-func TestWhatIsNewInAConversation(t *testing.T) {
-	t.Parallel()
-	b := start(t)
+// newAcceptor returns an acceptor on the servers of a bench.
+func newAcceptor(t *testing.T, b *bench) *admission.Acceptor {
+	t.Helper()
 	store, err := rediscache.Open("redis://" + b.redis.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	history := historyapi.NewClient(b.bus)
-	acceptor := admission.New(b.bus, history, store, authz.NewGuard(b.bus, history), slog.New(slog.DiscardHandler))
+	return admission.New(b.bus, history, store, authz.NewGuard(b.bus, history), slog.New(slog.DiscardHandler))
+}
+
+// Each step sends the last message of the user again.
+func TestAMessageIsSentAgain(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	acceptor := newAcceptor(t, b)
+	output := []event.Body{event.Text{Block: event.Block{BlockID: "b", Stage: event.StageStop}, Text: "x"}, done()}
+	tests := []struct {
+		name, text string
+		repeat     bool
+		ends       []event.Body // the log of the accepted request, after its opening
+		want       string       // the texts of the new messages
+		code       apierr.Code
+	}{
+		{"a new thread has it once", "a", true, output, "a", ""},
+		{"without repeat it is not new", "a", false, nil, "", apierr.InvalidMessageFormat},
+		{"with repeat it is answered again", "a", true, output, "a", ""},
+		{"one that the user has edited is new", "b", false, []event.Body{event.Error{Code: apierr.AgentError}}, "b", ""},
+		{"a request that failed without output is repeated", "b", true, output, "", ""},
+	}
+	for _, tt := range tests {
+		receipt, err := acceptor.Accept(t.Context(), admission.Call{
+			Principal: auth.Dev(), AgentID: "demo", CreateThread: true, Repeat: tt.repeat,
+			Request: event.AgentRequest{ThreadID: "chat"}, Conversation: []event.HistoryMessage{clientMessage("user", "1", tt.text)},
+		})
+		if apierr.CodeOf(err) != tt.code {
+			t.Fatalf("%s: got %v, want %q", tt.name, err, tt.code)
+		}
+		if err != nil {
+			continue
+		}
+		a, err := b.bus.Accepted(t.Context(), bus.LogID{Tenant: auth.Dev().Tenant, RequestID: receipt.RequestID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for _, m := range a.Request.Messages {
+			texts = append(texts, m.Content.Text())
+		}
+		if got := strings.Join(texts, " "); got != tt.want {
+			t.Errorf("%s: got messages %q, want %q", tt.name, got, tt.want)
+		}
+		b.emit(b.claim(receipt.RequestID), tt.ends...)
+	}
+}
+
+// Each step sends a whole conversation for the same thread, as clients do that keep it themselves.
+func TestWhatIsNewInAConversation(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	acceptor := newAcceptor(t, b)
 	stop := event.Block{BlockID: "b", Stage: event.StageStop}
 	call := event.Continuation{ActionID: protocol.ToolActionID("call_1"), Kind: event.ContinueTool, ExpiresAt: time.Now().Add(time.Hour)}
 	failed := event.Error{Code: apierr.AgentError}

@@ -75,6 +75,7 @@ type Call struct {
 
 	// Conversation is the client's whole conversation, in place of new messages; see [Acceptor.resolve]. nil = none.
 	Conversation []event.HistoryMessage
+	Repeat       bool // send the last message of the user again, if Conversation brings nothing new
 }
 
 // Receipt identifies an accepted request.

@@ -92,7 +92,12 @@ func (d *Acceptor) added(ctx context.Context, c Call, thread bus.ThreadRecord, a
 	if len(a.Request.Messages) > 0 || len(a.Request.Context.ActionResults) > 0 {
 		return a, nil
 	}
-	return a, d.checkRepeatable(ctx, a.Tenant, thread)
+	err = d.checkRepeatable(ctx, a.Tenant, thread)
+	if c.Repeat && len(users) > 0 && apierr.CodeOf(err) == apierr.InvalidMessageFormat {
+		a.Request.Messages = users[len(users)-1:]
+		return a, nil
+	}
+	return a, err
 }
 
 // newestInput returns the messages that the thread's last request brought.
@@ -115,7 +120,8 @@ func (d *Acceptor) newestInput(ctx context.Context, tenant string, thread bus.Th
 }
 
 // countStored returns how many of the users' messages, from the first one on, are stored: up to the one that is the newest
-// stored message. Without ids messages are compared by their text, and the last one counts as new: a user may repeat it.
+// stored message. One with its id and another text is new: the user has edited it. Without ids messages are compared by their
+// text, and the last one counts as new: a user may repeat it.
 func countStored(users, stored []event.InputMessage) int {
 	if len(stored) == 0 {
 		return 0
@@ -123,10 +129,13 @@ func countStored(users, stored []event.InputMessage) int {
 	newest := stored[len(stored)-1]
 	for i, m := range slices.Backward(users) {
 		if m.ID != "" && newest.ID != "" {
-			if m.ID == newest.ID {
-				return i + 1
+			if m.ID != newest.ID {
+				continue
 			}
-			continue
+			if m.Content.Text() != newest.Content.Text() {
+				return i
+			}
+			return i + 1
 		}
 		if i < len(users)-1 && len(m.Content) == len(newest.Content) && m.Content.Text() == newest.Content.Text() {
 			return i + 1

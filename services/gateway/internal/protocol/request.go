@@ -30,6 +30,10 @@ type Request struct {
 	// becomes the result of its action.
 	Conversation []event.HistoryMessage
 
+	// Repeat sends the last message of the user again, if the conversation brings nothing new and the thread has a response to
+	// it. The thread keeps that response.
+	Repeat bool
+
 	System   string          // instructions of this request; they follow those of the agent
 	Metadata json.RawMessage // a JSON object that [event.Input] returns; one member for each protocol, such as {"agui":{…}}
 
@@ -56,7 +60,8 @@ func (h *Host) accept(ctx context.Context, p auth.Principal, route, key string, 
 	if call.Refusal == nil {
 		call.Refusal = h.quotas.Store(ctx, p)
 	}
-	call.Request, call.Conversation, call.System, call.Metadata = r.Request, r.Conversation, r.System, r.Metadata
+	call.Request, call.Conversation, call.Repeat = r.Request, r.Conversation, r.Repeat
+	call.System, call.Metadata = r.System, r.Metadata
 	done, err := h.quotas.Enter(ctx, p)
 	if err != nil {
 		return admission.Receipt{}, err
