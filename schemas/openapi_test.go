@@ -138,6 +138,7 @@ func TestOpenAPIRoutes(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"/agui/{agentName}", "/agui/{agentName}/cancel", "/agui/{agentName}/connect", "/agui/{agentName}/info",
+		"/ai-sdk/{agentName}", "/ai-sdk/{agentName}/{chatId}/stop", "/ai-sdk/{agentName}/{chatId}/stream",
 		"/api/v1/agent/options", "/api/v1/health", "/api/v1/models", "/api/v1/oneshot/query",
 		"/api/v1/oneshot/query/stream", "/api/v1/runtime-settings", "/api/v1/sessions", "/api/v1/sessions/abort",
 		"/api/v1/sessions/create", "/api/v1/sessions/delete", "/api/v1/sessions/details",

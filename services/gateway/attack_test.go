@@ -65,6 +65,9 @@ func (r route) strict() bool {
 // strangers returns bodies with the id ID in other places than the thread of [route.body].
 func (r route) strangers() []string {
 	switch {
+	case r.path == "/ai-sdk/:agentName":
+		return []string{`{"id":"t","messages":[{"id":"a","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"n","toolCallId":"c",` +
+			`"state":"approval-responded","approval":{"id":"ID","approved":true}}]}]}`}
 	case r.path == "/agui/:agentName":
 		return []string{`{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"ID","status":"resolved","payload":true}]}`}
 	case strings.HasPrefix(r.path, "/openai/v1/chat"):
@@ -94,6 +97,8 @@ func (r route) body(threadID string) string {
 		return mention(threadID)
 	case r.path == "/openai/v1/responses":
 		return `{"model":"demo","input":"more","conversation":"` + threadID + `"}`
+	case name == "aisdk":
+		return `{"id":"` + threadID + `","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"more"}]}]}`
 	case name == "openai":
 		return `{"model":"demo","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"` + threadID + `"}}`
 	default:
@@ -128,6 +133,12 @@ func (r route) ofTarko() bool { return r.ofProtocol && r.owner.Name() == "tarko"
 func (r route) refusal(t *testing.T, a answer, code apierr.Code) {
 	t.Helper()
 	contentType, text := r.owner.EncodeError(codec.ErrorResponse{Error: apierr.New(apierr.AuthFailed, "the reason"), At: time.Now()})
+	if strings.HasPrefix(contentType, "text/plain") {
+		if a.header.Get("Content-Type") != contentType || a.body == "" || strings.HasPrefix(a.body, "{") {
+			t.Errorf("%s: got %d %q %.200s, want an error as a text", r, a.status, a.header.Get("Content-Type"), a.body)
+		}
+		return
+	}
 	var want, got map[string]any
 	if err := json.Unmarshal(text, &want); err != nil {
 		t.Fatalf("the errors of %s are no JSON objects: %s", r.owner.Name(), text)
@@ -171,7 +182,7 @@ type target struct{ agent, requestID, threadID string }
 
 // at is the path of the route for the target.
 func (r route) at(to target) string {
-	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID, ":responseId", to.requestID).Replace(r.path)
+	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":chatId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID, ":responseId", to.requestID).Replace(r.path)
 }
 
 // with is at with parameters in its URL: the session among them, where the path has no place for it.

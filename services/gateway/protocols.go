@@ -3,6 +3,7 @@ package gateway
 import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/aisdk"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
@@ -18,6 +19,7 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		native.New(s),
 		t,
 		agui.New(s),
+		aisdk.New(s),
 		openai.New(s),
 	}, nil
 }

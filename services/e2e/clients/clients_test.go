@@ -98,6 +98,8 @@ func configure(dir string) (file, workspace string, err error) {
 
 func TestAGUI(t *testing.T) { suite(t, "agui.test.mjs") }
 
+func TestAISDK(t *testing.T) { suite(t, "aisdk.test.mjs") }
+
 func TestACP(t *testing.T) { suite(t, "acp.test.mjs") }
 
 func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }
@@ -117,6 +119,7 @@ func TestDocuments(t *testing.T) {
 		count int
 	}{
 		{"agui.md", "", `"type":"RUN_FINISHED"`, 2},
+		{"ai-sdk.md", "", "data: [DONE]", 2},
 		{"openai.md", "", `"object":"response"`, 4},
 		{"openai.md", "With Chat Completions:", `"finish_reason":"stop"`, 2},
 	} {
