@@ -51,6 +51,14 @@ func TestInputThatIsOdd(t *testing.T) {
 	}
 }
 
+func TestChatWithAnUnknownAgentEndsBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	_, side := begin(t, nil, shared().at("chat", "unknown")...).wait(t, exitFailed) // its input stays open
+	if want := "agentbus: agent \"unknown\" does not exist; `agentbus agents` lists the agents"; !strings.Contains(side, want) || strings.Contains(side, "talking to") {
+		t.Errorf("got %q, want %q alone", side, want)
+	}
+}
+
 func TestAConversationStaysOnItsThread(t *testing.T) {
 	t.Parallel()
 	s := shared()

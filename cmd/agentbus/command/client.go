@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 
@@ -19,15 +22,54 @@ type chatCommand struct {
 	Thread  string `help:"Continue this thread."`
 	Message string `short:"m" help:"Say this alone, and leave after the answer."`
 	Model   string `help:"Ask for another model than the agent's own."`
+	History string `env:"AGENTBUS_CHAT_HISTORY" help:"File that keeps the lines that are typed; off keeps none. Without it, chat_history in the user's state folder."`
 }
+
+// noHistory is the value of --history for a chat whose lines are not stored.
+const noHistory = "off"
 
 func (cmd *chatCommand) Run(ctx context.Context, g globals, c *console) error {
 	signals, stop := c.signals()
 	defer stop()
+	terminal, shown := c.editor(g.JSON), c.screen(g.JSON)
+	if terminal != nil && cmd.History != noHistory {
+		file, err := chatHistory(cmd.History, c.getenv)
+		if err == nil {
+			err = terminal.KeepHistory(file)
+		}
+		if err != nil { // a chat works without it
+			if err := shown.Aside(err.Error() + "; --history " + noHistory + " keeps none"); err != nil {
+				return err
+			}
+		}
+	}
 	return chat.Run(ctx, chat.Options{
 		Client: g.client(), Agent: cmd.Agent, Thread: cmd.Thread, Message: cmd.Message, Model: cmd.Model,
-		In: c.in, Terminal: c.editor(g.JSON), Screen: c.screen(g.JSON), Interrupts: signals,
+		In: c.in, Terminal: terminal, Screen: shown, Interrupts: signals,
 	})
+}
+
+// chatHistory returns the file of the history: the one that is set, or chat_history in the user's state folder.
+func chatHistory(set string, getenv func(string) string) (string, error) {
+	if set != "" {
+		return set, nil
+	}
+	state := getenv("XDG_STATE_HOME")
+	if state == "" && runtime.GOOS == "windows" {
+		folder, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("find the folder of the history: %w", err)
+		}
+		state = folder
+	}
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find the folder of the history: %w", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "agentbus", "chat_history"), nil
 }
 
 type tailCommand struct {

@@ -280,6 +280,26 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+func TestHelpListsTheFlagsThatACommandUses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		command []string
+		gateway bool
+	}{
+		{[]string{"chat"}, true},
+		{[]string{"agents", "add"}, true},
+		{[]string{"dev"}, false},
+		{[]string{"check"}, false},
+		{[]string{"keys", "create"}, false},
+		{[]string{"history", "rebuild"}, false},
+	} {
+		out, _ := execute(t, 0, append(test.command, "--help")...)
+		if got := strings.Contains(out, "--url="); got != test.gateway || strings.Contains(out, "--key=") != test.gateway || !strings.Contains(out, "--json") {
+			t.Errorf("%q: got the flags of a gateway: %t, want %t, in\n%s", test.command, got, test.gateway, out)
+		}
+	}
+}
+
 func TestTheCommandLineItself(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -24,6 +24,18 @@ func (cmd *helpCommand) Run(k *kong.Context) error {
 	return trace.PrintUsage(false)
 }
 
+// printHelp prints the help of a command, without the flags of a gateway for a command that calls none.
+func printHelp(o kong.HelpOptions, k *kong.Context) error {
+	for node := k.Selected(); node != nil; node = node.Parent {
+		if node.Tag != nil && node.Tag.Has("local") {
+			for _, flag := range k.Model.Flags {
+				flag.Hidden = flag.Hidden || flag.Name == "url" || flag.Name == "key"
+			}
+		}
+	}
+	return kong.DefaultHelpPrinter(o, k)
+}
+
 type versionCommand struct{}
 
 func (cmd *versionCommand) Run(g globals, c *console) error {

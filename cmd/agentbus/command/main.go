@@ -42,13 +42,13 @@ func withScheme(address string) string {
 	return "http://" + address
 }
 
-// commandLine is the whole command line.
+// commandLine is the whole command line. The commands with the tag "local" call no gateway.
 type commandLine struct {
 	globals
 
-	Init     initCommand     `cmd:"" help:"Write a small configuration that starts, with an agent in Python and a tool."`
-	Check    checkCommand    `cmd:"" help:"Check a configuration file."`
-	Dev      devCommand      `cmd:"" help:"Run everything in one process, on embedded servers."`
+	Init     initCommand     `cmd:"" local:"" help:"Write a small configuration that starts, with an agent in Python and a tool."`
+	Check    checkCommand    `cmd:"" local:"" help:"Check a configuration file."`
+	Dev      devCommand      `cmd:"" local:"" help:"Run everything in one process, on embedded servers."`
 	Chat     chatCommand     `cmd:"" help:"Talk to an agent."`
 	Run      runCommand      `cmd:"" help:"Run one request and print the response, or start it in the background."`
 	Tail     tailCommand     `cmd:"" help:"Follow a request."`
@@ -59,16 +59,16 @@ type commandLine struct {
 	Actions  actionsCommand  `cmd:"" help:"List the approvals, client tools and questions that wait for an answer."`
 	Threads  threadsCommand  `cmd:"" help:"List threads; show or delete one."`
 	Agents   agentsCommand   `cmd:"" help:"List the agents; register and remove remote ones."`
-	Runner   runnerCommand   `cmd:"" name:"agent-runner" help:"Run the service agent-runner. Its settings are environment variables."`
-	Executor executorCommand `cmd:"" name:"tool-executor" help:"Run the service tool-executor. Its settings are environment variables."`
+	Runner   runnerCommand   `cmd:"" local:"" name:"agent-runner" help:"Run the service agent-runner. Its settings are environment variables."`
+	Executor executorCommand `cmd:"" local:"" name:"tool-executor" help:"Run the service tool-executor. Its settings are environment variables."`
 	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub over standard input and output (Model Context Protocol)."`
 	ACP      acpCommand      `cmd:"" name:"acp" help:"Serve an agent to an editor over standard input and output (Agent Client Protocol)."`
-	Keys     keysCommand     `cmd:"" help:"Make, list and revoke API keys."`
-	History  historyCommand  `cmd:"" help:"Work on the database of history."`
-	Info     versionCommand  `cmd:"" name:"version" help:"Print the version."`
+	Keys     keysCommand     `cmd:"" local:"" help:"Make, list and revoke API keys."`
+	History  historyCommand  `cmd:"" local:"" help:"Work on the database of history."`
+	Info     versionCommand  `cmd:"" local:"" name:"version" help:"Print the version."`
 	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
 
-	Completion completionCommand `cmd:"" help:"Print a script that completes commands in bash, zsh or fish."`
+	Completion completionCommand `cmd:"" local:"" help:"Print a script that completes commands in bash, zsh or fish."`
 	Complete   completeCommand   `cmd:"" hidden:""`
 }
 
@@ -138,7 +138,7 @@ func run(ctx context.Context, args []string, c *console) (code int) {
 func newParser(ctx context.Context, c *console, line *commandLine, exit func(int)) (*kong.Kong, error) {
 	return kong.New(line, kong.Name("agentbus"), kong.Writers(c.out, c.err),
 		kong.Description("Durable runs of AI agents, behind any frontend."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(exit), kong.Help(printHelp),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(c),
 	)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func atTerminal(t *testing.T, args ...string) (keys *os.File, shows *buffer, end
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), exe, args...)
-	command.Env = append(os.Environ(), "AGENTBUS_TEST_PROGRAM=1", "TERM=xterm", "NO_COLOR=")
+	command.Env = append(os.Environ(), "AGENTBUS_TEST_PROGRAM=1", "TERM=xterm", "NO_COLOR=", "AGENTBUS_CHAT_HISTORY=off")
 	keys, err = pty.StartWithSize(command, &pty.Winsize{Rows: 40, Cols: 200})
 	if err != nil {
 		t.Fatal(err)
@@ -76,5 +77,36 @@ func TestChatAtATerminal(t *testing.T) {
 	}
 	if strings.Contains(shows.String(), "^[[A") {
 		t.Errorf("a key is shown as text in %q", shows)
+	}
+}
+
+func TestChatKeepsItsLines(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "lines")
+	const (
+		up    = "\x1b[A"
+		ready = "\x1b[?2004h> "
+	)
+	for _, chat := range []struct{ types, shows string }{
+		{"/say first\r", "first\r\n" + ready},
+		{up + " again\r", "first again\r\n" + ready}, // another process
+	} {
+		keys, shows, ended := atTerminal(t, shared().at("chat", "--history", file)...)
+		shows.await(t, ready)
+		if _, err := io.WriteString(keys, chat.types); err != nil {
+			t.Fatal(err)
+		}
+		shows.await(t, chat.shows)
+		if _, err := io.WriteString(keys, "\x04"); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || string(text) != "/say first\n/say first again\n" {
+		t.Errorf("got %q, %v, want both lines", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v, want that the user alone can read it", info, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,6 +105,9 @@ earlier ones. Ctrl-C aborts a response. All other lines are messages to the agen
 // showThread shows the last request of an existing thread, to its end if it still runs.
 func (c *conversation) showThread(ctx context.Context) error {
 	if c.Thread == "" {
+		if err := c.checkAgent(ctx); err != nil {
+			return err
+		}
 		return c.Screen.Aside("talking to " + c.Agent + "; /help lists what you can type; Ctrl-C stops the answer, and then the conversation")
 	}
 	thread, err := c.Client.Thread(ctx, c.Thread)
@@ -118,6 +122,15 @@ func (c *conversation) showThread(ctx context.Context) error {
 		return err
 	}
 	return c.sendResults(ctx)
+}
+
+// checkAgent returns an error for an agent that does not exist: otherwise the user reads it only after the first message.
+func (c *conversation) checkAgent(ctx context.Context) error {
+	agents, err := c.Client.Agents(ctx)
+	if err != nil || slices.ContainsFunc(agents, func(a client.Agent) bool { return a.Name == c.Agent }) {
+		return err
+	}
+	return apierr.New(apierr.AgentNotFound, "agent %.64q does not exist; GET /v1/agents lists the agents", c.Agent)
 }
 
 // say sends a message, and then the results of actions until no action is open.

@@ -29,6 +29,17 @@ func New(in, out *os.File) *Terminal {
 	}{in, out}, "")}
 }
 
+// KeepHistory stores the lines that are read in a file, readable by the user alone, and continues with those of earlier
+// processes: the newest 1000.
+func (t *Terminal) KeepHistory(file string) error {
+	h, err := openHistory(file)
+	if err != nil {
+		return err
+	}
+	t.editor.History = h
+	return nil
+}
+
 // Read shows question and reads one input, io.EOF after Ctrl-C and Ctrl-D. An input has several lines if a line ends with a
 // backslash, or if several lines are pasted.
 func (t *Terminal) Read(question string) (string, error) {
