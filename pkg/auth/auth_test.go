@@ -213,6 +213,14 @@ func TestBearer(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %q", test.headers, got, err, test.want)
 		}
 	}
+	both := http.Header{"Authorization": {"Bearer ak_a_b"}, "X-Api-Key": {"ak_c_d"}}
+	if got, err := auth.Bearer(both); got != "ak_a_b" || err != nil {
+		t.Errorf("got %q, %v; want the key of the Authorization header", got, err)
+	}
+	delete(both, "Authorization")
+	if got, err := auth.Bearer(both); got != "ak_c_d" || err != nil {
+		t.Errorf("got %q, %v; want that of X-Api-Key", got, err)
+	}
 }
 
 func FuzzVerify(f *testing.F) {

@@ -123,9 +123,13 @@ func split(key string) (keyID, secret string) {
 	return key[:at], key[at+1:]
 }
 
-// Bearer returns the key that a request carries, or fails with apierr.AuthFailed, saying what to send.
+// Bearer returns the key that a request carries: in the Authorization header or, without one, in X-Api-Key, as the clients of
+// LangGraph send it. It fails with apierr.AuthFailed, saying what to send.
 func Bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
+	if key := h.Values("X-Api-Key"); len(values) == 0 && len(key) == 1 && key[0] != "" {
+		return key[0], nil
+	}
 	if len(values) == 0 {
 		return "", apierr.New(apierr.AuthFailed, "an API key is needed: %s", how)
 	}

@@ -31,7 +31,8 @@ func TestAttackKeys(t *testing.T) {
 		"no scheme":                       {"Authorization", good},
 		"two headers":                     {"Authorization", "Bearer " + good, "Authorization", "Bearer " + good},
 		"two keys":                        bearer(good + ", " + good),
-		"another header":                  {"X-Api-Key", good},
+		"another header":                  {"X-Key", good},
+		"two headers with a key":          {"X-Api-Key", good, "X-Api-Key", good},
 		"a cookie":                        {"Cookie", "key=" + good},
 		"a revoked key":                   bearer(revoked),
 		"a key that expired a second ago": bearer(expired),
@@ -129,8 +130,11 @@ func (r route) namesNothing() bool {
 		"POST /api/v1/oneshot/query", "POST /api/v1/oneshot/query/stream",
 		"GET /api/v1/runtime-settings", // of no session, or of one of the caller's
 		"POST /login",                  // a cookie for the key of the call
-		"GET /ws",                      // its messages name sessions: TestSocketOwnership
-		"GET /v1/ws",                   // its messages name requests and threads: TestNativeSocketOwnership
+		"GET /langgraph/assistants/:assistantId", "GET /langgraph/assistants/:assistantId/schemas", "GET /langgraph/assistants/:assistantId/graph",
+		"POST /langgraph/assistants/search", "POST /langgraph/assistants/count", "POST /langgraph/threads", "POST /langgraph/threads/search",
+		"POST /langgraph/runs", "POST /langgraph/runs/stream", "POST /langgraph/runs/wait", // each creates a thread
+		"GET /ws",    // its messages name sessions: TestSocketOwnership
+		"GET /v1/ws", // its messages name requests and threads: TestNativeSocketOwnership
 	}, r.String())
 }
 

@@ -101,6 +101,8 @@ func (r route) body(threadID string) string {
 		return `{"id":"` + threadID + `","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"more"}]}]}`
 	case name == "openai":
 		return `{"model":"demo","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"` + threadID + `"}}`
+	case name == "langgraph":
+		return `{"assistant_id":"demo","input":{"messages":"more"}}` // the thread is in the path
 	default:
 		return `{"threadId":"` + threadID + `","runId":"run_1","messages":[{"id":"m1","role":"user","content":"more"}],` +
 			`"tools":[],"context":[],"state":{},"forwardedProps":{}}`

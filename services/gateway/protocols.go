@@ -4,6 +4,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/aisdk"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/langgraph"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
@@ -21,5 +22,6 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		agui.New(s),
 		aisdk.New(s),
 		openai.New(s),
+		langgraph.New(s),
 	}, nil
 }

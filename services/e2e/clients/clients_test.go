@@ -106,6 +106,10 @@ func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }
 
 func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
+func TestLangGraph(t *testing.T) { suite(t, "langgraph.test.mjs") }
+
+func TestLangGraphInReact(t *testing.T) { suite(t, "langgraph_react.test.mjs") }
+
 func TestOpenAI(t *testing.T) { suite(t, "openai.test.mjs") }
 
 func TestOpenAIResponses(t *testing.T) { suite(t, "openai_responses.test.mjs") }
@@ -122,6 +126,7 @@ func TestDocuments(t *testing.T) {
 		{"ai-sdk.md", "", "data: [DONE]", 2},
 		{"openai.md", "", `"object":"response"`, 4},
 		{"openai.md", "With Chat Completions:", `"finish_reason":"stop"`, 2},
+		{"langgraph.md", "", `"content":"hello"`, 2},
 	} {
 		t.Run(test.page+" "+test.after, func(t *testing.T) {
 			page, err := os.ReadFile("../../../docs/" + test.page)

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	corsMethods = "GET, POST, DELETE"
-	corsHeaders = "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
+	corsMethods = "GET, POST, PATCH, DELETE"
+	corsHeaders = "Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
 	corsExposed = protocol.HeaderRequestID + ", " + protocol.HeaderThreadID + ", " + headerTrace + ", " + protocol.HeaderReplayed +
 		", " + protocol.HeaderStreamReset + ", " + protocol.HeaderStreamStart +
-		", Location, Retry-After"
+		", Location, Content-Location, Retry-After"
 )
 
 // origins are the web pages of other origins that may use the gateway.

@@ -184,47 +184,26 @@ func (s *Server) pastEnd(ctx context.Context, r authz.Request) (uint64, error) {
 	return n, err
 }
 
-// Limits of the messages before a run that a client gets.
-const (
-	earlierMessages = 2000
-	earlierPages    = 50
-	earlierPage     = 1000 // events
-)
+// earlierMessages is the most messages before a run that a client gets.
+const earlierMessages = 2000
 
 // earlier returns the messages of the thread before a run.
 func (s *Server) earlier(ctx context.Context, r found) ([]wire.Message, error) {
 	if r.first {
 		return nil, nil
 	}
-	q := historyapi.EventsQuery{
-		ThreadRef: historyapi.ThreadRef{Tenant: r.Tenant, ThreadID: r.ThreadID}, Limit: earlierPage,
-		Types: []event.Name{
-			event.NameInput, event.NameText, event.NameThinking, event.NameToolCall, event.NameToolResult, event.NameFinalAnswer,
-			event.NamePlan,
-		},
-	}
 	var replay wire.Replay
-	for range earlierPages {
-		page, err := s.History.Events(ctx, q)
-		if apierr.CodeOf(err) == apierr.ThreadNotFound {
-			break // its first request has just begun
-		}
+	for e, err := range s.ThreadEvents(ctx, historyapi.ThreadRef{Tenant: r.Tenant, ThreadID: r.ThreadID}, []event.Name{
+		event.NameInput, event.NameText, event.NameThinking, event.NameToolCall, event.NameToolResult, event.NameFinalAnswer,
+		event.NamePlan,
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		for _, text := range page.Events {
-			e, err := event.Decode(text)
-			if err != nil {
-				return nil, err
-			}
-			if e.RequestID == r.RequestID {
-				return replay.Messages(earlierMessages), nil
-			}
-			replay.Add(e)
-		}
-		if q.Cursor = page.NextCursor; q.Cursor == "" {
+		if e.RequestID == r.RequestID {
 			break
 		}
+		replay.Add(e)
 	}
 	return replay.Messages(earlierMessages), nil
 }

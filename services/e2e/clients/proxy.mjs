@@ -1,0 +1,31 @@
+// A TCP proxy that cuts connections.
+import net from "node:net";
+
+// cutting listens on a free port. Connections go to the first URL until `cuts` of them were cut in the middle of a stream of
+// events, and then to the last URL.
+export async function cutting(urls, cuts) {
+  const proxy = { cuts: 0, url: "", close: undefined };
+  const open = new Set();
+  const server = net.createServer((client) => {
+    const target = new URL(proxy.cuts < cuts ? urls[0] : urls.at(-1));
+    const upstream = net.connect(Number(target.port), target.hostname);
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => { open.delete(socket); client.destroy(); upstream.destroy(); });
+    }
+    client.pipe(upstream);
+    upstream.on("data", (data) => {
+      client.write(data, () => {
+        if (proxy.cuts < cuts && data.includes("event: messages")) {
+          proxy.cuts++;
+          client.resetAndDestroy();
+        }
+      });
+    });
+  });
+  await new Promise((resolve) => { server.listen(0, "127.0.0.1", resolve); });
+  proxy.url = `http://127.0.0.1:${server.address().port}`;
+  proxy.close = () => new Promise((resolve) => { server.close(resolve); for (const socket of open) socket.destroy(); });
+  return proxy;
+}
