@@ -19,11 +19,23 @@ func TestAResponseThatNoRunnerStartsEndsAtTheAdmissionTimeout(t *testing.T) {
 	})
 	a := b.post("/openai/v1/responses", `{"model":"demo","input":"hi"}`)
 	requestID := a.header.Get("X-Request-Id")
-	if a.status != http.StatusGatewayTimeout || !strings.Contains(a.body, `"code":"stream_timeout"`) {
-		t.Fatalf("got %d %s, want 504", a.status, a.body)
+	if a.status != http.StatusGatewayTimeout || !strings.Contains(a.body, `"code":"stream_timeout"`) || a.header.Get("X-Should-Retry") != "" {
+		t.Fatalf("got %d %v %s, want 504", a.status, a.header, a.body)
 	}
 	if _, err := b.bus.Aborted(t.Context(), b.log(requestID)); err != nil {
 		t.Errorf("got %v, want an abort", err)
+	}
+}
+
+// TestClientsDoNotRepeatARequestThatContinues waits for a request longer than a response may last.
+func TestClientsDoNotRepeatARequestThatContinues(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(d *gateway.Deps) { d.Config.Gateway.StreamTimeout = config.Duration(300 * time.Millisecond) })
+	for path, body := range map[string]string{"/openai/v1/responses": `{"model":"demo","input":"hi"}`, "/openai/v1/chat/completions": completion} {
+		a := b.post(path, body)
+		if a.status != http.StatusGatewayTimeout || a.header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%s: got %d %v %s, want 504 that clients do not repeat", path, a.status, a.header, a.body)
+		}
 	}
 }
 

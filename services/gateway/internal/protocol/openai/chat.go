@@ -75,7 +75,7 @@ func (s *Server) getChat(x *protocol.Exchange) error {
 func reply(x *protocol.Exchange, requestID string, response stream.Response) error {
 	outcome, err := x.Await(response, protocol.AwaitOptions{})
 	if err != nil {
-		return err
+		return continues(x, err)
 	}
 	if end, bad := wire.EndError(outcome.End); bad {
 		failure, _ := outcome.End.(event.Error)

@@ -3,6 +3,7 @@
 package openai
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai/wire"
+	"github.com/agentbus/agentbus/services/gateway/internal/stream"
 )
 
 // Server serves the protocol. It is safe for concurrent use.
@@ -68,6 +70,15 @@ func (s *Server) Routes() []protocol.Route {
 
 // shouldRetry is the header by which OpenAI's clients decide whether they send a request again.
 const shouldRetry = "X-Should-Retry"
+
+// continues returns the error of a response that ends before its request. The header stops clients from running the agent again,
+// unless no runner has started the request, which is then aborted.
+func continues(x *protocol.Exchange, err error) error {
+	if !errors.Is(err, stream.ErrNotStarted) {
+		x.SetHeader(shouldRetry, "false")
+	}
+	return err
+}
 
 // failed returns the error of a request that did not end well. The header stops clients from running the agent again where
 // this is of no use: without it they retry every status from 500 on.

@@ -178,7 +178,7 @@ func streamFrom(x *protocol.Exchange, response stream.Response, from int) error 
 func replyEnd(x *protocol.Exchange, response stream.Response) error {
 	log := responses.NewLog()
 	if err := x.Collect(response, log.Add); err != nil {
-		return err
+		return continues(x, err)
 	}
 	return x.Reply(http.StatusOK, log.Response())
 }

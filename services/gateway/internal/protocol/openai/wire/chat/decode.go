@@ -252,12 +252,20 @@ func (in Input) answers(r Request, results []answer) (Request, error) {
 		return r, err
 	}
 	added, err := Input{Messages: in.Messages[last:]}.conversation()
-	for _, m := range added {
-		if m.Role == event.RoleUser {
-			r.Request.Messages = append(r.Request.Messages, event.InputMessage{Role: m.Role, Content: m.Content})
-		}
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	for _, m := range added {
+		if m.Role != event.RoleUser {
+			continue
+		}
+		content, err := codec.CheckContent("the content of a message after the results", m.Content)
+		if err != nil {
+			return r, err
+		}
+		r.Request.Messages = append(r.Request.Messages, event.InputMessage{Role: m.Role, Content: content})
+	}
+	return r, nil
 }
 
 // conversation returns the messages. Approvals and answers to questions are left out: no model has called these functions.

@@ -102,6 +102,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"model":"demo","messages":[` + called + `,{"role":"tool","tool_call_id":"approval:a:t","content":"maybe"}]}`, `{"approved":true}`},
 		{`{"model":"demo","messages":[` + called + `,{"role":"tool","tool_call_id":"tool:a:t1","content":"x"},{"role":"tool","tool_call_id":"tool:b:t2","content":"x"}]}`, "several threads"},
 		{`{"model":"demo","messages":[` + called + `,{"role":"tool","tool_call_id":"tool:a.b:t1","content":"x"}]}`, "tool_call_id"},
+		{`{"model":"demo","messages":[` + called + `,{"role":"tool","tool_call_id":"tool:a:t1","content":"x"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}]}]}`, "text/plain"},
 		{`{"model":"demo","messages":[` + user + `],"metadata":{"thread_id":""}}`, "metadata.thread_id"},
 	}
 	for _, test := range tests {
