@@ -114,6 +114,17 @@ func TestOpenAI(t *testing.T) { suite(t, "openai.test.mjs") }
 
 func TestOpenAIResponses(t *testing.T) { suite(t, "openai_responses.test.mjs") }
 
+// TestOpenAIResponsesInPython reads the wire format with the rules of OpenAI's client for Python.
+func TestOpenAIResponsesInPython(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	out, err := exec.CommandContext(t.Context(), "python3", filepath.Join("testdata", "openai_responses.py"), gateways[0], gateways[len(gateways)-1]).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestDocuments runs the examples of the pages as they are, on the URL of the gateway under test.
 func TestDocuments(t *testing.T) {
 	for _, test := range []struct {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import net from "node:net";
 import OpenAI from "openai";
+import ts from "typescript";
 import { test } from "./harness.mjs";
 
 const gateways = process.env.AGENTBUS_URLS.split(",");
@@ -340,4 +341,32 @@ test("an agent that is called, and what this API does not show", async () => {
   assert.equal(called.output_text, "outer");
   const events = await collect(await create(lines("/plan one; two", "/plan-done 1", '/custom example.chart {"points":[1,2]}', "/say done"), { stream: true }));
   assert.equal(events.at(-1).response.output.at(-1).content[0].text, "done");
+});
+
+// fits is a module that only compiles if the events and the response are of the types of the client. Its Response has members that
+// only the client adds, and lacks one that the API has; the client for Python has the name of a function in one more event.
+const fits = (events, response) => `
+import type { Response, ResponseFunctionCallArgumentsDoneEvent, ResponseStreamEvent } from "openai/resources/responses/responses";
+type Sent = Omit<Response, "output_text"> & { store: boolean };
+type Of<E> = E extends { response: Response } ? Omit<E, "response"> & { response: Sent } : E;
+type Event = Of<Exclude<ResponseStreamEvent, ResponseFunctionCallArgumentsDoneEvent>> | (ResponseFunctionCallArgumentsDoneEvent & { name: string });
+export const response: Sent = ${JSON.stringify(response)};
+${events.map((event, i) => `export const event${i}: Event = ${JSON.stringify(event)};`).join("\n")}
+`;
+
+test("events and responses are of the types of the client", async () => {
+  const script = lines("/think hm", '/tool calculator {"expression":"6*7"}', '/tool calculator {"expression":"?"}', '/client-tool pick_file {"kind":"pdf"}');
+  const asked = await collect(await create(script, { stream: true, tools: [pick], temperature: 0.5, metadata: { a: "b" }, instructions: "be brief" }));
+  const { id } = asked[0].response;
+  const approval = await collect(await create('/approve echo {"text":"x"}', { stream: true, background: true }));
+  const failure = await collect(await create(lines("/say one", "/fail agent_error"), { stream: true }));
+  const { output_text, ...response } = await client.responses.retrieve(id);
+  const name = new URL("fits.mts", import.meta.url).pathname;
+  const options = { strict: true, noEmit: true, skipLibCheck: true, module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, target: ts.ScriptTarget.ES2022 };
+  const host = ts.createCompilerHost(options);
+  const read = host.getSourceFile;
+  const text = fits([...asked, ...approval, ...failure], response);
+  host.getSourceFile = (file, ...rest) => (file === name ? ts.createSourceFile(file, text, ts.ScriptTarget.ES2022) : read(file, ...rest));
+  const found = ts.getPreEmitDiagnostics(ts.createProgram([name], options, host));
+  assert.deepEqual(found.map((one) => ts.flattenDiagnosticMessageText(one.messageText, " ")), []);
 });

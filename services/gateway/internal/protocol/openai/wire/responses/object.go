@@ -10,11 +10,13 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// Response is a request of an agent as these APIs describe it. The members that OpenAI always sends are null without a value.
+// Response is a request of an agent as these APIs describe it. Members that are always present in OpenAI's
+// are null without a value.
 type Response struct {
 	ID                 string             `json:"id"`
 	Object             string             `json:"object"`
-	CreatedAt          int64              `json:"created_at"` // Unix time in seconds
+	AccessPrograms     *string            `json:"access_programs"` // null
+	CreatedAt          int64              `json:"created_at"`      // Unix time in seconds
 	Status             string             `json:"status"`
 	Background         bool               `json:"background"`
 	CompletedAt        *int64             `json:"completed_at"`
@@ -36,7 +38,7 @@ type Response struct {
 	Tools              []Tool             `json:"tools"`
 	TopP               *float64           `json:"top_p"`
 	Truncation         string             `json:"truncation"`
-	Usage              *Usage             `json:"usage"`
+	Usage              *Usage             `json:"usage,omitzero"`
 }
 
 type conversationRef struct {
