@@ -22,6 +22,8 @@ type MCPServer struct {
 	OAuth   MCPOAuth          `yaml:"oauth"`   // instead of a token in headers
 	Allow   []string          `yaml:"allow"`   // hosts or CIDRs that it may redirect to though they are private
 
+	Elicitation bool `yaml:"elicitation"` // it may ask the user questions while a tool runs
+
 	Tools     []string      `yaml:"tools"`    // as the server names them; default: all
 	Approval  tool.Approval `yaml:"approval"` // of all its tools; default: always, but never for those that it calls read-only
 	Effect    tool.Effect   `yaml:"effect"`   // of all its tools; default: as the server declares for each, else unsafe
@@ -48,6 +50,16 @@ func (c Config) MCPTool(name string) (server string, all, ok bool) {
 	server, theirs, found := strings.Cut(name, mcpSeparator)
 	_, known := c.MCP[server]
 	return server, theirs == mcpAll, found && known && theirs != ""
+}
+
+// Elicits reports whether an MCP server may ask users.
+func (c Config) Elicits() bool {
+	for _, m := range c.MCP {
+		if m.Elicitation {
+			return true
+		}
+	}
+	return false
 }
 
 // MCPSpec is the spec of a tool that an MCP server offers, with what the configuration says about it: about the tool

@@ -212,6 +212,11 @@ type ContinuationAction struct {
 	Question   string          `json:"question,omitempty"` // what the user is asked
 	Again      bool            `json:"again,omitzero"`     // the call has run with an unknown outcome; an approval repeats it
 
+	// Members of an input that a tool asks for. AskedIn is the request whose call asks: the call is made again with the answer.
+	Schema  json.RawMessage `json:"schema,omitzero"` // JSON Schema of the answer; nil = a text
+	URL     string          `json:"url,omitempty"`   // page that the user must visit before the answer
+	AskedIn string          `json:"askedIn,omitempty"`
+
 	// Agent is set if a child request needs the action. ToolCallID is then the call of the child's agent, and the later
 	// members describe the call that the child made.
 	Agent *AskingAgent `json:"agent,omitempty"`

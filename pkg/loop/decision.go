@@ -24,7 +24,7 @@ type decision struct {
 	wait     *event.Continuation
 	announce bool // this request's log does not have wait yet
 	output   *Output
-	approval string // id of the action that allowed the call
+	approval string // id of the action that allowed the call, or answered its question
 }
 
 // decide decides about a call that has no result.
@@ -84,6 +84,8 @@ func (r *run) decideAnswered(c transcript.Call) decision {
 	switch {
 	case action.Payload.Agent != nil:
 		return decision{} // the agent that asked handles the answer
+	case action.Payload.AskedIn != "" && action.Kind == event.ContinueInput:
+		return r.decideAsked(c)
 	case action.Payload.Again && answer.Status != event.ActionSuccess:
 		return unansweredAction(c, "the user did not let it run again"+reasonSuffix(answer.Error))
 	case answer.Status == event.ActionDenied && action.Kind == event.ContinueInput:
@@ -110,10 +112,21 @@ func (r *run) decideAnswered(c transcript.Call) decision {
 	return decision{approval: action.ActionID}
 }
 
+// decideAsked decides about a call whose tool has asked the user: the tool gets the answer, also if that is a denial.
+func (r *run) decideAsked(c transcript.Call) decision {
+	if _, ok := r.spec(c.Name); !ok {
+		return r.unknown(c.Name)
+	}
+	return decision{approval: c.Action.ActionID}
+}
+
 // unansweredAction returns the end of a call whose action was not completed. A call that has run keeps its unknown outcome.
 func unansweredAction(c transcript.Call, why string) decision {
 	if c.Action.Payload.Again {
 		return fixedOutput(event.ToolUnknown, "it was interrupted and may or may not have taken effect; %s", why)
+	}
+	if c.Action.Payload.AskedIn != "" {
+		return fixedOutput(event.ToolDenied, "the tool has asked the user, and the question was not answered (%s); the call did not finish", why)
 	}
 	return fixedOutput(event.ToolDenied, "%s", why)
 }

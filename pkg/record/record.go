@@ -151,6 +151,21 @@ type ToolResult struct {
 	Summary    string            `json:"summary,omitempty"` // what clients see
 	ElapsedMS  int64             `json:"elapsedMs,omitzero"`
 	Events     []event.Custom    `json:"events,omitempty"` // what the tool has emitted
+	Ask        *ToolAsk          `json:"ask,omitempty"`    // a question to the user, in place of an end; Status is then unknown
+}
+
+// ToolAsk is a question of a call, and what the call needs to continue with the answer.
+type ToolAsk struct {
+	Question string          `json:"question"`
+	Schema   json.RawMessage `json:"schema,omitzero"`
+	URL      string          `json:"url,omitempty"`
+	State    json.RawMessage `json:"state,omitzero"`
+	Executor string          `json:"executor,omitempty"` // process in which the call is still open; "" = none
+
+	// The call that asks. The answer is for no other one.
+	ThreadID string `json:"threadId"`
+	Tool     string `json:"name"`
+	ArgsHash string `json:"argsHash"`
 }
 
 // ToolProgress is output of a running tool: agentbus.progress.<tenant>.<requestId>.<toolCallId>, kept nowhere.

@@ -206,7 +206,7 @@ func actionText(b event.Continuation) string {
 	name := b.Payload.Tool
 	switch {
 	case b.Kind == event.ContinueInput && b.Payload.Question != "":
-		return "The agent asks: " + b.Payload.Question + "\nType your answer."
+		return "The agent asks: " + b.Payload.Prompt() + "\nType your answer."
 	case b.Kind == event.ContinueInput:
 		return "The agent waits for your answer. Type it."
 	case b.Kind == event.ContinueTool:

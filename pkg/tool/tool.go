@@ -50,6 +50,9 @@ type Call struct {
 
 	// Context is the context of the request that the client sent, an object; nil = none. The model does not choose it.
 	Context json.RawMessage
+
+	// Answer is what a client did about the [Ask] of an earlier call with the same ID and arguments; nil = none.
+	Answer *Answer
 }
 
 // Caller says for whom a call is.
@@ -73,7 +76,34 @@ type Result struct {
 	// Events are written to the request's log before the result, also if the call returns an error: see
 	// [event.NewCustom] for the rules. Their total size is at most [MaxEventBytes].
 	Events []event.Custom
+
+	// Ask is a question to the user; nil = the call has ended. A call with a question has no other result: it is made again
+	// with the answer, maybe hours later and by another process.
+	Ask *Ask
 }
+
+// Ask is a question of a call to the user.
+type Ask struct {
+	Question string
+	Schema   json.RawMessage // JSON Schema of the answer, an object with members that are not nested; nil = a text
+	URL      string          // page that the user must visit; the answer only confirms that
+	State    json.RawMessage // what the tool needs to continue the call, JSON; clients do not see it
+	Held     bool            // the call stays open in this process, which must get the answer if it still runs
+}
+
+// Answer is the answer to an [Ask].
+type Answer struct {
+	Ask    Ask
+	Result event.ActionResult
+}
+
+// UnknownError reports that a call may have taken effect, without a way to find out.
+type UnknownError struct {
+	What string // has happened, for the model
+}
+
+// Error is what has happened.
+func (e *UnknownError) Error() string { return e.What }
 
 // Size describes content whose tool has no summary of it: clients must not see the content itself.
 func Size(content string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
@@ -29,10 +30,11 @@ var errNoAnswer = errors.New("the tool did not answer")
 type dispatcher struct {
 	claim    *claim
 	timeouts map[string]time.Duration
+	ttl      time.Duration // of questions
 }
 
 func (c *claim) dispatcher(agent loop.Agent) dispatcher {
-	d := dispatcher{claim: c, timeouts: make(map[string]time.Duration, len(agent.Tools))}
+	d := dispatcher{claim: c, timeouts: make(map[string]time.Duration, len(agent.Tools)), ttl: agent.ActionTTL}
 	for _, spec := range agent.Tools {
 		d.timeouts[spec.Name] = spec.Timeout
 	}
@@ -74,7 +76,23 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 		return loop.Output{}, d.failed(wait,
 			apierr.Wrap(err, apierr.Unavailable, "the result of tool %s could not be read; try again", call.Name))
 	}
+	if result.Ask != nil {
+		return loop.Output{Asks: d.question(call, hash, *result.Ask)}, nil
+	}
 	return d.output(ctx, result)
+}
+
+// question returns the action by which the user answers the question of a call. Its id is the same for every runner.
+func (d dispatcher) question(call backend.Call, hash string, ask record.ToolAsk) *event.Continuation {
+	requestID := d.claim.log.RequestID
+	return &event.Continuation{
+		ActionID: id.Derive(id.Action, "ask", requestID, call.ID), Kind: event.ContinueInput,
+		Payload: event.ContinuationAction{
+			ToolCallID: call.ID, Tool: call.Name, Args: call.Args, ArgsHash: hash,
+			Question: ask.Question, Schema: ask.Schema, URL: ask.URL, AskedIn: requestID,
+		},
+		ExpiresAt: d.claim.runner.deps.Bus.Now().Add(d.ttl).UTC().Truncate(time.Millisecond),
+	}
 }
 
 // send puts a call into the queue. It retries while the broker is unavailable; the timeout of the call starts when it is

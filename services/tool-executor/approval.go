@@ -56,41 +56,61 @@ func (e *Executor) begun(ctx context.Context, j job) (bool, error) {
 	return err == nil, err
 }
 
-const gone = "its record is no longer kept"
+const (
+	gone     = "its record is no longer kept"
+	notGiven = "it was not given"
+)
 
-// prove returns why j's approval is invalid, or "". An approval is evidence for one call: a request of the thread
-// allowed the action, as the gateway recorded it after checking the caller, and the request before that one had
-// announced the action for this call of this tool with these arguments. Claims of the caller do not count.
-func (e *Executor) prove(ctx context.Context, j job) (why string, err error) {
+// proof is what the records say about an approval that a call claims.
+type proof struct {
+	lack   string       // why the approval is invalid; "" = it is valid
+	answer *tool.Answer // to a question of the call; nil = none
+	holder string       // executor in which the call that asked is still open; "" = none
+}
+
+func lacks(why string) proof { return proof{lack: why} }
+
+// prove looks for j's approval. It is evidence for one call: a request of the thread allowed the action, as the gateway
+// recorded it after checking the caller, and the request before that one had announced the action for this call of this tool
+// with these arguments. Claims of the caller do not count. The answer to a question of the call is proved in the same way: a
+// call that has asked was allowed before that.
+func (e *Executor) prove(ctx context.Context, j job) (proof, error) {
 	asked, allowed, err := e.resolution(ctx, j)
 	if err != nil {
-		return "", err
+		return proof{}, err
 	}
 	if allowed == "" {
-		return "no client has acted on it", nil
+		return lacks("no client has acted on it"), nil
 	}
 	a, err := e.deps.Bus.Accepted(ctx, bus.LogID{Tenant: j.Tenant, RequestID: allowed})
 	if errors.Is(err, bus.ErrNotFound) {
-		return gone, nil
+		return lacks(gone), nil
 	}
 	if err != nil {
-		return "", err
+		return proof{}, err
 	}
-	if !allows(a, j.Approved) {
-		return "it was not given", nil
+	result, given := resultOf(a, j.Approved)
+	if !given {
+		return lacks(notGiven), nil
 	}
 	announced, err := e.announcedBefore(ctx, j, asked, allowed)
 	if errors.Is(err, bus.ErrNotFound) {
-		return gone, nil
+		return lacks(gone), nil
 	}
 	if err != nil {
-		return "", err
+		return proof{}, err
 	}
 	c, ok := action(announced, j.Approved)
-	if !ok {
-		return "it was never requested", nil
+	switch {
+	case !ok:
+		return lacks("it was never requested"), nil
+	case c.Kind == event.ContinueInput && c.Payload.AskedIn != "":
+		return e.answerOf(ctx, j, c, result)
+	case result.Status != event.ActionSuccess:
+		return lacks(notGiven), nil
+	default:
+		return lacks(j.differs(c, event.ContinueApproval)), nil
 	}
-	return j.differs(c), nil
 }
 
 // announcedBefore lists the actions that the request before the allowed one announces: asked, "" when its record has
@@ -118,15 +138,18 @@ func (e *Executor) resolution(ctx context.Context, j job) (asked, allowed string
 	return asked, allowed, nil
 }
 
-func allows(a record.Accepted, actionID string) bool {
-	return slices.ContainsFunc(a.Request.Context.ActionResults, func(r event.ActionResult) bool {
-		return r.ActionID == actionID && r.Status == event.ActionSuccess
-	})
+func resultOf(a record.Accepted, actionID string) (event.ActionResult, bool) {
+	results := a.Request.Context.ActionResults
+	i := slices.IndexFunc(results, func(r event.ActionResult) bool { return r.ActionID == actionID })
+	if i < 0 {
+		return event.ActionResult{}, false
+	}
+	return results[i], true
 }
 
-func (j job) differs(c event.Continuation) string {
+func (j job) differs(c event.Continuation, kind event.ContinuationKind) string {
 	p := c.Payload
-	if c.Kind != event.ContinueApproval || p.ToolCallID != j.ToolCallID || p.Tool != j.Tool || p.ArgsHash != j.ArgsHash {
+	if c.Kind != kind || p.ToolCallID != j.ToolCallID || p.Tool != j.Tool || p.ArgsHash != j.ArgsHash {
 		return "it was for another call"
 	}
 	return ""

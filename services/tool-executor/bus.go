@@ -20,11 +20,12 @@ type Bus struct {
 	Threads
 	Logs
 	Toolsets
+	Peers
 	Clock
 }
 
 // BusOf returns the parts of a bus.
-func BusOf(b *bus.Bus) Bus { return Bus{b, b, b, b, b, b, b, b, b} }
+func BusOf(b *bus.Bus) Bus { return Bus{b, b, b, b, b, b, b, b, b, b} }
 
 // Calls is the queue of calls.
 type Calls interface {
@@ -71,6 +72,12 @@ type Threads interface {
 type Logs interface {
 	Last(ctx context.Context, log bus.LogID) (event.Frame, error)
 	Read(ctx context.Context, log bus.LogID, from uint64) iter.Seq2[event.Frame, error]
+}
+
+// Peers reaches other executors.
+type Peers interface {
+	Serve(ctx context.Context, service string, verbs map[string]bus.Handler) error
+	Ask(ctx context.Context, service, verb string, request, response any) error
 }
 
 // Clock is the clock of the broker, in which deadlines are given.

@@ -29,6 +29,8 @@ type job struct {
 	tool tool.Tool // nil without a tool of that name
 	spec tool.Spec
 	lack error // why it is missing; nil = found
+
+	proof proof // of what Approved claims
 }
 
 // unsafe reports whether j may run only once. A tool that is currently missing counts as unsafe.
@@ -55,6 +57,14 @@ func (e *Executor) handle(ctx context.Context, call record.ToolCall) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if j.Approved != "" {
+		if j.proof, err = e.prove(ctx, j); err != nil {
+			return fmt.Errorf("look for the approval of call %s: %w", j.ToolCallID, err)
+		}
+		if settled, err := e.handOn(ctx, j); settled || err != nil {
+			return err
+		}
+	}
 	ctx, observed := e.measure.Start(ctx, call, j.tool != nil)
 	v, err := e.settle(ctx, j)
 	if err != nil {
@@ -66,9 +76,9 @@ func (e *Executor) handle(ctx context.Context, call record.ToolCall) error {
 		observed.Fail(err)
 		return err
 	}
-	observed.End(ctx, v.status, stored)
+	observed.End(ctx, v.label(), stored)
 	e.deps.Log.LogAttrs(ctx, slog.LevelInfo, "tool call ended",
-		slog.String(telemetry.LogTool, j.spec.Name), slog.String("status", string(v.status)), slog.String(telemetry.LogToolCall, j.ToolCallID),
+		slog.String(telemetry.LogTool, j.spec.Name), slog.String("status", string(v.label())), slog.String(telemetry.LogToolCall, j.ToolCallID),
 		slog.String(telemetry.LogRequest, j.RequestID), slog.Duration("elapsed", observed.Elapsed()), slog.Bool("stored", stored))
 	return nil
 }
@@ -91,15 +101,9 @@ func (e *Executor) settle(ctx context.Context, j job) (verdict, error) {
 	if v, refused := e.refuse(j); refused {
 		return v, nil
 	}
-	if j.Approved != "" {
-		why, err := e.prove(ctx, j)
-		if err != nil {
-			return verdict{}, fmt.Errorf("look for its approval: %w", err)
-		}
-		if why != "" {
-			e.log(ctx, j, "a call was refused that claims to be approved", errors.New(why), slog.String(telemetry.LogAction, j.Approved))
-			return verdict{status: event.ToolDenied, content: "the approval of this call does not hold: " + why + "; it did not run"}, nil
-		}
+	if why := j.proof.lack; why != "" {
+		e.log(ctx, j, "a call was refused that claims to be approved", errors.New(why), slog.String(telemetry.LogAction, j.Approved))
+		return verdict{status: event.ToolDenied, content: "the approval of this call does not hold: " + why + "; it did not run"}, nil
 	}
 	return e.run(ctx, j)
 }
@@ -157,7 +161,7 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	result, err := e.limiter.Call(call, j.tool, tool.Call{
 		ID: j.ToolCallID, Args: j.Args, Progress: progress.Write,
 		For:     tool.Caller{Tenant: j.Tenant, ThreadID: j.ThreadID, RequestID: j.RequestID, AgentID: j.AgentID},
-		Context: j.Context,
+		Context: j.Context, Answer: j.proof.answer,
 	}, e.time(j))
 	progress.Close()
 	return e.judge(ctx, j, result, err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/builtin"
@@ -50,13 +51,14 @@ var errDraining = errors.New("the tool-executor is shutting down")
 
 // Executor runs calls. It is safe for concurrent use.
 type Executor struct {
-	deps    Deps
-	tools   map[string]tool.Tool
-	sources sources
-	limiter *limit.Limiter
-	measure *metrics.Instruments
-	open    sync.Map     // the calls that are being handled, by tenant, request and id
-	kept    atomic.Int64 // bytes of results that wait to be stored
+	deps     Deps
+	tools    map[string]tool.Tool
+	sources  sources
+	limiter  *limit.Limiter
+	measure  *metrics.Instruments
+	instance string       // names this process to other executors
+	open     sync.Map     // the calls that are being handled, by tenant, request and id
+	kept     atomic.Int64 // bytes of results that wait to be stored
 }
 
 // New returns an executor of the configured tools and those in deps. An error names what is wrong with the configuration
@@ -81,7 +83,7 @@ func New(deps Deps) (*Executor, error) {
 		return nil, fmt.Errorf("metrics of the tool-executor: %w", err)
 	}
 	// Twice the slots: a call that was abandoned keeps its place in the limiter, and frees its slot of the queue.
-	return &Executor{deps: deps, tools: tools, sources: others, limiter: limit.New(2 * deps.Slots), measure: instruments}, nil
+	return &Executor{deps: deps, tools: tools, sources: others, limiter: limit.New(2 * deps.Slots), measure: instruments, instance: id.New("exe")}, nil
 }
 
 func (d Deps) withDefaults() Deps {
@@ -131,6 +133,13 @@ func (e *Executor) Run(ctx context.Context) error {
 	defer drain.Wait()
 	defer cut(nil)
 	drain.Go(func() { e.sources.run(work, e.deps.Bus, e.deps.Log) })
+	if deps := e.deps; deps.Config.Elicits() {
+		drain.Go(func() {
+			if err := e.serveOthers(work); err != nil {
+				deps.Log.ErrorContext(ctx, "calls that ask the user cannot be continued by other executors", "error", err)
+			}
+		})
+	}
 	drain.Go(func() { // ends with work, at the latest when Run returns
 		select {
 		case <-ctx.Done():

@@ -51,7 +51,7 @@ func (e *Executor) putStarted(ctx context.Context, j job) (first bool, err error
 func (e *Executor) put(ctx context.Context, j job, v verdict, elapsed time.Duration) (first bool, err error) {
 	result := record.ToolResult{
 		ToolCallID: j.ToolCallID, Status: v.status, Content: output.Cut(v.content, j.maxOutput()),
-		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Media: v.media, Events: v.events,
+		Summary: output.Summary(v.summary), ElapsedMS: elapsed.Milliseconds(), Media: v.media, Events: v.events, Ask: v.ask,
 	}
 	switch {
 	case result.Summary != "":

@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/media"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/telemetry"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/limit"
@@ -21,6 +22,7 @@ type verdict struct {
 	summary string // what clients see; "" = the size of content
 	media   []event.InputPart
 	events  []event.Custom
+	ask     *record.ToolAsk // nil = the call has ended
 }
 
 const neverRan = "the request was aborted before the call started; it did not run"
@@ -56,6 +58,9 @@ func (j job) cutOff(what string) verdict {
 // judge means that another executor should run the call.
 func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
 	var v verdict
+	if err == nil && result.Ask != nil {
+		return e.asks(j, *result.Ask), nil
+	}
 	if err == nil {
 		v = verdict{
 			status: event.ToolSuccess, content: result.Content, summary: result.Summary, media: e.media(ctx, j, result.Media),
@@ -76,6 +81,7 @@ func (e *Executor) verdictOf(ctx context.Context, j job, err error) (verdict, er
 		return j.cutOff("the tool broke down; the operator can see why in the log"), nil
 	}
 	f, told := errors.AsType[*apierr.Error](err)
+	lost, unclear := errors.AsType[*tool.UnknownError](err)
 	switch {
 	case errors.Is(err, errAborted):
 		return j.aborted(err), nil
@@ -87,6 +93,8 @@ func (e *Executor) verdictOf(ctx context.Context, j job, err error) (verdict, er
 		return unknown("the call was interrupted by the end of the process that ran it"), nil
 	case errors.Is(err, limit.ErrTime):
 		return j.cutOff(fmt.Sprintf("the call took too long and was stopped; %s has %v for a call", j.spec.Name, j.limit())), nil
+	case unclear:
+		return j.cutOff(lost.What), nil
 	case told:
 		return failed("%s", f.Message), nil
 	default:

@@ -38,6 +38,8 @@ type Options struct {
 	OAuth   *OAuth            // nil = the URL needs no token, or Headers have one
 	Allow   egress.AllowList  // what redirects may lead to though it is not public; the URL itself always may be reached
 
+	Elicitation bool // the server may ask the user of a call
+
 	Tools   []string // names of tools, as the server has them; none = all
 	Version string   // of this program, for the server
 	Log     *slog.Logger
@@ -57,6 +59,7 @@ const (
 type Source struct {
 	options Options
 	calls   progress
+	open    *openCalls
 
 	mu  sync.Mutex
 	now view
@@ -87,7 +90,7 @@ func New(o Options) (*Source, error) {
 		o.Log = slog.Default()
 	}
 	o.Log = o.Log.With("mcp", o.Name)
-	s := &Source{options: o}
+	s := &Source{options: o, open: newOpenCalls()}
 	s.now = view{why: errors.New("it is being connected for the first time"), over: make(chan struct{})}
 	return s, nil
 }
@@ -98,6 +101,7 @@ func (s *Source) Name() string { return s.options.Name }
 // Run keeps a connection to the server until ctx is done: what breaks is connected again, after a while that grows. It
 // calls found with the list of tools whenever that has been read, at least once a minute, from one goroutine.
 func (s *Source) Run(ctx context.Context, found func(context.Context, []tool.Spec)) {
+	defer s.open.end()
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
 		begun := time.Now()
 		err := s.serve(ctx, found)
@@ -223,13 +227,15 @@ type link struct {
 	changed chan struct{} // holds a token when the list of tools has changed
 	gone    chan struct{} // closed when the server has lost the session
 	forget  func()        // closes gone
+	asking  asking
 }
 
 func (s *Source) connect(ctx context.Context) (*link, error) {
 	l := &link{changed: make(chan struct{}, 1), gone: make(chan struct{})}
 	l.forget = sync.OnceFunc(func() { close(l.gone) })
-	client := sdk.NewClient(&sdk.Implementation{Name: "agentbus", Version: cmp.Or(s.options.Version, "dev")}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{}, // a server can ask nothing of us: no roots, no sampling, no questions
+	options := &sdk.ClientOptions{
+		Capabilities:   &sdk.ClientCapabilities{},                  // no roots, no sampling
+		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true}, // the user's answer takes longer than a connection lasts
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case l.changed <- struct{}{}:
@@ -237,7 +243,16 @@ func (s *Source) connect(ctx context.Context) (*link, error) {
 			}
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.calls.notify(r.Params) },
-	})
+	}
+	if s.options.Elicitation {
+		options.Capabilities.Elicitation = &sdk.ElicitationCapabilities{
+			Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{},
+		}
+		options.ElicitationHandler = func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return l.asking.ask(ctx, r.Params), nil
+		}
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "agentbus", Version: cmp.Or(s.options.Version, "dev")}, options)
 	transport, err := s.transport(l)
 	if err != nil {
 		return nil, err
@@ -276,6 +291,9 @@ func (s *Source) transport(l *link) (sdk.Transport, error) {
 
 // close ends the connection, and the server's processes. It may be called twice.
 func (l *link) close() {
+	if c := l.asking.call.Load(); c != nil {
+		c.stop() // the session would wait for the user's answer
+	}
 	if l.child != nil {
 		_ = l.child.Close() // first: the session would wait for the answers of a process that hangs
 	}

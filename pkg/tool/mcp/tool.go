@@ -159,40 +159,6 @@ func describe(source string, t *sdk.Tool) string {
 	return text
 }
 
-// tool is a tool whose calls go to the server.
-func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
-	return tool.Func(spec, func(ctx context.Context, args json.RawMessage, call tool.Call) (tool.Result, error) {
-		ctx, err := s.options.withHeaders(ctx, call.Context)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		l, result, err := s.call(ctx, nil, theirs, args, call)
-		if err != nil && l != nil && ctx.Err() == nil && repeatable(l, spec.Effect, err) {
-			_, result, err = s.call(ctx, l, theirs, args, call) // on the next connection
-		}
-		if err != nil {
-			return tool.Result{}, s.explain(ctx, err)
-		}
-		return read(result)
-	})
-}
-
-// call runs a call on another connection than not.
-func (s *Source) call(
-	ctx context.Context, not *link, name string, args json.RawMessage, call tool.Call,
-) (*link, *sdk.CallToolResult, error) {
-	v, err := s.await(ctx, func(v view) bool { return v.link != nil && v.link != not })
-	if err != nil {
-		return nil, nil, err
-	}
-	token, done := s.calls.follow(call.ID, call.Progress)
-	defer done()
-	params := &sdk.CallToolParams{Meta: trace(ctx), Name: name, Arguments: args}
-	params.SetProgressToken(token)
-	result, err := v.link.session.CallTool(ctx, params)
-	return v.link, result, err
-}
-
 // trace is the trace of ctx as MCP carries it (SEP-414).
 func trace(ctx context.Context) sdk.Meta {
 	carrier := propagation.MapCarrier{}

@@ -127,8 +127,7 @@ func (c *conversation) answer(ctx context.Context, action event.Continuation) (e
 	case event.ContinueApproval:
 		return c.approval(ctx, action.Payload)
 	case event.ContinueInput:
-		text, err := c.ask(ctx, askingAgent(action.Payload)+action.Payload.Question+" ")
-		return event.ActionResult{Status: event.ActionSuccess, Result: quote(text)}, err
+		return c.input(ctx, action.Payload)
 	case event.ContinueTool:
 		return c.toolResult(ctx, action.Payload)
 	default:
@@ -149,6 +148,19 @@ func (c *conversation) approval(ctx context.Context, call event.ContinuationActi
 		text = ""
 	}
 	return event.ActionResult{Status: event.ActionDenied, Error: text}, nil
+}
+
+// input asks the user a question. Where a tool has asked it, the user may decline.
+func (c *conversation) input(ctx context.Context, call event.ContinuationAction) (event.ActionResult, error) {
+	question := askingAgent(call) + call.Prompt() + " "
+	if call.AskedIn != "" {
+		question += "(or !why not) "
+	}
+	text, err := c.ask(ctx, question)
+	if reason, declined := strings.CutPrefix(text, "!"); declined && call.AskedIn != "" {
+		return event.ActionResult{Status: event.ActionDenied, Error: reason}, err
+	}
+	return event.ActionResult{Status: event.ActionSuccess, Result: quote(text)}, err
 }
 
 // approvalOf asks the user whether a call may run.

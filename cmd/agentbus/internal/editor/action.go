@@ -59,7 +59,7 @@ func (t *turn) leave(open []event.Continuation, err error) error {
 // pose writes questions as messages. The next prompt answers the first one.
 func (s *session) pose(questions []event.Continuation) error {
 	for _, q := range questions {
-		if err := s.chunk(acp.UpdateAgentMessage, q.ActionID, askingAgent(q.Payload)+q.Payload.Question+"\n"); err != nil {
+		if err := s.chunk(acp.UpdateAgentMessage, q.ActionID, askingAgent(q.Payload)+q.Payload.Prompt()+"\n"); err != nil {
 			return err
 		}
 	}
@@ -153,10 +153,16 @@ const form = `{"type":"object","properties":{"answer":{"type":"string","title":"
 
 // elicit lets the user answer a question in a form.
 func (t *turn) elicit(ctx context.Context, question event.ContinuationAction) (event.ActionResult, error) {
+	schema := question.Schema
+	if schema == nil {
+		schema = json.RawMessage(form)
+	}
+	page := question
+	page.Schema = nil // the form shows it
 	var response acp.ElicitationResponse
 	err := t.session.server.conn.Call(ctx, acp.MethodElicit, acp.ElicitationRequest{
 		SessionID: t.session.id, ToolCallID: question.ToolCallID, Mode: "form",
-		Message: askingAgent(question) + question.Question, RequestedSchema: json.RawMessage(form),
+		Message: askingAgent(question) + page.Prompt(), RequestedSchema: schema,
 	}, &response)
 	switch {
 	case ctx.Err() != nil:
@@ -167,6 +173,9 @@ func (t *turn) elicit(ctx context.Context, question event.ContinuationAction) (e
 		return event.ActionResult{}, errCancelled
 	case response.Action != "accept":
 		return event.ActionResult{Status: event.ActionDenied}, nil
+	}
+	if question.Schema != nil {
+		return event.ActionResult{Status: event.ActionSuccess, Result: response.Content}, nil
 	}
 	var content struct {
 		Answer string `json:"answer"`

@@ -5,12 +5,17 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -44,6 +49,9 @@ type handler = func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
 //   - grow: has the server offer the tool "more", too
 //   - spawn: the number of a process that outlives its own
 //   - exit: ends the process of the server
+//   - order: asks for a size and a confirmation, both at once where the protocol can, and names the answers
+//   - book: asks for a name in the middle of the call, where the protocol can
+//   - visit: sends the user to a page
 func New(cancelled func()) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "mcptest", Version: "1"}, nil)
 	add := func(name, schema string, hints *sdk.ToolAnnotations, do handler) {
@@ -79,7 +87,62 @@ func New(cancelled func()) *sdk.Server {
 		os.Exit(3)
 		return text("not reached"), nil
 	})
+	add("order", anything, nil, order)
+	add("book", anything, nil, book)
+	add("visit", anything, nil, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return asks(r, sdk.InputRequestMap{"page": &sdk.ElicitParams{Mode: "url", Message: "Log in", URL: "https://example.com/login", ElicitationID: "e1"}})
+	})
 	return s
+}
+
+// Old has a server refuse protocol version 2026-07-28, so that it sends its questions as requests.
+func Old(s *sdk.Server) *sdk.Server {
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "server/discover" {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "unknown method"}
+			}
+			return next(ctx, method, r)
+		}
+	})
+	return s
+}
+
+// Form is a question with one member.
+func Form(message, member, kind string) *sdk.ElicitParams {
+	return &sdk.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
+		"type": "object", "properties": map[string]any{member: map[string]any{"type": kind}}, "required": []any{member},
+	}}
+}
+
+func order(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	return asks(r, sdk.InputRequestMap{"a": Form("Which size?", "size", "integer"), "b": Form("Really?", "sure", "boolean")})
+}
+
+// asks returns questions, or the answers to them.
+func asks(r *sdk.CallToolRequest, questions sdk.InputRequestMap) (*sdk.CallToolResult, error) {
+	if r.Params.InputResponses == nil {
+		return &sdk.CallToolResult{InputRequests: questions, RequestState: "state of " + r.Params.Name}, nil
+	}
+	var answers []string
+	for name := range questions {
+		given, _ := r.Params.InputResponses[name].(*sdk.ElicitResult)
+		if given == nil {
+			return nil, errors.New("no answer to " + name)
+		}
+		answers = append(answers, fmt.Sprint(name, " ", given.Action, " ", given.Content))
+	}
+	slices.Sort(answers)
+	return text(strings.Join(answers, ", ") + " with " + r.Params.RequestState), nil
+}
+
+func book(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Message: "looking"})
+	answer, err := r.Session.Elicit(ctx, Form("Your name?", "name", "string"))
+	if err != nil {
+		return nil, err
+	}
+	return text(fmt.Sprint(answer.Action, " ", answer.Content["name"])), nil
 }
 
 func text(s string) *sdk.CallToolResult {

@@ -252,11 +252,14 @@ func (t *task) decide(c event.Continuation) event.ActionResult {
 	case c.Kind == event.ContinueApproval:
 		return denied(c, "it needs an approval, which permissionMode %q does not give", mode)
 	case c.Kind == event.ContinueInput:
-		return denied(c, "the task takes no answers of a user; continue with the information that you have")
+		return denied(c, noUser)
 	default:
 		return denied(c, "an agent server has no client that runs tools")
 	}
 }
+
+// noUser is the answer to a question.
+const noUser = "the task takes no answers of a user; continue with the information that you have"
 
 func denied(c event.Continuation, format string, args ...any) event.ActionResult {
 	return event.ActionResult{ActionID: c.ActionID, Status: event.ActionDenied, Error: fmt.Sprintf(format, args...)}

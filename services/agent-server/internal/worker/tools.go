@@ -72,11 +72,11 @@ func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress f
 	}
 	printed := output.NewStream(progress)
 	started := time.Now()
-	result, err := w.limiter.Call(ctx, subject, tool.Call{
+	result, err := t.run(ctx, subject, tool.Call{
 		ID: call.ID, Args: call.Args, Progress: printed.Write, For: tool.Caller{
 			ThreadID: t.task.SessionID, RequestID: t.task.recorder.requestID, AgentID: t.task.agent.Name,
 		},
-	}, cmp.Or(spec.Timeout, defaultTimeout))
+	})
 	printed.Close()
 	if err != nil && ctx.Err() != nil {
 		return loop.Output{}, context.Cause(ctx)
@@ -86,10 +86,29 @@ func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress f
 	return o, nil
 }
 
+// maxAsks is how many questions of one call are declined.
+const maxAsks = 10
+
+// run runs a call. There is no user, so each question of the tool is declined.
+func (t tools) run(ctx context.Context, subject tool.Tool, call tool.Call) (result tool.Result, err error) {
+	timeout := cmp.Or(subject.Spec().Timeout, defaultTimeout)
+	for range maxAsks {
+		result, err = t.task.worker.limiter.Call(ctx, subject, call, timeout)
+		if err != nil || result.Ask == nil {
+			return result, err
+		}
+		call.Answer = &tool.Answer{Ask: *result.Ask, Result: event.ActionResult{Status: event.ActionDenied, Error: noUser}}
+	}
+	return tool.Result{}, apierr.New(apierr.ToolError, "the tool asks the user again and again; %s", noUser)
+}
+
 // judge is how a call ended, for the model and for clients.
 func (w *Worker) judge(ctx context.Context, spec tool.Spec, result tool.Result, err error) loop.Output {
 	told, isFault := errors.AsType[*apierr.Error](err)
+	lost, unclear := errors.AsType[*tool.UnknownError](err)
 	switch {
+	case unclear:
+		return cutOff(spec, lost.What)
 	case err == nil:
 		content := output.Cut(result.Content, cmp.Or(spec.MaxOutput, defaultMaxOutput))
 		return loop.Output{

@@ -73,6 +73,9 @@ func (i *Instruments) Start(ctx context.Context, c record.ToolCall, known bool) 
 // Elapsed is the time since Start.
 func (c *Call) Elapsed() time.Duration { return time.Since(c.begun) }
 
+// Asked is the status of a call that has not ended but asks the user.
+const Asked event.ToolStatus = "asked"
+
 // End records how the call ended. stored is false when another result had been stored before.
 func (c *Call) End(ctx context.Context, status event.ToolStatus, stored bool) {
 	defer c.span.End()
@@ -81,7 +84,7 @@ func (c *Call) End(ctx context.Context, status event.ToolStatus, stored bool) {
 	names := []attribute.KeyValue{
 		telemetry.GenAIOperationName.String(telemetry.OperationExecuteTool), telemetry.GenAIToolName.String(c.tool),
 	}
-	if status != event.ToolSuccess {
+	if status != event.ToolSuccess && status != Asked {
 		names = append(names, telemetry.ErrorType.String(string(apierr.ToolError)))
 	}
 	c.instruments.duration.Record(ctx, c.Elapsed().Seconds(), metric.WithAttributes(names...))
@@ -89,7 +92,7 @@ func (c *Call) End(ctx context.Context, status event.ToolStatus, stored bool) {
 		c.instruments.late.Add(ctx, 1, metric.WithAttributes(attribute.String("tool", c.tool)))
 	}
 	c.span.SetAttributes(telemetry.ToolStatus.String(string(status)))
-	if status != event.ToolSuccess {
+	if status != event.ToolSuccess && status != Asked {
 		c.span.SetAttributes(telemetry.ErrorType.String(string(apierr.ToolError)))
 		c.span.SetStatus(codes.Error, string(status))
 	}

@@ -95,6 +95,9 @@ func interrupt(c event.Continuation) Interrupt {
 		i.Message = cmp.Or(i.Message, "Allow "+c.Payload.Tool+"?")
 	case event.ContinueInput:
 		i.Reason, i.ResponseSchema = reasonInput, json.RawMessage(inputSchema)
+		if c.Payload.Schema != nil {
+			i.ResponseSchema = c.Payload.Schema
+		}
 	case event.ContinueTool:
 	}
 	if !c.ExpiresAt.IsZero() {
@@ -105,6 +108,9 @@ func interrupt(c event.Continuation) Interrupt {
 	}
 	if len(c.Payload.Args) > 0 {
 		i.Metadata["args"] = c.Payload.Args
+	}
+	if c.Payload.URL != "" {
+		i.Metadata["url"] = c.Payload.URL
 	}
 	if c.Payload.Again {
 		i.Metadata["again"] = true

@@ -73,7 +73,7 @@ func CallOf(c event.Continuation, threadID string) Call {
 		call.Name = InputFunction
 		call.Arguments = string(Encode(struct {
 			Question string `json:"question"`
-		}{c.Payload.Question}))
+		}{c.Payload.Prompt()}))
 	case event.ContinueTool:
 	}
 	if call.Arguments == "" {
