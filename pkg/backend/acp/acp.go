@@ -59,12 +59,15 @@ func (b *Backend) Transport() backend.Transport { return backend.ACP }
 
 // Available implements [backend.Availabler]: the program must be installed.
 func (b *Backend) Available(context.Context) error {
-	_, err := b.path()
+	_, err := b.binary().Find()
 	return err
 }
 
-func (b *Backend) path() (string, error) {
-	return program.Find(b.options.Command, "install it, or give the agent the command that runs it")
+func (b *Backend) binary() program.Program {
+	return program.Program{
+		Name: b.name(), Command: b.options.Command, Workspace: b.options.Workspace,
+		Remedy: "install it, or give the agent the command that runs it",
+	}
 }
 
 // EstimateCost implements [backend.CostEstimator].
@@ -77,13 +80,9 @@ func (b *Backend) name() string { return filepath.Base(b.options.Command) }
 
 // Start implements [backend.Backend]. Nothing runs before the first turn.
 func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session, error) {
-	path, err := b.path()
+	s, err := b.binary().Open(start)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := program.Workspace(b.name(), b.options.Workspace, start)
-	if err != nil {
-		return nil, err
-	}
-	return &session{backend: b, path: path, dir: dir, thread: start.ThreadID, state: start.State}, nil
+	return &session{Session: s, backend: b}, nil
 }

@@ -43,41 +43,14 @@ func left(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
-// answer is what one turn of a session gave.
-type answer struct {
-	text    string
-	chunks  []backend.Chunk
-	state   backend.State
-	outcome backend.Outcome
-	err     error
-}
-
-func (a answer) has(want string) bool {
-	for _, c := range a.chunks {
+// reports says whether a turn gave a chunk.
+func reports(a backendtest.Sent, want string) bool {
+	for _, c := range a.Chunks {
 		if fmt.Sprintf("%T %+v", c, c) == want {
 			return true
 		}
 	}
 	return false
-}
-
-func send(ctx context.Context, b *Backend, state backend.State, turn backend.Turn) (a answer) {
-	s, err := b.Start(ctx, backend.Start{State: state, ThreadID: "thr_1"})
-	if err != nil {
-		a.err = err
-		return a
-	}
-	a.outcome, a.err = s.Send(ctx, turn, func(c backend.Chunk) error {
-		a.chunks = append(a.chunks, c)
-		switch c := c.(type) {
-		case backend.TextDelta:
-			a.text += string(c)
-		case backend.State:
-			a.state = c
-		}
-		return nil
-	})
-	return a
 }
 
 func TestConformance(t *testing.T) {
@@ -100,9 +73,9 @@ func TestConformance(t *testing.T) {
 func TestToolsAndPlansAreReported(t *testing.T) {
 	t.Parallel()
 	b, _ := open(t, "", Options{})
-	a := send(t.Context(), b, backend.State{}, say("tools:"))
-	if a.err != nil || a.text != "it is 42" {
-		t.Fatalf("got %q, %v", a.text, a.err)
+	a := backendtest.Send(t.Context(), b, backend.State{}, say("tools:"))
+	if a.Err != nil || a.Text != "it is 42" {
+		t.Fatalf("got %q, %v", a.Text, a.Err)
 	}
 	for _, want := range []string{
 		"backend.ToolStarted {ID:c1 Name:Multiply Args:[123 34 101 120 112 114 101 115 115 105 111 110 34 58 34 54 42 55 34 125]}",
@@ -111,8 +84,8 @@ func TestToolsAndPlansAreReported(t *testing.T) {
 		"backend.Plan {Steps:[{Content:multiply Done:true} {Content:say it Done:false}]}",
 		fmt.Sprintf("backend.Step %+v", backend.Step{}),
 	} {
-		if !a.has(want) {
-			t.Errorf("missing %s in %+v", want, a.chunks)
+		if !reports(a, want) {
+			t.Errorf("missing %s in %+v", want, a.Chunks)
 		}
 	}
 }
@@ -120,14 +93,14 @@ func TestToolsAndPlansAreReported(t *testing.T) {
 func TestALoadedSessionIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	b, dir := open(t, "load", Options{})
-	first := send(t.Context(), b, backend.State{}, backend.Turn{System: "Be brief.", Messages: say("say: one").Messages})
+	first := backendtest.Send(t.Context(), b, backend.State{}, backend.Turn{System: "Be brief.", Messages: say("say: one").Messages})
 	if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, `"Be brief.\n\nsay: one"`) {
 		t.Errorf("got the prompt %s, want the instructions first", prompt)
 	}
 	turn := backend.Turn{System: "Be brief.", Known: 1, Messages: []backend.Message{user("say: one"), user("say: two")}}
-	second := send(t.Context(), b, first.state, turn)
-	if second.err != nil || second.text != "two" || second.state.ID != first.state.ID {
-		t.Errorf("got %q, %v in session %s, want two in %s", second.text, second.err, second.state.ID, first.state.ID)
+	second := backendtest.Send(t.Context(), b, first.State, turn)
+	if second.Err != nil || second.Text != "two" || second.State.ID != first.State.ID {
+		t.Errorf("got %q, %v in session %s, want two in %s", second.Text, second.Err, second.State.ID, first.State.ID)
 	}
 	if prompt := left(t, dir, "prompt"); strings.Contains(prompt, "one") || strings.Contains(prompt, "brief") {
 		t.Errorf("got the prompt %s, want the new message alone", prompt)
@@ -141,15 +114,15 @@ func TestASessionThatCannotBeOpenedBeginsAnewWithTheConversation(t *testing.T) {
 			t.Parallel()
 			b, dir := open(t, can, Options{})
 			turn := backend.Turn{Known: 1, Messages: []backend.Message{user("say: one"), user("say: two")}}
-			a := send(t.Context(), b, backend.State{ID: "lost"}, turn)
-			if a.err != nil || a.text != "two" || a.state.ID == "lost" {
-				t.Errorf("got %q, %v in session %s", a.text, a.err, a.state.ID)
+			a := backendtest.Send(t.Context(), b, backend.State{ID: "lost"}, turn)
+			if a.Err != nil || a.Text != "two" || a.State.ID == "lost" {
+				t.Errorf("got %q, %v in session %s", a.Text, a.Err, a.State.ID)
 			}
 			if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, "one") {
 				t.Errorf("got the prompt %s, want the whole conversation", prompt)
 			}
-			if _, warned := a.chunks[0].(backend.Warning); !warned {
-				t.Errorf("got %+v first, want a warning", a.chunks[0])
+			if _, warned := a.Chunks[0].(backend.Warning); !warned {
+				t.Errorf("got %+v first, want a warning", a.Chunks[0])
 			}
 		})
 	}
@@ -176,13 +149,13 @@ func TestPermissionsFollowTheMode(t *testing.T) {
 			b, _ := open(t, "", Options{Permissions: tt.mode})
 			turn := say("permit: " + tt.kind)
 			turn.Options = []byte(tt.options)
-			a := send(t.Context(), b, backend.State{}, turn)
-			if a.err != nil || a.text != tt.want {
-				t.Fatalf("got %q, %v, want %q", a.text, a.err, tt.want)
+			a := backendtest.Send(t.Context(), b, backend.State{}, turn)
+			if a.Err != nil || a.Text != tt.want {
+				t.Fatalf("got %q, %v, want %q", a.Text, a.Err, tt.want)
 			}
-			denied := a.has("backend.ToolEnded {ID:c1 Status:denied Content:rejected Summary: Elapsed:0s}")
+			denied := reports(a, "backend.ToolEnded {ID:c1 Status:denied Content:rejected Summary: Elapsed:0s}")
 			if denied != (tt.want == "chose r") {
-				t.Errorf("got %+v, want a denied call only if it was rejected", a.chunks)
+				t.Errorf("got %+v, want a denied call only if it was rejected", a.Chunks)
 			}
 		})
 	}
@@ -194,13 +167,13 @@ func TestTheUserIsAskedForAPermission(t *testing.T) {
 		t.Run(answered, func(t *testing.T) {
 			t.Parallel()
 			b, dir := open(t, "load", Options{})
-			first := send(t.Context(), b, backend.State{}, say("permit: execute"))
-			if first.err != nil || first.outcome.Finish != event.FinishToolCalls || first.state.ID == "" {
-				t.Fatalf("got %+v, %v, want a turn that waits for the user", first.outcome, first.err)
+			first := backendtest.Send(t.Context(), b, backend.State{}, say("permit: execute"))
+			if first.Err != nil || first.Outcome.Finish != event.FinishToolCalls || first.State.ID == "" {
+				t.Fatalf("got %+v, %v, want a turn that waits for the user", first.Outcome, first.Err)
 			}
 			const args = `{"question":"May acp.test run Run tests? (yes or no)","tool":"Run tests","args":{"command":"make test"}}`
-			if !first.has("backend.CallStart {Index:0 Name:ask_permission Gate:input}") || !first.has("backend.CallDelta {Index:0 Args:"+args+"}") {
-				t.Fatalf("got %+v, want a question", first.chunks)
+			if !reports(first, "backend.CallStart {Index:0 Name:ask_permission Gate:input}") || !reports(first, "backend.CallDelta {Index:0 Args:"+args+"}") {
+				t.Fatalf("got %+v, want a question", first.Chunks)
 			}
 			turn := backend.Turn{Known: 3, Messages: []backend.Message{
 				user("permit: execute"),
@@ -208,12 +181,12 @@ func TestTheUserIsAskedForAPermission(t *testing.T) {
 				{Role: backend.Tool, Parts: []backend.Part{backend.Result{ID: "call_1", Name: permissionTool, Content: answered, Status: event.ToolSuccess}}},
 				user("permit: execute"), // the fake asks again only for this line
 			}}
-			second := send(t.Context(), b, first.state, turn)
-			if second.err != nil {
-				t.Fatal(second.err)
+			second := backendtest.Send(t.Context(), b, first.State, turn)
+			if second.Err != nil {
+				t.Fatal(second.Err)
 			}
-			if got := second.text; got != want && (want != "asked again" || second.outcome.Finish != event.FinishToolCalls) {
-				t.Errorf("got %q and %+v, want %s", got, second.outcome, want)
+			if got := second.Text; got != want && (want != "asked again" || second.Outcome.Finish != event.FinishToolCalls) {
+				t.Errorf("got %q and %+v, want %s", got, second.Outcome, want)
 			}
 			if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, "Run tests {") {
 				t.Errorf("got the prompt %s, want what the user has decided", prompt)
@@ -227,16 +200,16 @@ func TestAModelIsSelected(t *testing.T) {
 	b, dir := open(t, "models", Options{Auth: "key"})
 	turn := say("say: hi")
 	turn.Model = "large"
-	a := send(t.Context(), b, backend.State{}, turn)
-	if a.err != nil || a.outcome.Model != "large" || !strings.Contains(left(t, dir, "option"), `"value":"large"`) {
-		t.Errorf("got %+v, %v, want the model large", a.outcome, a.err)
+	a := backendtest.Send(t.Context(), b, backend.State{}, turn)
+	if a.Err != nil || a.Outcome.Model != "large" || !strings.Contains(left(t, dir, "option"), `"value":"large"`) {
+		t.Errorf("got %+v, %v, want the model large", a.Outcome, a.Err)
 	}
 	if got := left(t, dir, "auth"); got != `{"methodId":"key"}` {
 		t.Errorf("got the login %s", got)
 	}
 	turn.Model = "huge"
-	if a := send(t.Context(), b, backend.State{}, turn); a.err == nil || !strings.Contains(a.err.Error(), `["small" "large"]`) {
-		t.Errorf("got %v, want an error that lists the models", a.err)
+	if a := backendtest.Send(t.Context(), b, backend.State{}, turn); a.Err == nil || !strings.Contains(a.Err.Error(), `["small" "large"]`) {
+		t.Errorf("got %v, want an error that lists the models", a.Err)
 	}
 }
 
@@ -246,8 +219,8 @@ func TestPicturesReachTheProgram(t *testing.T) {
 	turn := backend.Turn{Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: "say: seen"}, picture}}}}
 	for can, want := range map[string]string{"image": `{"type":"image","data":"cG5n","mimeType":"image/png"}`, "": `which cannot be shown here`} {
 		b, dir := open(t, can, Options{})
-		if a := send(t.Context(), b, backend.State{}, turn); a.err != nil || a.text != "seen" {
-			t.Errorf("got %q, %v", a.text, a.err)
+		if a := backendtest.Send(t.Context(), b, backend.State{}, turn); a.Err != nil || a.Text != "seen" {
+			t.Errorf("got %q, %v", a.Text, a.Err)
 		}
 		if got := left(t, dir, "prompt"); !strings.Contains(got, want) {
 			t.Errorf("got the prompt %s, want %s", got, want)
@@ -258,8 +231,8 @@ func TestPicturesReachTheProgram(t *testing.T) {
 func TestFilesAndTerminalsAreNotOffered(t *testing.T) {
 	t.Parallel()
 	b, _ := open(t, "", Options{})
-	if a := send(t.Context(), b, backend.State{}, say("files:")); a.err != nil || !strings.Contains(a.text, "-32601") {
-		t.Errorf("got %q, %v, want a refusal", a.text, a.err)
+	if a := backendtest.Send(t.Context(), b, backend.State{}, say("files:")); a.Err != nil || !strings.Contains(a.Text, "-32601") {
+		t.Errorf("got %q, %v, want a refusal", a.Text, a.Err)
 	}
 }
 
@@ -270,8 +243,8 @@ func TestTurnsEndAsTheProgramSays(t *testing.T) {
 		"end_turn": event.FinishStop, "max_tokens": event.FinishLength, "max_turn_requests": event.FinishMaxTurns,
 		"refusal": event.FinishContentFilter, "from_the_future": event.FinishStop,
 	} {
-		if a := send(t.Context(), b, backend.State{}, say("stop: "+reason)); a.err != nil || a.outcome.Finish != want {
-			t.Errorf("%s: got %q, %v, want %q", reason, a.outcome.Finish, a.err, want)
+		if a := backendtest.Send(t.Context(), b, backend.State{}, say("stop: "+reason)); a.Err != nil || a.Outcome.Finish != want {
+			t.Errorf("%s: got %q, %v, want %q", reason, a.Outcome.Finish, a.Err, want)
 		}
 	}
 }
@@ -281,9 +254,9 @@ func TestATurnStopsAtItsBudget(t *testing.T) {
 	b, _ := open(t, "", Options{})
 	turn := say("cost:")
 	turn.Limits.CostUSD = 0.5
-	a := send(t.Context(), b, backend.State{}, turn)
-	if a.err != nil || a.outcome.Finish != event.FinishBudget || a.outcome.Usage.CostUSD < 0.49 || a.outcome.Usage.CostUSD > 0.61 {
-		t.Errorf("got %+v, %v, want the budget of 0.5", a.outcome, a.err)
+	a := backendtest.Send(t.Context(), b, backend.State{}, turn)
+	if a.Err != nil || a.Outcome.Finish != event.FinishBudget || a.Outcome.Usage.CostUSD < 0.49 || a.Outcome.Usage.CostUSD > 0.61 {
+		t.Errorf("got %+v, %v, want the budget of 0.5", a.Outcome, a.Err)
 	}
 }
 
@@ -304,10 +277,10 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b, _ := open(t, tt.can, tt.o)
-			a := send(t.Context(), b, backend.State{}, say(tt.prompt))
-			f, ok := errors.AsType[*apierr.Error](a.err)
+			a := backendtest.Send(t.Context(), b, backend.State{}, say(tt.prompt))
+			f, ok := errors.AsType[*apierr.Error](a.Err)
 			if !ok || !strings.Contains(f.Message, tt.want) || f.Retryable != tt.retryable {
-				t.Errorf("got %v, want %q, retryable %t", a.err, tt.want, tt.retryable)
+				t.Errorf("got %v, want %q, retryable %t", a.Err, tt.want, tt.retryable)
 			}
 		})
 	}

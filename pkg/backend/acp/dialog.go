@@ -26,10 +26,10 @@ func (r *run) dialog(ctx context.Context) (backend.Outcome, error) {
 	if err := r.selectModel(ctx, opened); err != nil {
 		return backend.Outcome{}, err
 	}
-	before := r.session.state.Used
+	before := r.session.State.Used
 	var response protocol.PromptResponse
 	err = r.conn.Call(ctx, protocol.MethodPrompt, protocol.PromptRequest{
-		SessionID: r.session.state.ID, Prompt: blocks(r.turn, resumed, hello.AgentCapabilities.PromptCapabilities),
+		SessionID: r.session.State.ID, Prompt: blocks(r.turn, resumed, hello.AgentCapabilities.PromptCapabilities),
 	}, &response)
 	if err != nil {
 		return backend.Outcome{}, err
@@ -68,7 +68,7 @@ func (r *run) initialize(ctx context.Context) (hello protocol.InitializeResponse
 
 // open opens the session of the state, or a new one. A session that the program cannot open is replaced by a new one.
 func (r *run) open(ctx context.Context, can protocol.AgentCapabilities) (opened protocol.SessionResponse, resumed bool, err error) {
-	if r.session.state.ID != "" {
+	if r.session.State.ID != "" {
 		method := protocol.MethodLoad
 		switch {
 		case can.SessionCapabilities.Resume != nil:
@@ -80,7 +80,7 @@ func (r *run) open(ctx context.Context, can protocol.AgentCapabilities) (opened 
 			return opened, resumed, err
 		}
 	}
-	err = r.conn.Call(ctx, protocol.MethodNew, protocol.NewRequest{CWD: r.session.dir}, &opened)
+	err = r.conn.Call(ctx, protocol.MethodNew, protocol.NewRequest{CWD: r.session.Dir}, &opened)
 	if err != nil {
 		return opened, false, err
 	}
@@ -88,7 +88,7 @@ func (r *run) open(ctx context.Context, can protocol.AgentCapabilities) (opened 
 		return opened, false, apierr.New(apierr.AgentError, "%s has opened a session without an id", r.session.backend.name())
 	}
 	return opened, false, r.do(func() error {
-		r.session.state = backend.State{ID: opened.SessionID}
+		r.session.State = backend.State{ID: opened.SessionID}
 		return nil
 	})
 }
@@ -98,7 +98,7 @@ func (r *run) reopen(ctx context.Context, method string) (opened protocol.Sessio
 	if method != "" {
 		r.replay(true)
 		err = r.conn.Call(ctx, method, protocol.SessionRequest{
-			SessionID: r.session.state.ID, CWD: r.session.dir, MCPServers: []json.RawMessage{},
+			SessionID: r.session.State.ID, CWD: r.session.Dir, MCPServers: []json.RawMessage{},
 		}, &opened)
 		r.replay(false)
 		if err == nil {
@@ -148,7 +148,7 @@ func (r *run) selectModel(ctx context.Context, opened protocol.SessionResponse) 
 		return err
 	}
 	return r.conn.Call(ctx, protocol.MethodSetOption, protocol.SetOptionRequest{
-		SessionID: r.session.state.ID, ConfigID: option.ID, Value: value,
+		SessionID: r.session.State.ID, ConfigID: option.ID, Value: value,
 	}, nil)
 }
 
@@ -181,6 +181,6 @@ func (r *run) used(u *protocol.Usage, before event.Usage) event.Usage {
 		used.InputTokens, used.OutputTokens = u.InputTokens, u.OutputTokens
 		used.CachedInputTokens, used.ReasoningTokens = u.CachedReadTokens, u.ThoughtTokens
 	}
-	r.session.state.Used = before.Add(used)
+	r.session.State.Used = before.Add(used)
 	return used
 }

@@ -35,17 +35,12 @@ var (
 	errBudget = errors.New("the turn has reached its limit of cost")
 )
 
-// session is a conversation with the program. Between turns nothing of it runs.
+// session is a conversation with the program.
 type session struct {
-	backend *Backend
-	path    string
-	dir     string
-	thread  string
-	state   backend.State
-}
+	program.Session
 
-// Stop implements [backend.Session].
-func (s *session) Stop(context.Context) error { return nil }
+	backend *Backend
+}
 
 // Send implements [backend.Session].
 func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
@@ -87,14 +82,14 @@ type run struct {
 func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 	outcome, stderr, err := r.process(ctx)
 	outcome.Model = cmp.Or(outcome.Model, r.model, r.session.backend.name())
-	outcome.ID = r.session.state.ID
+	outcome.ID = r.session.State.ID
 	switch {
 	case r.failed != nil:
 		return outcome, r.failed
 	case ctx.Err() != nil:
 		return outcome, ctx.Err()
 	case errors.Is(err, errBudget):
-		outcome.Finish, outcome.Usage = event.FinishBudget, r.used(nil, r.session.state.Used)
+		outcome.Finish, outcome.Usage = event.FinishBudget, r.used(nil, r.session.State.Used)
 		return outcome, r.saveState()
 	case err != nil:
 		return outcome, r.explain(err, program.Reason(stderr))
@@ -108,19 +103,19 @@ func (r *run) process(ctx context.Context) (backend.Outcome, string, error) {
 	o := s.backend.options
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	group, err := program.Group(ctx, s.dir, s.thread)
+	group, err := program.Group(ctx, s.Dir, s.Thread)
 	if err != nil {
 		return backend.Outcome{}, "", err
 	}
 	defer group.Kill()
 	var stderr program.Tail
-	cmd := exec.Command(s.path, o.Args...) //nolint:gosec,noctx // the operator has chosen the program; the group is ended below
-	cmd.Dir, cmd.Stderr, cmd.WaitDelay = s.dir, &stderr, polite
+	cmd := exec.Command(s.Path, o.Args...) //nolint:gosec,noctx // the operator has chosen the program; the group is ended below
+	cmd.Dir, cmd.Stderr, cmd.WaitDelay = s.Dir, &stderr, polite
 	cmd.Env = program.Environment(program.Variables{Pass: o.PassEnv, Clear: o.ClearEnv, Set: o.Env})
 	group.Join(cmd)
 	pipes, err := start(cmd)
 	if err != nil {
-		return backend.Outcome{}, "", fmt.Errorf("start %s: %w", s.path, err)
+		return backend.Outcome{}, "", fmt.Errorf("start %s: %w", s.Path, err)
 	}
 	r.conn = protocol.NewConn(pipes.out, pipes.in, r)
 	ended := make(chan struct{})
@@ -199,7 +194,7 @@ func (r *run) talk(ctx context.Context, cancel context.CancelCauseFunc) (backend
 		finished <- result{outcome, err}
 	})
 	limit := r.session.backend.options.Quiet
-	if r.session.state.ID != "" {
+	if r.session.State.ID != "" {
 		limit = r.session.backend.options.QuietResume
 	}
 	quiet := time.AfterFunc(limit, func() { cancel(errQuiet) })
@@ -225,7 +220,7 @@ func (r *run) talk(ctx context.Context, cancel context.CancelCauseFunc) (backend
 
 // cancelTurn asks the program to end its turn. It does not wait: a program that does not read its input is ended.
 func (r *run) cancelTurn() {
-	id := r.session.state.ID
+	id := r.session.State.ID
 	if id == "" {
 		return
 	}
@@ -257,7 +252,7 @@ func (r *run) say(c backend.Chunk) error {
 
 // saveState emits the session's state, so that a later turn resumes it.
 func (r *run) saveState() error {
-	state := r.session.state
+	state := r.session.State
 	if state.ID == "" || state == r.told {
 		return nil
 	}

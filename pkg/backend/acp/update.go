@@ -244,7 +244,7 @@ func (r *run) usage(u protocol.Update) error {
 		return nil
 	}
 	r.cost = u.Cost.Amount
-	if limit := r.turn.Limits.CostUSD; limit > 0 && r.cost-r.session.state.Used.CostUSD >= limit {
+	if limit := r.turn.Limits.CostUSD; limit > 0 && r.cost-r.session.State.Used.CostUSD >= limit {
 		return errBudget
 	}
 	return nil

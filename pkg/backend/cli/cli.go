@@ -90,12 +90,14 @@ func (b *Backend) Transport() backend.Transport { return backend.LocalAgent }
 
 // Available implements [backend.Availabler]: the program must be there.
 func (b *Backend) Available(context.Context) error {
-	_, err := b.path()
+	_, err := b.binary().Find()
 	return err
 }
 
-func (b *Backend) path() (string, error) {
-	return program.Find(b.options.Command, b.program.cure)
+func (b *Backend) binary() program.Program {
+	return program.Program{
+		Name: b.program.name, Command: b.options.Command, Workspace: b.options.Workspace, Remedy: b.program.cure,
+	}
 }
 
 // EstimateCost implements [backend.CostEstimator].
@@ -105,28 +107,19 @@ func (b *Backend) EstimateCost(o backend.Outcome) float64 {
 
 // Start implements [backend.Backend]. Nothing runs before the first turn.
 func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session, error) {
-	path, err := b.path()
+	s, err := b.binary().Open(start)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := program.Workspace(b.program.name, b.options.Workspace, start)
-	if err != nil {
-		return nil, err
-	}
-	return &session{backend: b, path: path, dir: dir, thread: start.ThreadID, state: start.State}, nil
+	return &session{Session: s, backend: b}, nil
 }
 
-// session is a conversation with the program. Between turns nothing of it runs.
+// session is a conversation with the program.
 type session struct {
-	backend *Backend
-	path    string
-	dir     string
-	thread  string
-	state   backend.State
-}
+	program.Session
 
-// Stop implements [backend.Session].
-func (s *session) Stop(context.Context) error { return nil }
+	backend *Backend
+}
 
 // Send implements [backend.Session]. If the program has lost the session, Send starts a new one.
 func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
@@ -140,7 +133,7 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 		if err := emit(backend.Warning(lost)); err != nil {
 			return outcome, err
 		}
-		s.state = backend.State{}
+		s.State = backend.State{}
 		t = s.newTurn(turn, emit)
 		outcome, err = t.run(ctx)
 	}
@@ -151,15 +144,15 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 	b := s.backend
 	known := turn.Known
-	r := &run{session: s, emit: emit, model: turn.Model, limits: turn.Limits, resumes: s.state.ID != "", quiet: b.options.QuietResume}
+	r := &run{session: s, emit: emit, model: turn.Model, limits: turn.Limits, resumes: s.State.ID != "", quiet: b.options.QuietResume}
 	if !r.resumes {
 		known, r.quiet = 0, b.options.Quiet
 		if b.options.SessionMode == SessionAlways {
-			s.state.ID = id.UUID()
+			s.State.ID = id.UUID()
 		}
 	}
 	ask := ask{
-		Session: s.state, Resumes: r.resumes, Model: turn.Model, System: turn.System, Limits: turn.Limits,
+		Session: s.State, Resumes: r.resumes, Model: turn.Model, System: turn.System, Limits: turn.Limits,
 		Prompt: prompt.Of(turn.Messages[min(known, len(turn.Messages)):], maxPrompt), Permits: permitsOf(turn.Options),
 	}
 	r.args, r.stdin = b.program.tell(b.options, ask)
@@ -171,11 +164,11 @@ func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 func (s *session) used(report wire.Report) event.Usage {
 	total := report.Used
 	if !report.Total {
-		s.state.Used = s.state.Used.Add(total)
+		s.State.Used = s.State.Used.Add(total)
 		return total
 	}
-	before := s.state.Used
-	s.state.Used = total
+	before := s.State.Used
+	s.State.Used = total
 	if total.CostUSD < before.CostUSD || total.InputTokens < before.InputTokens || total.OutputTokens < before.OutputTokens {
 		return total // the program has reset its count
 	}

@@ -65,34 +65,6 @@ func user(text string) backend.Message {
 	return backend.Message{Role: backend.User, Parts: []backend.Part{backend.Text{Text: text}}}
 }
 
-// answer is what one turn of a session gave.
-type answer struct {
-	text    string
-	chunks  []backend.Chunk
-	state   backend.State
-	outcome backend.Outcome
-	err     error
-}
-
-func send(ctx context.Context, b *Backend, state backend.State, turn backend.Turn) (a answer) {
-	s, err := b.Start(ctx, backend.Start{State: state, ThreadID: "thr_1"})
-	if err != nil {
-		a.err = err
-		return a
-	}
-	a.outcome, a.err = s.Send(ctx, turn, func(c backend.Chunk) error {
-		a.chunks = append(a.chunks, c)
-		switch c := c.(type) {
-		case backend.TextDelta:
-			a.text += string(c)
-		case backend.State:
-			a.state = c
-		}
-		return nil
-	})
-	return a
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	programs := map[string]struct {
@@ -178,12 +150,12 @@ func TestRunEndsWithProgramStatus(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a := send(t.Context(), Claude(newBench(t).options(Options{})), backend.State{}, say(tt.prompt))
-			if a.err != nil || a.outcome.Finish != tt.finish || a.outcome.Usage.CostUSD != tt.cost {
-				t.Errorf("got %+v and error %v", a.outcome, a.err)
+			a := backendtest.Send(t.Context(), Claude(newBench(t).options(Options{})), backend.State{}, say(tt.prompt))
+			if a.Err != nil || a.Outcome.Finish != tt.finish || a.Outcome.Usage.CostUSD != tt.cost {
+				t.Errorf("got %+v and error %v", a.Outcome, a.Err)
 			}
-			if a.state.ID == "" || a.state.Used.CostUSD != tt.cost {
-				t.Errorf("the state of the session is %+v", a.state)
+			if a.State.ID == "" || a.State.Used.CostUSD != tt.cost {
+				t.Errorf("the state of the session is %+v", a.State)
 			}
 		})
 	}
@@ -192,19 +164,19 @@ func TestRunEndsWithProgramStatus(t *testing.T) {
 func TestCumulativeCountsBecomeDifferences(t *testing.T) {
 	t.Parallel()
 	b := Claude(newBench(t).options(Options{}))
-	first := send(t.Context(), b, backend.State{}, say("replay claude-tool-turn"))
-	second := send(t.Context(), b, first.state, say("replay claude-resume"))
-	if second.err != nil {
-		t.Fatal(second.err)
+	first := backendtest.Send(t.Context(), b, backend.State{}, say("replay claude-tool-turn"))
+	second := backendtest.Send(t.Context(), b, first.State, say("replay claude-resume"))
+	if second.Err != nil {
+		t.Fatal(second.Err)
 	}
-	if got := second.outcome.Usage; got.InputTokens != 12 || got.OutputTokens != 5 || fmt.Sprintf("%.6f", got.CostUSD) != "0.000111" {
+	if got := second.Outcome.Usage; got.InputTokens != 12 || got.OutputTokens != 5 || fmt.Sprintf("%.6f", got.CostUSD) != "0.000111" {
 		t.Errorf("the second turn has used %+v", got)
 	}
-	if got := second.state.Used; fmt.Sprintf("%.6f", got.CostUSD) != "0.000393" {
+	if got := second.State.Used; fmt.Sprintf("%.6f", got.CostUSD) != "0.000393" {
 		t.Errorf("the session has used %+v, want what the program reports of both turns", got)
 	}
-	third := send(t.Context(), b, backend.State{ID: "s9", Used: event.Usage{CostUSD: 5}}, say("replay claude-tool-turn"))
-	if got := third.outcome.Usage.CostUSD; got != 0.000282 {
+	third := backendtest.Send(t.Context(), b, backend.State{ID: "s9", Used: event.Usage{CostUSD: 5}}, say("replay claude-tool-turn"))
+	if got := third.Outcome.Usage.CostUSD; got != 0.000282 {
 		t.Errorf("a program that counts anew has used %v, want all that it says", got)
 	}
 }
@@ -216,9 +188,9 @@ func TestMissingSessionIsReplacedWithConversation(t *testing.T) {
 	turn := backend.Turn{Known: 2, Messages: []backend.Message{
 		user("my name is Ada"), {Role: backend.Assistant, Parts: []backend.Part{backend.Text{Text: "Hello Ada."}}}, user("session"),
 	}}
-	a := send(t.Context(), b, backend.State{ID: "gone", Used: event.Usage{CostUSD: 3}}, turn)
-	if a.err != nil {
-		t.Fatalf("%v", a.err)
+	a := backendtest.Send(t.Context(), b, backend.State{ID: "gone", Used: event.Usage{CostUSD: 3}}, turn)
+	if a.Err != nil {
+		t.Fatalf("%v", a.Err)
 	}
 	if told := bench.left("prompt"); !strings.Contains(told, "my name is Ada") || !strings.Contains(told, "Hello Ada.") {
 		t.Errorf("it was told %q", told)
@@ -226,8 +198,8 @@ func TestMissingSessionIsReplacedWithConversation(t *testing.T) {
 	if slices.Contains(strings.Split(bench.left("args"), "\n"), "--resume") {
 		t.Error("it was told to resume again")
 	}
-	if a.text != "hello" || a.state.ID == "gone" || a.outcome.Usage.CostUSD != 0.25 {
-		t.Errorf("got %q, state %+v, usage %+v", a.text, a.state, a.outcome.Usage)
+	if a.Text != "hello" || a.State.ID == "gone" || a.Outcome.Usage.CostUSD != 0.25 {
+		t.Errorf("got %q, state %+v, usage %+v", a.Text, a.State, a.Outcome.Usage)
 	}
 }
 
@@ -237,8 +209,8 @@ func TestResumedSessionGetsOnlyNewMessages(t *testing.T) {
 	turn := backend.Turn{Known: 2, Messages: []backend.Message{
 		user("one"), {Role: backend.Assistant, Parts: []backend.Part{backend.Text{Text: "two"}}}, user("three"), user("replay claude-resume"),
 	}}
-	if a := send(t.Context(), Claude(bench.options(Options{})), backend.State{ID: "s1"}, turn); a.err != nil {
-		t.Fatal(a.err)
+	if a := backendtest.Send(t.Context(), Claude(bench.options(Options{})), backend.State{ID: "s1"}, turn); a.Err != nil {
+		t.Fatal(a.Err)
 	}
 	if got, want := bench.left("prompt"), "three\n\nreplay claude-resume"; got != want {
 		t.Errorf("it was told %q, want %q", got, want)
@@ -285,10 +257,10 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 // failed runs a program and returns what its failure says.
 func failed(t *testing.T, open func(Options) *Backend, o Options, prompt string) *apierr.Error {
 	t.Helper()
-	a := send(t.Context(), open(newBench(t).options(o)), backend.State{}, say(prompt))
-	f, ok := errors.AsType[*apierr.Error](a.err)
+	a := backendtest.Send(t.Context(), open(newBench(t).options(o)), backend.State{}, say(prompt))
+	f, ok := errors.AsType[*apierr.Error](a.Err)
 	if !ok {
-		t.Fatalf("got error %v, want a fault", a.err)
+		t.Fatalf("got error %v, want a fault", a.Err)
 	}
 	return f
 }
@@ -297,9 +269,9 @@ func TestALimitOfTurnsThatTheProgramDoesNotKeepIsKeptForIt(t *testing.T) {
 	t.Parallel()
 	turn := say("replay codex-all-items")
 	turn.Limits.Turns = 2
-	a := send(t.Context(), Codex(newBench(t).options(Options{})), backend.State{}, turn)
-	if a.err != nil || a.outcome.Finish != event.FinishMaxTurns || strings.Contains(a.text, "Done.") {
-		t.Errorf("got %+v, error %v, text %q", a.outcome, a.err, a.text)
+	a := backendtest.Send(t.Context(), Codex(newBench(t).options(Options{})), backend.State{}, turn)
+	if a.Err != nil || a.Outcome.Finish != event.FinishMaxTurns || strings.Contains(a.Text, "Done.") {
+		t.Errorf("got %+v, error %v, text %q", a.Outcome, a.Err, a.Text)
 	}
 }
 
@@ -370,8 +342,8 @@ func TestAProgramGetsNoSecretsOfThisProcess(t *testing.T) {
 	t.Setenv("TEAM_TOKEN", "for all")
 	bench := newBench(t)
 	o := bench.options(Options{PassEnv: []string{"TEAM_TOKEN"}, ClearEnv: []string{"CLAUDE_CONFIG_DIR"}})
-	if a := send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); a.err != nil {
-		t.Fatal(a.err)
+	if a := backendtest.Send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); a.Err != nil {
+		t.Fatal(a.Err)
 	}
 	env := strings.Split(bench.left("env"), "\n")
 	for pair, want := range map[string]bool{
@@ -382,8 +354,8 @@ func TestAProgramGetsNoSecretsOfThisProcess(t *testing.T) {
 		}
 	}
 	o.ClearEnv = []string{"*"}
-	if a := send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); a.err != nil {
-		t.Fatal(a.err)
+	if a := backendtest.Send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); a.Err != nil {
+		t.Fatal(a.Err)
 	}
 	if left := bench.left("env"); strings.Contains(left, "HOME=") || !strings.Contains(left, "TEAM_TOKEN=") {
 		t.Errorf("of a cleared environment there is %q", left)
@@ -395,16 +367,16 @@ func TestWhereAProgramWorks(t *testing.T) {
 	bench := newBench(t)
 	o := bench.options(Options{})
 	o.Workspace = filepath.Join(bench.dir, "threads", "{thread}")
-	if a := send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); a.err != nil {
-		t.Fatal(a.err)
+	if a := backendtest.Send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); a.Err != nil {
+		t.Fatal(a.Err)
 	}
 	if _, err := os.Stat(filepath.Join(bench.dir, "threads", "thr_1", "prompt")); err != nil {
 		t.Errorf("it did not work in the folder of its thread: %v", err)
 	}
 	for name, workspace := range map[string]string{"none": "", "one that is not there": filepath.Join(bench.dir, "no")} {
 		o.Workspace = workspace
-		if a := send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); apierr.CodeOf(a.err) != apierr.AgentError {
-			t.Errorf("%s: got error %v", name, a.err)
+		if a := backendtest.Send(t.Context(), Claude(o), backend.State{}, say("replay claude-resume")); apierr.CodeOf(a.Err) != apierr.AgentError {
+			t.Errorf("%s: got error %v", name, a.Err)
 		}
 	}
 }
@@ -416,7 +388,7 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	if err == nil || !strings.Contains(apierr.From(err).Message, "npm install -g @openai/codex") {
 		t.Errorf("got %v", err)
 	}
-	if a := send(t.Context(), b, backend.State{}, say("hi")); a.err == nil {
+	if a := backendtest.Send(t.Context(), b, backend.State{}, say("hi")); a.Err == nil {
 		t.Error("it started")
 	}
 	if backend.TransportOf(b) != backend.LocalAgent || backend.EstimateCost(New(Options{UnitCost: 0.1}), backend.Outcome{}) != 0.1 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 )
 
 // realVariable names the folder of npm's packages with the real programs, as `make real-cli` installs them. Without it
@@ -64,28 +65,28 @@ func TestRealPrograms(t *testing.T) {
 // works lets a program run a tool and answer, go on with its session, and begin anew where there is none.
 func works(t *testing.T, b *Backend, turn backend.Turn, gone string) {
 	t.Helper()
-	first := send(t.Context(), b, backend.State{}, turn)
-	if first.err != nil || !strings.Contains(first.text, "PONG from mock") || first.state.ID == "" {
-		t.Fatalf("the first turn: %v, %q, %+v", first.err, first.text, first.chunks)
+	first := backendtest.Send(t.Context(), b, backend.State{}, turn)
+	if first.Err != nil || !strings.Contains(first.Text, "PONG from mock") || first.State.ID == "" {
+		t.Fatalf("the first turn: %v, %q, %+v", first.Err, first.Text, first.Chunks)
 	}
 	ran := false
-	for _, c := range first.chunks {
+	for _, c := range first.Chunks {
 		ended, ok := c.(backend.ToolEnded)
 		ran = ran || ok && strings.Contains(ended.Content, "hi-from-tool")
 	}
-	if !ran || first.outcome.Usage.InputTokens == 0 {
-		t.Errorf("no tool ran, or nothing was counted: %+v, %+v", first.chunks, first.outcome)
+	if !ran || first.Outcome.Usage.InputTokens == 0 {
+		t.Errorf("no tool ran, or nothing was counted: %+v, %+v", first.Chunks, first.Outcome)
 	}
-	second := send(t.Context(), b, first.state, turn)
-	if second.err != nil || second.state.ID != first.state.ID || !strings.Contains(second.text, "PONG") {
-		t.Errorf("resumed: %v, %q, %+v", second.err, second.text, second.state)
+	second := backendtest.Send(t.Context(), b, first.State, turn)
+	if second.Err != nil || second.State.ID != first.State.ID || !strings.Contains(second.Text, "PONG") {
+		t.Errorf("resumed: %v, %q, %+v", second.Err, second.Text, second.State)
 	}
-	if used := second.outcome.Usage.InputTokens; used == 0 || used >= first.outcome.Usage.InputTokens+second.state.Used.InputTokens {
-		t.Errorf("resumed it used %d tokens after %d", used, first.outcome.Usage.InputTokens)
+	if used := second.Outcome.Usage.InputTokens; used == 0 || used >= first.Outcome.Usage.InputTokens+second.State.Used.InputTokens {
+		t.Errorf("resumed it used %d tokens after %d", used, first.Outcome.Usage.InputTokens)
 	}
-	anew := send(t.Context(), b, backend.State{ID: gone}, turn)
-	if anew.err != nil || anew.state.ID == gone || anew.state.ID == "" {
-		t.Errorf("a session that is gone: %v, %+v", anew.err, anew.state)
+	anew := backendtest.Send(t.Context(), b, backend.State{ID: gone}, turn)
+	if anew.Err != nil || anew.State.ID == gone || anew.State.ID == "" {
+		t.Errorf("a session that is gone: %v, %+v", anew.Err, anew.State)
 	}
 }
 

@@ -42,8 +42,8 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 	s := r.session
 	o := s.backend.options
 	end, err := command{
-		path: s.path, args: r.args, dir: s.dir, env: environment(s.backend.program, o), stdin: r.stdin, quiet: r.quiet,
-		alone: []string{s.dir, s.thread},
+		path: s.Path, args: r.args, dir: s.Dir, env: environment(s.backend.program, o), stdin: r.stdin, quiet: r.quiet,
+		alone: []string{s.Dir, s.Thread},
 	}.run(ctx, r.read)
 	if err == nil && r.failed == nil {
 		err = r.take(r.decoder.Close())
@@ -75,8 +75,8 @@ func (r *run) read(p []byte) (bool, error) {
 }
 
 func (r *run) take(chunks []backend.Chunk, err error) error {
-	if id := r.decoder.Report().SessionID; id != "" && id != r.session.state.ID && !r.decoder.Report().Missing {
-		r.session.state.ID = id
+	if id := r.decoder.Report().SessionID; id != "" && id != r.session.State.ID && !r.decoder.Report().Missing {
+		r.session.State.ID = id
 	}
 	for _, c := range chunks {
 		if _, warns := c.(backend.Warning); !warns {
@@ -103,7 +103,7 @@ func (r *run) take(chunks []backend.Chunk, err error) error {
 
 // saveState emits the session's state when it has changed.
 func (r *run) saveState() error {
-	state := r.session.state
+	state := r.session.State
 	if state == r.told || state.ID == "" || r.session.backend.options.SessionMode == SessionNone {
 		return nil
 	}

@@ -17,30 +17,57 @@ import (
 	"github.com/agentbus/agentbus/pkg/procgroup"
 )
 
-// Find returns the path of a command. The error of one that is not installed ends with remedy.
-func Find(command, remedy string) (string, error) {
-	path, err := exec.LookPath(command)
+// Program is a program that a backend runs.
+type Program struct {
+	Name      string // in errors
+	Command   string
+	Remedy    string // ends the error of a command that is not installed
+	Workspace string // folder that it works in; "{thread}" stands for the id of the thread, whose folder is made if it does not exist
+}
+
+// Find returns the path of the command.
+func (p Program) Find() (string, error) {
+	path, err := exec.LookPath(p.Command)
 	if err != nil {
-		return "", apierr.Wrap(err, apierr.AgentError, "program %q not found on this machine; %s", command, remedy)
+		return "", apierr.Wrap(err, apierr.AgentError, "program %q not found on this machine; %s", p.Command, p.Remedy)
 	}
 	return filepath.Abs(path)
 }
 
-// Workspace returns the folder for a session of the program called name. In folder, "{thread}" stands for the thread's id,
-// and the folder of a thread is made when it does not exist.
-func Workspace(name, folder string, start backend.Start) (string, error) {
-	dir := cmp.Or(start.Workspace, strings.ReplaceAll(folder, "{thread}", start.ThreadID))
-	if dir == "" {
-		return "", apierr.New(apierr.AgentError, "%s has no folder to work in; give the agent a workspace", name)
+// Session is a conversation with a program. Between turns nothing of it runs.
+type Session struct {
+	Path   string // of the command
+	Dir    string // that it works in
+	Thread string
+	State  backend.State
+}
+
+// Open returns a session. It starts nothing.
+func (p Program) Open(start backend.Start) (Session, error) {
+	path, err := p.Find()
+	if err != nil {
+		return Session{}, err
 	}
-	if start.Workspace == "" && strings.Contains(folder, "{thread}") {
+	dir, err := p.folder(start)
+	return Session{Path: path, Dir: dir, Thread: start.ThreadID, State: start.State}, err
+}
+
+// Stop implements [backend.Session].
+func (*Session) Stop(context.Context) error { return nil }
+
+func (p Program) folder(start backend.Start) (string, error) {
+	dir := cmp.Or(start.Workspace, strings.ReplaceAll(p.Workspace, "{thread}", start.ThreadID))
+	if dir == "" {
+		return "", apierr.New(apierr.AgentError, "%s has no folder to work in; give the agent a workspace", p.Name)
+	}
+	if start.Workspace == "" && strings.Contains(p.Workspace, "{thread}") {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return "", apierr.Wrap(err, apierr.AgentError, "the folder of the thread could not be made; look at the agent's workspace")
 		}
 	}
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
-		return "", apierr.Wrap(err, apierr.AgentError, "the folder that %s works in is not there; make it, or change the agent's workspace", name)
+		return "", apierr.Wrap(err, apierr.AgentError, "the folder that %s works in is not there; make it, or change the agent's workspace", p.Name)
 	}
 	return filepath.Abs(dir)
 }

@@ -223,3 +223,14 @@ func garbage(t *testing.T, d codec.Codec) {
 		}
 	}
 }
+
+// Refuses tests that d refuses bodies. Each case is a body, and a part of the message of its error.
+func Refuses(t *testing.T, d codec.Codec, cases [][2]string) {
+	t.Helper()
+	for _, c := range cases {
+		_, err := d.Decode([]byte(c[0]))
+		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%.120s: got %v, want invalid_message_format with %q", c[0], err, c[1])
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui/wire"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/protocoltest"
 	"github.com/go-json-experiment/json"
 )
 
@@ -80,7 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	user := `"messages":[{"id":"m","role":"user","content":"hi"}]`
 	resume := func(entry string) string { return `{"threadId":"t","resume":[` + entry + `]}` }
-	tests := []struct{ body, says string }{
+	protocoltest.Refuses(t, wire.Codec{}, [][2]string{
 		{`{` + user + `}`, "threadId"},
 		{`{"threadId":"a.b",` + user + `}`, "threadId"},
 		{`{"threadId":1,` + user + `}`, "threadId has the wrong type"},
@@ -103,13 +104,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{resume(`{"interruptId":"approval:a","status":"resolved","payload":{"approved":"true"}}`), "approved"},
 		{resume(`{"interruptId":"input:a","status":"resolved"}`), "payload is missing"},
 		{resume(`{"interruptId":"input:a","status":"cancelled"},{"interruptId":"input:a","status":"cancelled"}`), "repeats"},
-	}
-	for _, test := range tests {
-		_, err := wire.Codec{}.Decode([]byte(test.body))
-		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%.120s: got %v, want invalid_message_format that says %q", test.body, err, test.says)
-		}
-	}
+	})
 }
 
 func FuzzDecode(f *testing.F) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai/wire/chat"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/protocoltest"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
@@ -79,7 +80,7 @@ func TestDecode(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ body, want string }{
+	protocoltest.Refuses(t, chat.Codec{}, [][2]string{
 		{`{"messages":[` + user + `]}`, "model is missing"},
 		{`{"model":"demo"}`, "messages is empty"},
 		{`{"model":"demo","messages":[` + user + `],"n":2}`, "n is 2"},
@@ -104,13 +105,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"model":"demo","messages":[` + called + `,{"role":"tool","tool_call_id":"tool:a.b:t1","content":"x"}]}`, "tool_call_id"},
 		{`{"model":"demo","messages":[` + called + `,{"role":"tool","tool_call_id":"tool:a:t1","content":"x"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}]}]}`, "text/plain"},
 		{`{"model":"demo","messages":[` + user + `],"metadata":{"thread_id":""}}`, "metadata.thread_id"},
-	}
-	for _, test := range tests {
-		_, err := chat.Codec{}.Decode([]byte(test.body))
-		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%.120s: got %v, want invalid_message_format with %q", test.body, err, test.want)
-		}
-	}
+	})
 }
 
 func FuzzDecode(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai/wire/responses"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/protocoltest"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
@@ -84,7 +85,7 @@ func TestDecode(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ body, want string }{
+	protocoltest.Refuses(t, responses.Codec{}, [][2]string{
 		{`{"input":"hi"}`, "model is missing"},
 		{`{"model":"demo"}`, "input is empty"},
 		{`{"model":"demo","input":[]}`, "input is empty"},
@@ -117,13 +118,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"model":"demo","input":[{"type":"mcp_approval_response","approval_request_id":"tool:a:t","approve":true}]}`, "approval request"},
 		{`{"model":"demo","input":[{"type":"function_call_output","call_id":"tool:a:t1","output":"x"},{"type":"function_call_output","call_id":"tool:b:t2","output":"x"}]}`, "another thread"},
 		{`{"model":"demo","input":[` + strings.Repeat(user+",", 2000) + user + `]}`, "input has more than 2000 entries"},
-	}
-	for _, test := range tests {
-		_, err := responses.Codec{}.Decode([]byte(test.body))
-		if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%.120s: got %v, want invalid_message_format with %q", test.body, err, test.want)
-		}
-	}
+	})
 }
 
 func FuzzDecode(f *testing.F) {
