@@ -100,6 +100,8 @@ func TestAGUI(t *testing.T) { suite(t, "agui.test.mjs") }
 
 func TestAISDK(t *testing.T) { suite(t, "aisdk.test.mjs") }
 
+func TestUseChat(t *testing.T) { suite(t, "aisdk_react.test.mjs") }
+
 func TestACP(t *testing.T) { suite(t, "acp.test.mjs") }
 
 func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }

@@ -14,9 +14,9 @@ func (m *message) action(b event.Continuation) {
 	callID := b.Payload.ToolCallID
 	if b.Payload.Agent != nil || callID == "" {
 		callID = b.ActionID
-		m.step.over = m.step.over || !m.step.asks
+		m.step.over = m.step.over || !m.step.agents
 		m.beginStep()
-		m.step.asks = true
+		m.step.agents = true
 	}
 	c, known := m.calls[callID]
 	if !known {
@@ -29,6 +29,7 @@ func (m *message) action(b event.Continuation) {
 			Type: ToolApprovalRequest, ApprovalID: b.ActionID, ToolCallID: callID, Reason: b.Payload.Question, ApprovalDescriptor: descriptor(b),
 		})
 	case m.isLast(m.requestID):
+		m.step.client = true
 		m.keep("", c.available(callID, b.Payload.Tool, b.Payload.Args, false))
 	}
 }

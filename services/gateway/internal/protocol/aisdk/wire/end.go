@@ -17,8 +17,8 @@ func (m *message) end(body event.Body) {
 	}
 	done, ok := body.(event.Done)
 	waits := ok && done.FinishReason == event.FinishActionRequired
-	if m.step.calls && !waits {
-		// A client asks again as soon as all calls of the last step have outputs. A step without calls follows them.
+	if m.step.client && !waits {
+		// A client asks again as soon as all calls that it runs in the last step have outputs. An empty step follows them.
 		m.step.over = true
 		m.beginStep()
 	}

@@ -47,7 +47,7 @@ func newMessage(c Codec) *message {
 	m := &message{codec: c, calls: map[string]*call{}, answers: map[string]event.ActionResult{}}
 	for _, known := range c.Continued.Calls {
 		m.calls[known.ID] = &call{dynamic: known.Dynamic, approvalID: known.ApprovalID, answered: known.Answered}
-		m.step.calls = true
+		m.step.client = true
 	}
 	return m
 }

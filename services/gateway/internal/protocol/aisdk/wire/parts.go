@@ -117,7 +117,7 @@ func (m *message) call(b event.ToolCall) {
 // runs each call that is not.
 func (m *message) introduce(block, callID, tool string, args json.RawMessage) *call {
 	c := &call{dynamic: !m.isClients(tool)}
-	m.step.calls, m.calls[callID] = true, c
+	m.calls[callID] = c
 	m.keep(block, c.available(callID, tool, args, true))
 	return c
 }

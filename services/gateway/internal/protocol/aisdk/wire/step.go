@@ -9,11 +9,11 @@ import (
 // step is a turn of the model, and the results of its calls. If a runner dies in a turn, the next one discards blocks of it.
 // A client can remove all parts of a step, but no single one: the parts that count are then written again.
 type step struct {
-	open  bool
-	over  bool // the turn has ended: the next block begins a step
-	calls bool // it has calls
-	asks  bool // it has the actions of agents that were called
-	kept  []kept
+	open   bool
+	over   bool // the turn has ended: the next block begins a step
+	client bool // it has calls that the client runs
+	agents bool // it has the actions of agents that were called
+	kept   []kept
 }
 
 // kept is a chunk of a finished part of the step.
@@ -42,7 +42,7 @@ func (m *message) endStep() {
 	if m.step.open {
 		m.emit(Chunk{Type: FinishStep})
 	}
-	m.step = step{calls: m.step.calls}
+	m.step = step{client: m.step.client}
 }
 
 // discard removes a block of the step. Other open parts are removed with it, and written by their stops.
