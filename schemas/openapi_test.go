@@ -137,6 +137,9 @@ func TestOpenAPIErrorsAreJSONAndTraced(t *testing.T) {
 func TestOpenAPIRoutes(t *testing.T) {
 	t.Parallel()
 	want := []string{
+		"/a2a/{agentName}", "/a2a/{agentName}/.well-known/agent-card.json", "/a2a/{agentName}/extendedAgentCard",
+		"/a2a/{agentName}/tasks", "/a2a/{agentName}/tasks/{taskId}", "/a2a/{agentName}/tasks/{taskId}/pushNotificationConfigs",
+		"/a2a/{agentName}/tasks/{taskId}/pushNotificationConfigs/{configId}", "/a2a/{agentName}/{operation}",
 		"/agui/{agentName}", "/agui/{agentName}/cancel", "/agui/{agentName}/connect", "/agui/{agentName}/info",
 		"/ai-sdk/{agentName}", "/ai-sdk/{agentName}/{chatId}/stop", "/ai-sdk/{agentName}/{chatId}/stream",
 		"/api/v1/agent/options", "/api/v1/health", "/api/v1/models", "/api/v1/oneshot/query",

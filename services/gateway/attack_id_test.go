@@ -70,7 +70,13 @@ func TestAttackIDsInABodyReachNoSubject(t *testing.T) {
 				if !strings.Contains(body, `"ID"`) {
 					continue // TestAttackIDsInAPathReachNoSubject
 				}
+				if quoted == `""` && r.owner.Name() == "a2a" {
+					continue // that names no context, so that the message begins one
+				}
 				a := b.do(b.request(r.method, r.at(to), strings.Replace(body, `"ID"`, quoted, 1)))
+				if r.isRPC() && a.status == http.StatusOK && strings.Contains(a.body, `"error":`) {
+					continue
+				}
 				refused := a.status == http.StatusBadRequest || a.status == http.StatusNotFound && !r.strict()
 				if a.err != nil || !refused {
 					t.Errorf("%s: %s in %.80s: got %d %.200s %v, want a refusal", r, what, body, a.status, a.body, a.err)
@@ -139,7 +145,8 @@ func TestAttackCursors(t *testing.T) {
 	walked := 0
 	for _, r := range b.routes() {
 		if r.method != http.MethodGet || !r.streams() || r.spec.BearerSubprotocol || strings.HasSuffix(r.path, ":objectId") ||
-			strings.HasSuffix(r.path, ":completionId") || strings.Contains(r.path, ":responseId") || strings.HasSuffix(r.path, "/join") {
+			strings.HasSuffix(r.path, ":completionId") || strings.Contains(r.path, ":responseId") || strings.HasSuffix(r.path, "/join") ||
+			strings.HasSuffix(r.path, ":taskId") {
 			// The cursors of a socket are in its messages, those of a response are numbers, and what is not a stream has none.
 			continue
 		}

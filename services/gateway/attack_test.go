@@ -62,6 +62,9 @@ func (r route) strict() bool {
 	return slices.Contains([]string{"native", "agui"}, r.owner.Name())
 }
 
+// isRPC reports whether the errors of the route are in responses with the status 200.
+func (r route) isRPC() bool { return r.path == "/a2a/:agentName" }
+
 // strangers returns bodies with the id ID in other places than the thread of [route.body].
 func (r route) strangers() []string {
 	switch {
@@ -99,6 +102,10 @@ func (r route) body(threadID string) string {
 		return `{"model":"demo","input":"more","conversation":"` + threadID + `"}`
 	case name == "aisdk":
 		return `{"id":"` + threadID + `","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"more"}]}]}`
+	case name == "a2a" && strings.HasSuffix(r.path, ":agentName"):
+		return `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":` + a2aMessage(threadID) + `}`
+	case name == "a2a":
+		return a2aMessage(threadID)
 	case name == "openai":
 		return `{"model":"demo","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"` + threadID + `"}}`
 	case name == "langgraph":
@@ -107,6 +114,11 @@ func (r route) body(threadID string) string {
 		return `{"threadId":"` + threadID + `","runId":"run_1","messages":[{"id":"m1","role":"user","content":"more"}],` +
 			`"tools":[],"context":[],"state":{},"forwardedProps":{}}`
 	}
+}
+
+// a2aMessage returns the parameters of SendMessage.
+func a2aMessage(threadID string) string {
+	return `{"message":{"messageId":"m1","role":"ROLE_USER","contextId":"` + threadID + `","parts":[{"text":"more"}]}}`
 }
 
 // everything makes a gateway serve all that it can.
@@ -123,7 +135,7 @@ func (r route) keyless() bool {
 	return slices.Contains([]string{
 		"GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.yaml", "GET /api/v1/health", "GET /api/v1/version",
 		"GET /", "GET /:sessionId", "GET /static/*file", "GET /favicon.ico", "GET /login", // the programs of a page
-		"POST /logout",
+		"POST /logout", "GET /a2a/:agentName/.well-known/agent-card.json",
 	}, r.String())
 }
 
@@ -184,7 +196,8 @@ type target struct{ agent, requestID, threadID string }
 
 // at is the path of the route for the target.
 func (r route) at(to target) string {
-	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":chatId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID, ":responseId", to.requestID).Replace(r.path)
+	return strings.NewReplacer(":agentName", to.agent, ":requestId", to.requestID, ":threadId", to.threadID, ":chatId", to.threadID, ":objectId", "obj_none", ":completionId", to.requestID, ":responseId", to.requestID,
+		":operation", "message:send", ":taskId", to.requestID, ":configId", "none").Replace(r.path)
 }
 
 // with is at with parameters in its URL: the session among them, where the path has no place for it.

@@ -153,6 +153,9 @@ func (b *bench) request(method, path, body string, headers ...string) *http.Requ
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	if strings.HasPrefix(path, "/a2a/") {
+		r.Header.Set("A2A-Version", "1.0")
+	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/a2a"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/aisdk"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/langgraph"
@@ -23,5 +24,6 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		aisdk.New(s),
 		openai.New(s),
 		langgraph.New(s),
+		a2a.New(s),
 	}, nil
 }

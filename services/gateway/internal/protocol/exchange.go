@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -68,6 +69,23 @@ func (x *Exchange) Param(name string) string { return x.call.Param(name) }
 // Query returns the parameters of the URL.
 func (x *Exchange) Query() url.Values { return x.call.Request.URL.Query() }
 
+// Header returns a header of the request; "" without one.
+func (x *Exchange) Header(name string) string { return x.call.Request.Header.Get(name) }
+
+// BaseURL is the URL of the gateway as the client has called it, without a path.
+func (x *Exchange) BaseURL() string {
+	scheme := "http"
+	if secure(x.call.Request) {
+		scheme = "https"
+	}
+	return scheme + "://" + x.call.Request.Host
+}
+
+// secure reports whether the client has a connection by TLS, to this process or to a proxy.
+func secure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
 // QueryList returns a list from the URL, whose elements are separated by commas or in repeated parameters.
 func (x *Exchange) QueryList(name string) []string { return queryList(x.Query(), name) }
 
@@ -133,6 +151,7 @@ func (x *Exchange) Accept(r Request) (admission.Receipt, error) {
 	if err != nil {
 		return admission.Receipt{}, err
 	}
+	key = cmp.Or(r.Key, key)
 	receipt, err := x.host.accept(x.Context(), x.Principal(), x.call.Route.Path, key, r)
 	x.leaveBody() // images and files are in the object store now
 	if err == nil {
@@ -169,6 +188,11 @@ func (x *Exchange) Audit(threadID, requestID string, refused error) {
 // Reply writes a value as JSON, compressed from 1 KiB on if the client accepts gzip. Streams are not compressed: events would
 // wait for others, or be compressed alone and gain little.
 func (x *Exchange) Reply(status int, value any) error {
+	return x.ReplyAs(status, "application/json", value)
+}
+
+// ReplyAs is Reply for another media type that is JSON.
+func (x *Exchange) ReplyAs(status int, contentType string, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -178,11 +202,17 @@ func (x *Exchange) Reply(status int, value any) error {
 		return err
 	}
 	gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
 		_, _ = w.Write(append(body, '\n')) // fails if the client has disconnected
 	})).ServeHTTP(x.call.Writer, x.call.Request)
 	return nil
+}
+
+// Error converts an error into one for the client, for protocols whose responses contain errors. The details of internal
+// errors are logged instead.
+func (x *Exchange) Error(err error) *apierr.Error {
+	return x.host.clientError(x.Context(), x.call.Route.Path, err)
 }
 
 // Write writes a response.

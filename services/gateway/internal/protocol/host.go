@@ -116,6 +116,15 @@ func (h *Host) abort(p auth.Principal, requestID, reason string) {
 	}
 }
 
+// clientError converts an error into one for a client. The details of internal errors are logged instead.
+func (h *Host) clientError(ctx context.Context, route string, err error) *apierr.Error {
+	f := apierr.From(err)
+	if f.Code == apierr.Internal || f.Code == apierr.Unavailable {
+		h.Log.ErrorContext(ctx, "message failed", "route", route, "error", err)
+	}
+	return f
+}
+
 // reading is an attempt to read events.
 type reading struct {
 	route     string

@@ -35,7 +35,7 @@ func (x *Exchange) setLogin(value string, maxAge int) {
 	r := x.call.Request
 	http.SetCookie(x.call.Writer, &http.Cookie{ //nolint:gosec // Secure, unless the page was loaded without TLS
 		Name: LoginCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
+		Secure: secure(r),
 	})
 }
 

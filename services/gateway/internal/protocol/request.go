@@ -37,6 +37,8 @@ type Request struct {
 	System   string          // instructions of this request; they follow those of the agent
 	Metadata json.RawMessage // a JSON object that [event.Input] returns; one member for each protocol, such as {"agui":{…}}
 
+	// Key identifies the request for retries, for protocols whose messages have ids; "" = the header Idempotency-Key.
+	Key string
 	// A retry with the same idempotency key must have the same body, for the same target.
 	Target string
 	Body   []byte

@@ -295,9 +295,5 @@ func (s *Socket) Audit(ctx context.Context, threadID, requestID string, refused 
 
 // Error converts an error into one for the client. The details of internal errors are logged instead.
 func (s *Socket) Error(ctx context.Context, err error) *apierr.Error {
-	f := apierr.From(err)
-	if f.Code == apierr.Internal || f.Code == apierr.Unavailable {
-		s.host.Log.ErrorContext(ctx, "message failed", "route", s.route, "error", err)
-	}
-	return f
+	return s.host.clientError(ctx, s.route, err)
 }
