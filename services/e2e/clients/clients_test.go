@@ -118,6 +118,8 @@ func TestOpenAI(t *testing.T) { suite(t, "openai.test.mjs") }
 
 func TestOpenAIResponses(t *testing.T) { suite(t, "openai_responses.test.mjs") }
 
+func TestOpenAIProviderOfTheAISDK(t *testing.T) { suite(t, "openai_provider.test.mjs") }
+
 // TestOpenAIResponsesInPython reads the wire format with the rules of OpenAI's client for Python.
 func TestOpenAIResponsesInPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {

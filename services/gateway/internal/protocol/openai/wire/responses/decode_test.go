@@ -15,6 +15,8 @@ import (
 const (
 	user   = `{"role":"user","content":"hi"}`
 	called = `{"type":"function_call","id":"fc_req_1_0","call_id":"tool:act_1:thr_1","name":"pick","arguments":"{\"a\":1}"}`
+
+	approved = `{"type":"mcp_approval_response","approval_request_id":"approval:act_2:thr_1","approve":true}`
 )
 
 func TestDecode(t *testing.T) {
@@ -56,6 +58,12 @@ func TestDecode(t *testing.T) {
 			`"Request":{"messages":[{"role":"user","content":"hi"}]},"Conversation":null,"Previous":"req_1","System":"","Metadata":{"openai":{"created":1700000000,"previous":"req_1"}}`},
 		{"a reference to an item", `"input":[` + user + `,{"type":"item_reference","id":"msg_req_1_0"},` + user + `]`,
 			`"Request":{"messages":[{"role":"user","content":"hi"}]},"Conversation":null,"Previous":"req_1"`},
+		{"a reference to an approval", `"input":[` + user + `,{"type":"item_reference","id":"approval:act_2:thr_1"},` + approved + `]`,
+			`"Request":{"messages":[],"threadId":"thr_1","context":{"actionResults":[{"actionId":"act_2","status":"success"}]}},"Conversation":null,"Previous":""`},
+		{"an approval without its request", `"input":[` + user + `,{"role":"assistant","content":"x"},` + user + `,` + approved + `,{"role":"user","content":"go"}]`,
+			`"Request":{"messages":[{"role":"user","content":"go"}],"threadId":"thr_1","context":{"actionResults":[{"actionId":"act_2","status":"success"}]}}`},
+		{"an approval after the previous response", `"input":[` + user + `,` + approved + `],"previous_response_id":"req_1"`,
+			`"Request":{"messages":[{"role":"user","content":"hi"}],"threadId":"thr_1","context":{"actionResults":[{"actionId":"act_2","status":"success"}]}}`},
 		{"a conversation of the client", `"input":"hi","conversation":{"id":"t1"}`,
 			`"Request":{"messages":[{"role":"user","content":"hi"}],"threadId":"t1"},"Conversation":null,"Previous":"","System":"","Metadata":{"openai":{"created":1700000000,"conversation":true}}`},
 		{"approvals in the history are left out", `"input":[` + user + `,{"type":"mcp_approval_request","id":"approval:act_2:thr_1"},{"type":"mcp_approval_response","approval_request_id":"approval:act_2:thr_1","approve":true},` +

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ func (in Input) Request(at time.Time) (Request, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := in.Input.answers(tail, &r); err != nil {
+	if tail, err = in.Input.answers(tail, &r); err != nil {
 		return r, err
 	}
 	if r.Previous != "" || r.Request.ThreadID != "" {
@@ -67,10 +68,10 @@ func (in Input) Request(at time.Time) (Request, error) {
 // place returns the place of an item in the body, for errors.
 func place(i int) string { return "input[" + strconv.Itoa(i) + "]" }
 
-// tail returns the index of the first item after the last one of the assistant. A reference to an item names the response whose
-// thread continues, if nothing else does.
+// tail returns the index of the first item after the last one of the assistant. A reference to an item names the response, or the
+// thread, that continues, if nothing else does.
 func (items Items) tail(r *Request) (int, error) {
-	tail, referred := 0, ""
+	tail, named := 0, r.Previous != "" || r.Request.ThreadID != ""
 	for i, item := range items {
 		switch item.Type {
 		case "", typeMessage:
@@ -78,8 +79,12 @@ func (items Items) tail(r *Request) (int, error) {
 				continue
 			}
 		case typeReference:
-			if referred = RequestOfItem(item.ID); referred == "" {
+			requestID, threadID := origin(item.ID)
+			if requestID == "" && threadID == "" {
 				return 0, wire.Invalid("%s.id %.80q is not the id of an item of this server; send the item", place(i), item.ID)
+			}
+			if !named {
+				r.Previous, r.Request.ThreadID = requestID, threadID
 			}
 		case typeReasoning, typeFunctionCall, typeMCPCall, typeMCPTools, typeApprovalRequest:
 		case typeFunctionOutput, typeApprovalResponse:
@@ -89,14 +94,21 @@ func (items Items) tail(r *Request) (int, error) {
 		}
 		tail = i + 1
 	}
-	if r.Previous == "" && r.Request.ThreadID == "" {
-		r.Previous = referred
-	}
 	return tail, nil
 }
 
-// answers adds the results of calls of this server from an index on, which name the thread of the calls.
-func (items Items) answers(from int, r *Request) error {
+// origin returns the request of an item of this server, or the thread of one whose id is that of an action.
+func origin(itemID string) (requestID, threadID string) {
+	if call, ours := wire.ParseCallID(itemID); ours && call.Valid() {
+		return "", call.ThreadID
+	}
+	return RequestOfItem(itemID), ""
+}
+
+// answers adds the results of calls of this server from an index on, which name the thread of the calls. It returns the index of the
+// first new message: some clients leave out the call, and then the messages before its result are older than the call.
+func (items Items) answers(from int, r *Request) (tail int, err error) {
+	tail = from
 	for i := from; i < len(items); i++ {
 		item, where := items[i], place(i)
 		var callID string
@@ -113,21 +125,29 @@ func (items Items) answers(from int, r *Request) error {
 			continue // of a conversation with another server
 		}
 		if !ours || !call.Valid() {
-			return wire.Invalid("%s %.80q is not the id of a call of this server", where, callID)
+			return tail, wire.Invalid("%s %.80q is not the id of a call of this server", where, callID)
 		}
 		if r.Request.ThreadID == "" {
 			r.Request.ThreadID = call.ThreadID
+			if r.Previous == "" && !items[:from].has(callID) {
+				tail = i
+			}
 		}
 		if r.Request.ThreadID != call.ThreadID {
-			return wire.Invalid("%s is of a call of another thread; answer the calls of each thread in a request of its own", where)
+			return tail, wire.Invalid("%s is of a call of another thread; answer the calls of each thread in a request of its own", where)
 		}
 		result, err := item.answer(place(i), call)
 		if err != nil {
-			return err
+			return tail, err
 		}
 		r.Request.Context.ActionResults = append(r.Request.Context.ActionResults, result)
 	}
-	return nil
+	return tail, nil
+}
+
+// has reports whether the items have a call.
+func (items Items) has(callID string) bool {
+	return slices.ContainsFunc(items, func(one InputItem) bool { return one.CallID == callID || one.ID == callID })
 }
 
 // answer returns the result of a call.
