@@ -78,7 +78,7 @@ browser: ## test Tarko's page in Chromium, and leave pictures of it in out/brows
 .PHONY: test-clients
 test-clients: ## install the published clients of the protocols (npm), and test them and the packages of clients/ with the gateway
 	cd services/e2e/clients && npm ci --no-audit --no-fund --silent
-	cd clients/typescript && npm ci --no-audit --no-fund --silent
+	for package in typescript typescript-agent; do (cd clients/$$package && npm ci --no-audit --no-fund --silent) || exit 1; done
 	go test -count=1 -timeout 15m ./services/e2e/clients -args -stack=processes
 
 .PHONY: test-schemas

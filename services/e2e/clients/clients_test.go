@@ -26,9 +26,6 @@ var gateways []string
 // program is the path of agentbus, for the protocols that it serves over standard input and output.
 var program string
 
-// page is the address of the pages that use the gateways from another origin.
-var page string
-
 func TestMain(m *testing.M) {
 	kind := flag.String("stack", string(stack.Dev), "what to test: dev, or processes")
 	flag.Parse()
@@ -58,14 +55,16 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 		return 1, err
 	}
 	program = programs[testcluster.Dev]
-	if page, err = pageAddress(ctx); err != nil {
+	if err := assignAddresses(ctx); err != nil {
 		return 1, err
 	}
 	config, workspace, err := configure(dir)
 	if err != nil {
 		return 1, err
 	}
-	s, err := stack.Start(ctx, stack.Options{Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}})
+	s, err := stack.Start(ctx, stack.Options{
+		Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}, Env: []string{"AGENT_SIGNING_KEY=" + signingKey},
+	})
 	if err != nil {
 		return 1, err
 	}
@@ -92,7 +91,8 @@ func configure(dir string) (file, workspace string, err error) {
 		return "", "", err
 	}
 	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
-	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page).Replace(string(text))
+	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page,
+		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent).Replace(string(text))
 	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
 }
 

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,42 +14,66 @@ import (
 	"testing"
 )
 
-// pageAddress returns a free address for the pages of the tests. Its port is below those that the stack assigns to itself.
-func pageAddress(ctx context.Context) (string, error) {
+// The addresses that the configuration names, and on which the tests of clients/ serve.
+var (
+	page            string // pages that use the gateways from another origin
+	typeScriptAgent string
+	pythonAgent     string
+)
+
+// signingKey signs the requests to the agents of the tests.
+var signingKey = "whsec_" + base64.StdEncoding.EncodeToString([]byte("a key of the end-to-end tests"))
+
+// assignAddresses selects free addresses. Their ports are below those that the stack assigns to itself.
+func assignAddresses(ctx context.Context) error {
 	var config net.ListenConfig
-	var err error
-	for range 100 {
+	for _, address := range []*string{&page, &typeScriptAgent, &pythonAgent} {
 		var listener net.Listener
-		listener, err = config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(3000)))
-		if err == nil {
-			return listener.Addr().String(), listener.Close()
+		err := errors.ErrUnsupported
+		for attempt := 0; err != nil; attempt++ {
+			if listener, err = config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(3000))); attempt == 100 {
+				return fmt.Errorf("find a free port: %w", err)
+			}
 		}
+		defer listener.Close() // after all are selected, so that they differ
+		*address = listener.Addr().String()
 	}
-	return "", fmt.Errorf("find a free port for pages: %w", err)
+	return nil
 }
 
 // TestTypeScriptClient runs the tests of @agentbus/client in Node.js and in Chromium.
 func TestTypeScriptClient(t *testing.T) {
-	const dir = "../../../clients/typescript"
-	if _, err := os.Stat(dir + "/node_modules"); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("make test-clients installs what the tests need")
-	}
 	_, port, _ := strings.Cut(page, ":")
-	sdk(t, dir, []string{"AGENTBUS_PAGE_PORT=" + port}, "npm", "test")
+	npm(t, "../../../clients/typescript", "AGENTBUS_PAGE_PORT="+port)
 }
 
-// TestPythonClient runs the tests of the package for Python, with the python3 of the machine.
-func TestPythonClient(t *testing.T) {
+// TestTypeScriptAgent runs the tests of @agentbus/agent, whose agent serves the agent "typescript" of the configuration.
+func TestTypeScriptAgent(t *testing.T) {
+	npm(t, "../../../clients/typescript-agent",
+		"AGENTBUS_AGENT=typescript", "AGENTBUS_AGENT_ADDRESS="+typeScriptAgent, "AGENTBUS_AGENT_KEY="+signingKey)
+}
+
+// TestPython runs the tests of the package for Python, whose agent serves the agent "python" of the configuration.
+func TestPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	sdk(t, "../../../clients/python", []string{"PYTHONPATH=src"}, "python3", "-m", "unittest", "discover", "-s", "tests")
+	command := exec.CommandContext(t.Context(), "python3", "-m", "unittest", "discover", "-s", "tests")
+	sdk(t, command, "../../../clients/python",
+		"PYTHONPATH=src", "AGENTBUS_AGENT=python", "AGENTBUS_AGENT_ADDRESS="+pythonAgent, "AGENTBUS_AGENT_KEY="+signingKey)
+}
+
+func npm(t *testing.T, dir string, env ...string) {
+	t.Helper()
+	if _, err := os.Stat(dir + "/node_modules"); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("make test-clients installs what the tests need")
+	}
+	sdk(t, exec.CommandContext(t.Context(), "npm", "test"), dir, env...)
 }
 
 // sdk runs the tests of a package of clients/ against the gateways.
-func sdk(t *testing.T, dir string, env []string, name string, args ...string) {
+func sdk(t *testing.T, command *exec.Cmd, dir string, env ...string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), name, args...)
 	command.Dir = dir
 	command.Env = append(append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ",")), env...)
 	out, err := command.CombinedOutput()
