@@ -150,6 +150,7 @@ func (c checker) agent(path, name string, a Agent, tools []string) {
 	atLeastZero(c, join(path, "actionTTL"), a.ActionTTL)
 	c.program(path, a)
 	c.upstream(path, a)
+	c.remote(path, a)
 	c.httpURL(join(path, "baseURL"), a.BaseURL)
 	if strings.ContainsAny(a.APIKeyEnv, "= \n") || strings.HasPrefix(a.APIKeyEnv, "sk-") {
 		c.report(join(path, "apiKeyEnv"), "is the name of an environment variable, never the key itself")

@@ -30,7 +30,7 @@ type Config struct {
 // Agent is a named configuration of a backend.
 type Agent struct {
 	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http
+	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http; remote
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
@@ -74,6 +74,7 @@ type Agent struct {
 	Script    string `yaml:"script"`    // scripted: run this whatever the prompt says
 	Workspace string `yaml:"workspace"` // folder that a program works in, relative to that of the file; "{thread}" stands for the thread's id
 	CLI       CLI    `yaml:"cli"`       // how the program runs
+	Remote    Remote `yaml:"remote"`    // remote: which remote agent of the hub it is
 }
 
 // Approvals say by the name of a tool whether a person must allow each call.

@@ -85,7 +85,7 @@ func (c checker) modelSettings(path string, a Agent) {
 	c.choice(join(path, "promptCaching"), a.PromptCaching, PromptCachingOn, PromptCachingOff)
 	c.choice(join(path, "returnThinking"), a.ReturnThinking, "never", "turn", "always")
 	c.options(join(path, "options"), a)
-	if a.Backend != backendScripted && !a.RunsProgram() && !a.BehindHTTP() { // a backend of another module may take them
+	if a.Backend != backendScripted && !a.RunsProgram() && !a.BehindHTTP() && a.Backend != BackendRemote { // a backend of another module may take them
 		return
 	}
 	for member, set := range map[string]bool{

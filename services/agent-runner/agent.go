@@ -33,7 +33,8 @@ const (
 // agent is a configured agent, ready to run.
 type agent struct {
 	loop.Agent
-	backend    backend.Backend
+	backend    backend.Backend // nil for a remote agent until a request names its tenant
+	remote     config.Remote
 	script     string
 	window     int64   // of the agent's configuration; 0 = the model's
 	compressAt float64 // share of the window
@@ -43,6 +44,9 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	b, ok := r.deps.Backends[name]
 	if !ok {
 		return agent{}, fmt.Errorf("it has no backend")
+	}
+	if c.Backend != config.BackendRemote { // see Runner.remoteBackend
+		b = r.backpressure.wrap(r.meters.Backend(b, c.Backend))
 	}
 	tools, err := r.tools(c)
 	if err != nil {
@@ -54,7 +58,8 @@ func (r *Runner) newAgent(name string, c config.Agent) (agent, error) {
 	}
 	limits := limitsOf(c)
 	return agent{
-		backend: r.backpressure.wrap(r.meters.Backend(b, c.Backend)),
+		backend: b,
+		remote:  c.Remote,
 		script:  c.Script,
 		window:  c.ContextWindow, compressAt: cmp.Or(c.CompressAt, defaultCompressAt),
 		Agent: loop.Agent{
@@ -76,9 +81,14 @@ func (r *Runner) actionTTL() time.Duration {
 	return defaultActionTTL
 }
 
-// limitsOf returns the limits of an agent's requests. Programs always have a limit of turns and of cost.
+// limitsOf returns the limits of an agent's requests. Programs and remote agents always have a limit of turns and of cost.
 func limitsOf(c config.Agent) config.Limits {
 	limits := c.Limits
+	if c.Backend == config.BackendRemote {
+		limits.Turns, limits.Cost = cmp.Or(limits.Turns, remoteTurns), cmp.Or(limits.Cost, remoteCostUSD)
+		limits.Time = config.Duration(limits.Time.Or(remoteTime))
+		return limits
+	}
 	if c.RunsProgram() {
 		limits.Turns, limits.Cost = cmp.Or(limits.Turns, programTurns), cmp.Or(limits.Cost, programCost)
 		limits.Time = config.Duration(limits.Time.Or(programTime))

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/pkg/remoteagent"
 	"github.com/agentbus/agentbus/pkg/retry"
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
@@ -48,19 +51,22 @@ func newRemotes(d Deps) (remotes, error) {
 
 // agentOf returns the agent of a request: a configured one, or a remote agent of the hub.
 func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) {
-	if own, ok := r.agents[a.AgentID]; ok {
+	own, configured := r.agents[a.AgentID]
+	switch {
+	case configured && own.remote.Agent == "":
 		return own, nil
-	}
-	if r.remotes.hub == nil {
+	case r.remotes.hub == nil:
 		return agent{}, apierr.New(apierr.AgentNotFound, "agent %.64q no longer exists", a.AgentID)
+	case configured:
+		own.backend = r.remoteBackend(a.Tenant, own.remote)
+		return own, nil
 	}
 	conn, err := r.connect(ctx, hubapi.AgentRef{Tenant: a.Tenant, AgentID: a.AgentID})
 	if err != nil {
 		return agent{}, err
 	}
-	b := remote.New(remote.Options{Hub: r.remotes.hub, HTTP: r.remotes.http, Tenant: a.Tenant, Ends: loop.Ends})
 	return agent{
-		backend: r.backpressure.wrap(r.meters.Backend(b, providerRemote)),
+		backend: r.remoteBackend(a.Tenant, config.Remote{}),
 		Agent: loop.Agent{
 			Name: a.AgentID, Model: conn.DefaultModel, Turns: remoteTurns, CostUSD: remoteCostUSD, Time: remoteTime,
 			ActionTTL: r.actionTTL(),
@@ -68,8 +74,23 @@ func (r *Runner) agentOf(ctx context.Context, a record.Accepted) (agent, error) 
 	}, nil
 }
 
-// providerRemote is the name of the backend of remote agents in telemetry.
-const providerRemote = "remote"
+// remoteBackend returns the backend of the remote agents of a tenant, or of the one that c names.
+func (r *Runner) remoteBackend(tenant string, c config.Remote) backend.Backend {
+	b := remote.New(remote.Options{
+		Hub: r.remotes.hub, HTTP: r.remotes.http, Tenant: tenant, Ends: loop.Ends, Agent: c.Agent,
+		Defaults: remote.Settings{
+			PermissionMode: remoteagent.PermissionMode(c.PermissionMode), AllowedTools: c.AllowedTools, Cwd: c.Cwd,
+			Approvals: remoteagent.Approvals(c.Approvals),
+		},
+	})
+	return r.backpressure.wrap(r.meters.Backend(b, config.BackendRemote))
+}
+
+// remoteID returns the id at the hub of a request's agent; false for an agent that runs here.
+func (r *Runner) remoteID(agentID string) (string, bool) {
+	own, configured := r.agents[agentID]
+	return cmp.Or(own.remote.Agent, agentID), r.remotes.hub != nil && (!configured || own.remote.Agent != "")
+}
 
 // connect asks the hub for the connection to an agent. It waits up to hubTimeout for a hub that does not answer.
 func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (conn hubapi.Connection, err error) {
@@ -93,7 +114,8 @@ func (r *Runner) connect(ctx context.Context, ref hubapi.AgentRef) (conn hubapi.
 // answers. While the hub does not answer, the error keeps the request's pointer in the queue, so that any runner
 // retries.
 func (r *Runner) leaveTask(ctx context.Context, a record.Accepted) error {
-	if _, own := r.agents[a.AgentID]; own || r.remotes.hub == nil {
+	agentID, remotely := r.remoteID(a.AgentID)
+	if !remotely {
 		return nil
 	}
 	c := &claim{runner: r, log: bus.LogID{Tenant: a.Tenant, RequestID: a.RequestID}, accepted: a}
@@ -109,10 +131,10 @@ func (r *Runner) leaveTask(ctx context.Context, a record.Accepted) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
-	_, err = r.remotes.hub.CancelTask(ctx, hubapi.TaskRef{Tenant: a.Tenant, AgentID: a.AgentID, TaskID: task, Key: key})
+	_, err = r.remotes.hub.CancelTask(ctx, hubapi.TaskRef{Tenant: a.Tenant, AgentID: agentID, TaskID: task, Key: key})
 	switch apierr.CodeOf(err) {
 	case apierr.Unavailable, apierr.Internal:
-		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", cmp.Or(task, key), a.AgentID, a.RequestID, err)
+		return fmt.Errorf("cancel task %s of agent %s, which request %s has left: %w", cmp.Or(task, key), agentID, a.RequestID, err)
 	default: // done, or the hub no longer has the agent or the task
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/loop"
 	"github.com/agentbus/agentbus/pkg/record"
@@ -141,7 +142,7 @@ func (r *Runner) reduced(a record.Accepted) []event.Body {
 func (r *Runner) modelOf(a record.Accepted) (provider, model string) {
 	agent, known := r.deps.Config.Agents[a.AgentID]
 	if !known && r.remotes.hub != nil {
-		agent.Backend = providerRemote
+		agent.Backend = config.BackendRemote
 	}
 	return agent.Backend, agent.Model
 }

@@ -107,7 +107,8 @@ func New(d Deps) (*Runner, error) {
 		if r.agents[name], err = r.newAgent(name, c); err != nil {
 			return nil, fmt.Errorf("agent %s: %w", name, err)
 		}
-		if _, priced := d.Config.Price(c.Model); !priced && c.Limits.Cost > 0 && c.CLI.UnitCost == 0 && c.Backend != config.BackendClaude {
+		if _, priced := d.Config.Price(c.Model); !priced && c.Limits.Cost > 0 && c.CLI.UnitCost == 0 &&
+			c.Backend != config.BackendClaude && c.Backend != config.BackendRemote {
 			d.Log.Warn("the limit of cost of an agent has no effect without the price of its model", "agent", name, "model", c.Model)
 		}
 	}

@@ -2,6 +2,7 @@ package agentserver
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/catalog"
@@ -9,7 +10,9 @@ import (
 )
 
 // BackendNames lists the backends that may run tasks, sorted.
-func BackendNames() []string { return catalog.Names() }
+func BackendNames() []string {
+	return slices.DeleteFunc(catalog.Names(), func(name string) bool { return name == config.BackendRemote })
+}
 
 func newBackend(a config.Agent, getenv func(string) string) (backend.Backend, error) {
 	b, err := catalog.Open(a, getenv, nil)

@@ -108,6 +108,10 @@ func NewSettings(
 	if err := s.permit(e, c); err != nil {
 		return Settings{}, err
 	}
+	if agent.Backend == config.BackendRemote {
+		return Settings{}, fmt.Errorf("agent %q runs at another agent-server, and this one cannot give it tasks; set AGENT_BACKEND to one of %s",
+			name, strings.Join(BackendNames(), ", "))
+	}
 	if s.Backend, err = newBackend(agent, getenv); err != nil {
 		return Settings{}, err
 	}

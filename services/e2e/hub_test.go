@@ -26,6 +26,10 @@ const hubConfig = `
 hub: {plainHTTP: true, allow: [127.0.0.0/8]}
 agents:
   chief: {backend: scripted, tools: [hub], toolOutput: allow}
+  far: {description: works on another machine, backend: remote, remote: {agent: vm-1}}
+  editor: {backend: remote, remote: {agent: vm-1, permissionMode: acceptEdits}}
+  lead: {backend: scripted, agents: [far]}
+  thrifty: {backend: scripted, agents: [far], limits: {tokens: 1000}}
 `
 
 const agentKey = "agent-key-of-the-tests-0123456789"

@@ -27,7 +27,8 @@ import (
 // Environment looks a variable up; "" = not set.
 type Environment func(name string) string
 
-// list is every backend that an agent may name. A new one is a line here.
+// list is every backend that an agent may name. A new one is a line here. The backend remote needs the hub, and is nil here: an
+// agent-runner opens it for each request.
 func list() map[string]func(config.Agent, Environment) backend.Backend {
 	return map[string]func(config.Agent, Environment) backend.Backend{
 		"scripted":              func(config.Agent, Environment) backend.Backend { return backend.Stateless(scripted.New()) },
@@ -40,6 +41,7 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 		config.BackendCLI:       program(cli.New),
 		config.BackendACP:       newACP,
 		config.BackendHTTP:      newHTTP,
+		config.BackendRemote:    func(config.Agent, Environment) backend.Backend { return nil },
 	}
 }
 
@@ -58,7 +60,7 @@ func CheckScript(script string) error {
 // Factory opens the backend of an agent. It is called once for each agent, when the service starts.
 type Factory func(config.Agent) (backend.Backend, error)
 
-// Open opens the backend of an agent, one of the list or of added. Keys and addresses that the agent does not name come
+// Open opens the backend of an agent, one of the list or of added; nil for config.BackendRemote. Keys and addresses that the agent does not name come
 // from the environment.
 func Open(a config.Agent, getenv func(string) string, added map[string]Factory) (backend.Backend, error) {
 	if open, ok := added[a.Backend]; ok {

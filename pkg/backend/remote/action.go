@@ -67,7 +67,7 @@ func (s *session) resume(ctx context.Context, turn backend.Turn, emit backend.Em
 // abandon cancels the task. If the agent does not answer, the hub cancels it later.
 func (s *session) abandon(ctx context.Context) error {
 	err := s.repeatWhileSilent(ctx, func() error {
-		_, err := s.Hub.CancelTask(ctx, hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
+		_, err := s.Hub.CancelTask(ctx, hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.Agent, TaskID: s.place.task})
 		return err
 	})
 	if err != nil && apierr.CodeOf(err) != apierr.RequestNotFound {
@@ -82,7 +82,7 @@ func (s *session) abandon(ctx context.Context) error {
 func (s *session) answer(ctx context.Context, t *turn) (reached bool, err error) {
 	err = s.repeatWhileSilent(ctx, func() error {
 		_, err := s.Hub.AnswerTask(ctx, hubapi.Answer{
-			TaskRef: hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: t.place.task}, Answer: s.reply,
+			TaskRef: hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.Agent, TaskID: t.place.task}, Answer: s.reply,
 		})
 		return err
 	})

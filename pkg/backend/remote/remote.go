@@ -33,17 +33,20 @@ type Hub interface {
 	Connect(ctx context.Context, r hubapi.AgentRef) (hubapi.Connection, error)
 }
 
-// Options are what a backend works with. Every member is needed.
+// Options are what a backend works with. Every member is needed but Agent and Defaults.
 type Options struct {
 	Hub    Hub
 	HTTP   *http.Client // reaches agent servers
 	Tenant string       // whose agents these are
+	Agent  string       // id of the agent at the hub; "" = the one that the session names
+	// Defaults are for what a request leaves out.
+	Defaults Settings
 	// Ends reports whether the cause of a context's cancellation ends the request. After any other cause the task
 	// continues, for the runner that takes the request over.
 	Ends func(cause error) bool
 }
 
-// Backend is the remote agents of a tenant; which one, the session says.
+// Backend is the remote agents of a tenant, or one of them.
 type Backend struct{ options Options }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -61,7 +64,9 @@ func (b *Backend) Start(_ context.Context, start backend.Start) (backend.Session
 		p = place{session: p.session} // another request gave the task, and ended before the task did
 	}
 	p.request = start.RequestID
-	return &session{Options: b.options, start: start, place: p}, nil
+	s := &session{Options: b.options, start: start, place: p}
+	s.Agent = cmp.Or(s.Agent, start.AgentID)
+	return s, nil
 }
 
 // session implements [backend.Session].
@@ -123,7 +128,7 @@ func (s *session) cancel(ctx context.Context) {
 	var both sync.WaitGroup
 	defer both.Wait()
 	both.Go(func() {
-		_, _ = s.Hub.CancelTask(ctx, hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.start.AgentID, TaskID: s.place.task})
+		_, _ = s.Hub.CancelTask(ctx, hubapi.TaskRef{Tenant: s.Tenant, AgentID: s.Agent, TaskID: s.place.task})
 	})
 	if s.client != nil {
 		both.Go(func() { _, _ = s.client.Cancel(ctx, s.place.task) })
@@ -156,7 +161,7 @@ func (s *session) assign(ctx context.Context, turn backend.Turn, emit backend.Em
 // asked: a request that ends without the answer still has the task cancelled, by its key, and a runner that takes the
 // request over asks with the same key. A key names a turn, not a prompt: two turns may have the same prompt.
 func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit backend.Emit) (t hubapi.Task, err error) {
-	set, err := settingsOf(turn)
+	set, err := s.Defaults.of(turn)
 	if err != nil {
 		return t, err
 	}
@@ -168,7 +173,7 @@ func (s *session) give(ctx context.Context, turn backend.Turn, known int, emit b
 		}
 	}
 	a := hubapi.Assignment{
-		Tenant: s.Tenant, AgentID: s.start.AgentID, Task: prompt.Of(turn.Messages[known:], maxPrompt), SystemPrompt: turn.System,
+		Tenant: s.Tenant, AgentID: s.Agent, Task: prompt.Of(turn.Messages[known:], maxPrompt), SystemPrompt: turn.System,
 		MaxTurns: turn.Limits.Turns, MaxBudgetUSD: max(0, turn.Limits.CostUSD), ResumeSession: s.place.session, Key: s.place.asked,
 		PermissionMode: set.PermissionMode, AllowedTools: set.AllowedTools, Cwd: set.Cwd, Model: turn.Model,
 		Approvals: set.Approvals,
@@ -224,7 +229,7 @@ func (s *session) follow(ctx context.Context, t *turn, task string) (backend.Out
 		}
 		if !online && !away {
 			away = true
-			if err := t.warn(hubapi.Offline(s.start.AgentID, task)); err != nil {
+			if err := t.warn(hubapi.Offline(s.Agent, task)); err != nil {
 				return t.outcome, err
 			}
 		}
@@ -246,7 +251,7 @@ func (s *session) stream(ctx context.Context, t *turn, away *bool) (ended bool, 
 	watch.Go(func() { s.watch(ctx, cut) })
 	if *away {
 		*away = false
-		if err := t.warn("Agent [" + s.start.AgentID + "] is back."); err != nil {
+		if err := t.warn("Agent [" + s.Agent + "] is back."); err != nil {
 			return false, err
 		}
 	}
@@ -273,7 +278,7 @@ const (
 // the hub does not answer, the connection stays.
 func (s *session) watch(ctx context.Context, cut context.CancelCauseFunc) {
 	for sleep(ctx, watchEvery) {
-		c, err := s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
+		c, err := s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.Agent})
 		if err == nil && !c.Online && !healthy(ctx, s.client) {
 			cut(errOffline)
 			return
@@ -286,7 +291,7 @@ func (s *session) watch(ctx context.Context, cut context.CancelCauseFunc) {
 func (s *session) connect(ctx context.Context, away bool) (online bool, err error) {
 	var c hubapi.Connection
 	err = s.repeatWhileSilent(ctx, func() (err error) {
-		c, err = s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.start.AgentID})
+		c, err = s.Hub.Connect(ctx, hubapi.AgentRef{Tenant: s.Tenant, AgentID: s.Agent})
 		return err
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -9,18 +10,18 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// settings are what a request sets for its task, in context.task. A request has a client who can act, so its task asks
-// unless it is set otherwise.
-type settings struct {
+// Settings say what a task may do. A request sets them in context.task; the agent's configuration sets the others. A request has a
+// client who can act, so its task asks unless it is set otherwise.
+type Settings struct {
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
 	AllowedTools   []string                   `json:"allowedTools"`
 	Cwd            string                     `json:"cwd"`
 	Approvals      remoteagent.Approvals      `json:"approvals"`
 }
 
-// settingsOf reads the settings of a turn's request.
-func settingsOf(turn backend.Turn) (settings, error) {
-	s := settings{Approvals: remoteagent.ApprovalsAsk}
+// of returns the settings of a turn's request; s has the defaults.
+func (s Settings) of(turn backend.Turn) (Settings, error) {
+	s.Approvals = cmp.Or(s.Approvals, remoteagent.ApprovalsAsk)
 	var options struct {
 		Context struct {
 			Task json.RawMessage `json:"task"`

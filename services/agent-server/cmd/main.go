@@ -62,7 +62,7 @@ func build(ctx context.Context, vars env.Environ, own env.AgentServer, log *slog
 	cfg := config.Default(vars.Get)
 	if own.ConfigFile != "" {
 		var err error
-		known := config.Known{Backends: agentserver.BackendNames(), Tools: builtin.Names()}
+		known := config.Known{Backends: append(agentserver.BackendNames(), config.BackendRemote), Tools: builtin.Names()}
 		if cfg, err = config.Load(own.ConfigFile, cfg, known); err != nil {
 			return service.Parts{}, err
 		}

@@ -127,6 +127,9 @@ func (d *Scheduler) Task(ctx context.Context, taskID string) (remoteagent.Task, 
 			"task %.64q ended more than %v ago and was removed", taskID, d.deps.Retention.Tasks)
 	default:
 		e.Actions = remoteagent.Unanswered(e.Actions, e.Answers, time.Now())
+		if e.Status == remoteagent.NeedsAction && len(e.Actions) == 0 { // it is about to continue
+			e.Status = remoteagent.Running
+		}
 		return e.Task, err
 	}
 }

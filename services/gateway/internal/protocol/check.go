@@ -82,7 +82,7 @@ func (h *Host) checkTools(agentID string, tools []event.RequestTool) ([]event.Re
 		return nil, refuse("tools has %d entries; at most %d are allowed", len(tools), maxTools)
 	case agent.RequestTools == config.RequestToolsRefuse:
 		return nil, refuse("agent %s accepts no tools of requests; leave tools out", agentID)
-	case !configured, agent.RunsProgram():
+	case !configured, agent.RunsOwnTools():
 		return nil, refuse("agent %s runs its own tools and accepts none of requests; leave tools out", agentID)
 	}
 	own := make([]event.RequestTool, 0, len(tools))

@@ -41,7 +41,7 @@ type multimodal struct {
 // acceptsTools reports whether runs of an agent may declare tools of their client.
 func (s *Server) acceptsTools(agentID string) bool {
 	own, ok := s.Config.Agents[agentID]
-	return ok && own.RequestTools != config.RequestToolsRefuse && !own.RunsProgram()
+	return ok && own.RequestTools != config.RequestToolsRefuse && !own.RunsOwnTools()
 }
 
 // getInfo returns what the agent can do.

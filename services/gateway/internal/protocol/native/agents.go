@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 )
 
@@ -30,9 +31,15 @@ func (s *Server) getAgents(x *protocol.Exchange) error {
 		for _, t := range a.ClientTools {
 			tools = append(tools, t.Name)
 		}
-		agents = append(agents, agent{
+		about := agent{
 			Name: name, Description: a.Description, Backend: a.Backend, Model: a.Model, Models: a.AllowedModels(), Tools: tools,
-		})
+		}
+		if a.Backend == config.BackendRemote {
+			r, found := s.Remotes.Find(x.Principal().Tenant, a.Remote.Agent)
+			online := found && r.Online
+			about.Capabilities, about.Online = r.Capabilities, &online
+		}
+		agents = append(agents, about)
 	}
 	for _, r := range s.Remotes.List(x.Principal().Tenant) {
 		agents = append(agents, agent{
