@@ -28,6 +28,7 @@ func TestToolOutputNeedsItsScope(t *testing.T) {
 	)
 	for _, path := range []string{
 		"/v1/requests/" + requestID + "/stream", "/v1/threads/" + threadID + "/events", "/v1/threads/" + threadID + "/stream",
+		"/ai-sdk/demo/" + threadID + "/stream",
 	} {
 		a := b.get(path+"?include=tool_output", "Authorization", "Bearer "+most)
 		if a.status != 401 || !strings.Contains(a.body, "tool_output") {
@@ -37,5 +38,13 @@ func TestToolOutputNeedsItsScope(t *testing.T) {
 	a := b.get("/v1/requests/"+requestID+"/stream?include=tool_output", "Authorization", "Bearer "+all)
 	if a.status != 200 || !strings.Contains(a.body, `"delta":"printed"`) || !strings.Contains(a.body, `"content":"read"`) {
 		t.Errorf("with the scope: got %d %s, want the output", a.status, a.body)
+	}
+	a = b.get("/ai-sdk/demo/"+threadID+"/stream?replay=ended&include=tool_output", "Authorization", "Bearer "+all)
+	if a.status != 200 || !strings.Contains(a.body, `"delta":"printed"`) {
+		t.Errorf("the AI SDK with the scope: got %d %s, want what the tool prints", a.status, a.body)
+	}
+	a = b.get("/ai-sdk/demo/"+threadID+"/stream?replay=ended", "Authorization", "Bearer "+all)
+	if a.status != 200 || strings.Contains(a.body, "printed") {
+		t.Errorf("the AI SDK without include: got %d %s, want no output", a.status, a.body)
 	}
 }

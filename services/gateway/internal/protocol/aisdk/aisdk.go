@@ -56,6 +56,20 @@ func agent(x *protocol.Exchange) (string, error) {
 	return agentID, nil
 }
 
+// options returns how the client wants its stream. The only parameter is include=tool_output.
+func (s *Server) options(x *protocol.Exchange, agentID string) (o codec.Options, err error) {
+	for _, word := range x.QueryList("include") {
+		if word != protocol.IncludeToolOutput {
+			return o, apierr.New(apierr.InvalidMessageFormat, "include=%.40s: use %q; a message has all other events", word, protocol.IncludeToolOutput)
+		}
+		if err := s.CheckToolOutput(x.Principal(), agentID); err != nil {
+			return o, err
+		}
+		o.ToolOutput = func() bool { return true }
+	}
+	return o, nil
+}
+
 // clientTools returns the tools that clients of an agent run.
 func (s *Server) clientTools(agentID string) []string {
 	var names []string

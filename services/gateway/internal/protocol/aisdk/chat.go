@@ -5,7 +5,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/aisdk/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -24,6 +23,10 @@ func (s *Server) postChat(x *protocol.Exchange) error {
 // start accepts the request in the body and opens its log.
 func (s *Server) start(x *protocol.Exchange) (response stream.Response, err error) {
 	agentID, err := agent(x)
+	if err != nil {
+		return response, err
+	}
+	options, err := s.options(x, agentID)
 	if err != nil {
 		return response, err
 	}
@@ -53,7 +56,7 @@ func (s *Server) start(x *protocol.Exchange) (response stream.Response, err erro
 	if response, err = x.Open(receipt); err != nil {
 		return response, err
 	}
-	response.Encoder, err = x.Encoder(wire.Codec{ClientTools: s.clientTools(agentID), Continued: r.Continued}, codec.Options{})
+	response.Encoder, err = x.Encoder(wire.Codec{ClientTools: s.clientTools(agentID), Continued: r.Continued}, options)
 	return response, err
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
-	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/aisdk/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -38,6 +37,10 @@ func (s *Server) resume(x *protocol.Exchange) (response stream.Response, found b
 	if err != nil {
 		return response, false, err
 	}
+	options, err := s.options(x, agentID)
+	if err != nil {
+		return response, false, err
+	}
 	if cursor, err := x.Cursor(); err != nil || cursor != "" {
 		return response, false, cmp.Or(err, error(apierr.New(apierr.InvalidMessageFormat,
 			"a message is streamed from its beginning; leave out Last-Event-ID and after")))
@@ -55,7 +58,7 @@ func (s *Server) resume(x *protocol.Exchange) (response stream.Response, found b
 	enc, err := x.Encoder(wire.Codec{
 		ClientTools: s.clientTools(agentID), Last: r.RequestID,
 		Continued: wire.Continued{ID: cmp.Or(wire.MessageID(r.Note), logs[0].RequestID)},
-	}, codec.Options{})
+	}, options)
 	if err != nil {
 		return response, false, err
 	}

@@ -58,7 +58,7 @@ func (s *Server) openLogs(ctx context.Context, tenant string, t bus.ThreadRecord
 	}
 	enc, err := encode(t.AgentID, codec.Options{
 		Include: []string{string(event.NameInput)}, Cursor: frames.AppendCursor,
-		ToolOutput: func() bool { return s.showsToolOutput(frames.AgentID()) },
+		ToolOutput: func() bool { return s.ShowsToolOutput(frames.AgentID()) },
 	})
 	if err != nil {
 		frames.Close()

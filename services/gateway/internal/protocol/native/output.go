@@ -3,9 +3,7 @@ package native
 import (
 	"slices"
 
-	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native/wire"
 )
 
@@ -15,27 +13,14 @@ func (s *Server) include(p auth.Principal, agentID string, words []string) ([]st
 	if !slices.Contains(words, wire.ToolOutput) {
 		return words, nil
 	}
-	if !p.May(auth.ScopeToolOutput) {
-		return nil, apierr.New(apierr.AuthFailed, "include=%s: the API key lacks the scope %q", wire.ToolOutput, auth.ScopeToolOutput)
-	}
-	if !s.showsToolOutput(agentID) {
-		return nil, apierr.New(apierr.InvalidMessageFormat,
-			"include=%s: agent %.64q does not show the output of its tools; its configuration allows it with toolOutput: %s",
-			wire.ToolOutput, agentID, config.ToolOutputAllow)
-	}
-	return words, nil
+	return words, s.CheckToolOutput(p, agentID)
 }
 
-// showsToolOutput reports whether clients may read the output of an agent's tools.
-func (s *Server) showsToolOutput(agentID string) bool {
-	return s.Config.Agents[agentID].ToolOutput == config.ToolOutputAllow
-}
-
-// showingToolOutput lists the agents for which showsToolOutput is true.
+// showingToolOutput lists the agents whose tool output clients may read.
 func (s *Server) showingToolOutput() []string {
 	var names []string
 	for name := range s.Config.Agents {
-		if s.showsToolOutput(name) {
+		if s.ShowsToolOutput(name) {
 			names = append(names, name)
 		}
 	}

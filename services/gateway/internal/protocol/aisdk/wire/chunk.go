@@ -108,4 +108,8 @@ type result struct {
 	Summary   string `json:"summary"`
 	ElapsedMS int64  `json:"elapsedMs,omitzero"`
 	Media     []Part `json:"media,omitempty"`
+
+	// What the model reads, if the client may read the output of tools.
+	Content    string `json:"content,omitempty"`
+	ContentURL string `json:"contentUrl,omitempty"` // instead of a large content
 }

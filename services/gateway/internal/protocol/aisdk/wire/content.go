@@ -40,11 +40,16 @@ func partOf(p event.InputPart, threadID string) Part {
 	}
 	switch {
 	case p.Ref != nil:
-		part.URL = "/v1/threads/" + threadID + "/objects/" + p.Ref.Object
+		part.URL = objectURL(threadID, p.Ref)
 	case len(p.Data) > 0:
 		part.URL = "data:" + part.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 	}
 	return part
+}
+
+// objectURL returns the path of an object on the gateway.
+func objectURL(threadID string, ref *event.ObjectRef) string {
+	return "/v1/threads/" + threadID + "/objects/" + ref.Object
 }
 
 // input returns the texts and files of a message, without its other parts.

@@ -19,6 +19,7 @@ type message struct {
 	tools     []string // of the client, that requests have declared
 	calls     map[string]*call
 	answers   map[string]event.ActionResult // by action
+	outputs   map[string]event.ToolOutput   // by call, until its result
 	open      []*part
 	step      step
 	plan      []event.PlanStep
@@ -44,7 +45,7 @@ type part struct {
 }
 
 func newMessage(c Codec) *message {
-	m := &message{codec: c, calls: map[string]*call{}, answers: map[string]event.ActionResult{}}
+	m := &message{codec: c, calls: map[string]*call{}, answers: map[string]event.ActionResult{}, outputs: map[string]event.ToolOutput{}}
 	for _, known := range c.Continued.Calls {
 		m.calls[known.ID] = &call{dynamic: known.Dynamic, approvalID: known.ApprovalID, answered: known.Answered}
 		m.step.client = true
@@ -116,6 +117,8 @@ func (m *message) fold(body event.Body) {
 		m.call(b)
 	case event.ToolResult:
 		m.result(b)
+	case event.ToolOutput:
+		m.outputs[b.ToolCallID] = b
 	case event.Continuation:
 		m.action(b)
 	case event.UsageSoFar:

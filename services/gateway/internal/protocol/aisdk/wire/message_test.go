@@ -33,7 +33,12 @@ func frame(t *testing.T, requestID string, bodies ...event.Body) event.Frame {
 // read returns the chunks that a codec writes for frames, and whether [DONE] is the last line.
 func read(t *testing.T, c wire.Codec, frames ...event.Frame) (chunks []wire.Chunk, done bool) {
 	t.Helper()
-	enc, err := c.Encoder(codec.Options{})
+	return readWith(t, c, codec.Options{}, frames...)
+}
+
+func readWith(t *testing.T, c wire.Codec, o codec.Options, frames ...event.Frame) (chunks []wire.Chunk, done bool) {
+	t.Helper()
+	enc, err := c.Encoder(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +236,22 @@ func TestMessageOfTwoRequests(t *testing.T) {
 				t.Errorf("got\n%s, want\n%s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestToolOutput(t *testing.T) {
+	t.Parallel()
+	bodies := log(called("b0", "c0"), event.ToolResult{Block: block("b1", event.StageDelta), ToolCallID: "c0", Delta: "p"},
+		event.ToolOutput{ToolCallID: "c0", Status: event.ToolSuccess, Content: "whole"}, returned("b1", "c0", event.ToolSuccess), done)
+	for allowed, want := range map[bool]string{
+		false: `start-step|tool-input-available c0 n {"a":1}|tool-output-available c0 {"status":"success","summary":"s"}|finish-step|finish stop`,
+		true: `start-step|tool-input-available c0 n {"a":1}|data-tool_output|` +
+			`tool-output-available c0 {"status":"success","summary":"s","content":"whole"}|finish-step|finish stop`,
+	} {
+		chunks, _ := readWith(t, wire.Codec{}, codec.Options{ToolOutput: func() bool { return allowed }}, frame(t, "req_1", bodies...))
+		if got := shown(chunks); got != want {
+			t.Errorf("allowed %t: got\n%s, want\n%s", allowed, got, want)
+		}
 	}
 }
 

@@ -134,7 +134,16 @@ func (c *call) available(callID, tool string, args json.RawMessage, server bool)
 
 // result projects the end of a call. A client that has run the tool has its output.
 func (m *message) result(b event.ToolResult) {
-	if b.Stage != event.StageStop || b.Discarded {
+	output := m.outputs[b.ToolCallID]
+	switch {
+	case b.Stage == event.StageDelta:
+		m.printed(b)
+		return
+	case b.Stage != event.StageStop:
+		return
+	}
+	delete(m.outputs, b.ToolCallID)
+	if b.Discarded {
 		return
 	}
 	c, known := m.calls[b.ToolCallID]
@@ -153,12 +162,29 @@ func (m *message) result(b event.ToolResult) {
 	case len(given) > 0:
 		m.keep("", Chunk{Type: ToolOutputAvailable, ToolCallID: b.ToolCallID, Output: given})
 	default:
-		output := result{Status: string(b.Status), Summary: b.Summary, ElapsedMS: b.ElapsedMS}
-		for _, p := range b.Media {
-			output.Media = append(output.Media, partOf(p, m.threadID))
-		}
-		m.keep("", Chunk{Type: ToolOutputAvailable, ToolCallID: b.ToolCallID, Output: encode(output)})
+		m.keep("", Chunk{Type: ToolOutputAvailable, ToolCallID: b.ToolCallID, Output: m.output(b, output)})
 	}
+}
+
+// output returns what a client gets of a result: the content only if it may read the output of tools.
+func (m *message) output(b event.ToolResult, content event.ToolOutput) json.RawMessage {
+	r := result{Status: string(b.Status), Summary: b.Summary, ElapsedMS: b.ElapsedMS, Content: content.Content}
+	if content.Ref != nil {
+		r.ContentURL = objectURL(m.threadID, content.Ref)
+	}
+	for _, p := range b.Media {
+		r.Media = append(r.Media, partOf(p, m.threadID))
+	}
+	return encode(r)
+}
+
+// printed shows what a tool prints while it runs.
+func (m *message) printed(b event.ToolResult) {
+	value := struct {
+		ToolCallID string `json:"toolCallId"`
+		Delta      string `json:"delta"`
+	}{b.ToolCallID, b.Delta}
+	m.emit(Chunk{Type: Data + string(event.NameToolOutput), Data: encode(value), Transient: true})
 }
 
 // data projects what the stream has no chunk for.

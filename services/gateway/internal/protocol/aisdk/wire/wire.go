@@ -50,15 +50,16 @@ type KnownCall struct {
 
 var _ codec.Codec = Codec{}
 
-// Encoder returns an encoder for server-sent events. The stream shows everything except internal events and the output of
-// tools, so that Options.Include and Options.Accept are not used. The events have no ids: a client reads a message from its
-// beginning.
+// Encoder returns an encoder for server-sent events. The stream shows everything except internal events, so that
+// Options.Include and Options.Accept are not used; it has the output of tools if Options.ToolOutput is set. The events have no
+// ids: a client reads a message from its beginning.
 func (c Codec) Encoder(o codec.Options) (codec.Encoder, error) {
-	return &encoder{from: o.From, message: newMessage(c)}, nil
+	return &encoder{from: o.From, output: o.ToolOutput, message: newMessage(c)}, nil
 }
 
 type encoder struct {
 	from    uint64
+	output  func() bool // nil = without the output of tools
 	message *message
 	json    []byte
 }
@@ -72,7 +73,7 @@ func (*encoder) Start() uint64 { return 0 }
 // Append implements codec.Encoder.
 func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	for line := range f.Each() {
-		if line.Name.IsInternal() || line.HasToolOutput() {
+		if !e.includes(line) {
 			continue
 		}
 		decoded, err := event.Decode(line.JSON)
@@ -84,6 +85,14 @@ func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// includes reports whether an event belongs to the stream.
+func (e *encoder) includes(line event.Line) bool {
+	if e.output != nil && e.output() && line.HasToolOutput() {
+		return true
+	}
+	return !line.Name.IsInternal() && !line.HasToolOutput()
 }
 
 // add appends what one event becomes, and the end of the stream after the last one.
