@@ -22,6 +22,8 @@ type MCPServer struct {
 	OAuth   MCPOAuth          `yaml:"oauth"`   // instead of a token in headers
 	Allow   []string          `yaml:"allow"`   // hosts or CIDRs that it may redirect to though they are private
 
+	Resources   bool `yaml:"resources"`   // the tools list_resources and read_resource read its resources
+	Prompts     bool `yaml:"prompts"`     // the tools list_prompts and get_prompt read its prompts
 	Elicitation bool `yaml:"elicitation"` // it may ask the user questions while a tool runs
 
 	Tools     []string      `yaml:"tools"`    // as the server names them; default: all

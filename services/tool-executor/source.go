@@ -44,7 +44,7 @@ func newSources(d Deps) (sources, error) {
 
 func sourceOptions(name string, m config.MCPServer, secret func(string) (string, error)) (mcp.Options, error) {
 	o := mcp.Options{
-		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools, Version: service.Version(), Elicitation: m.Elicitation,
+		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools, Version: service.Version(), Resources: m.Resources, Prompts: m.Prompts, Elicitation: m.Elicitation,
 		Headers: make(map[string]string, len(m.Headers)), Env: mcp.Environment(),
 	}
 	var err error

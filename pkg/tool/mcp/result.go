@@ -16,22 +16,11 @@ import (
 // read converts a server's result: its texts, images and files, or its structured content if it has nothing else. If
 // the server marks it as an error, read returns an error with its text.
 func read(r *sdk.CallToolResult) (tool.Result, error) {
-	var result tool.Result
-	var texts []string
+	var parts parts
 	for _, c := range r.Content {
-		text, part := content(c)
-		if part != nil {
-			if kept, err := media.Check("content", *part); err == nil {
-				result.Media = append(result.Media, kept)
-				continue
-			}
-			text = "[" + media.Describe(*part) + ": it cannot be shown]"
-		}
-		if text != "" {
-			texts = append(texts, text)
-		}
+		parts.add(c)
 	}
-	result.Content = strings.Join(texts, "\n")
+	result := parts.result()
 	if result.Content == "" && r.StructuredContent != nil {
 		data, err := json.Marshal(r.StructuredContent)
 		if err != nil {
@@ -46,6 +35,30 @@ func read(r *sdk.CallToolResult) (tool.Result, error) {
 		return tool.Result{}, apierr.New(apierr.ToolError, "the tool failed, and does not say why")
 	}
 	return tool.Result{Summary: "error, " + tool.Size(result.Content)}, apierr.New(apierr.ToolError, "%s", result.Content)
+}
+
+// parts are the pieces of a result.
+type parts struct {
+	texts []string
+	media []event.InputPart
+}
+
+func (p *parts) add(c sdk.Content) {
+	text, part := content(c)
+	if part != nil {
+		if kept, err := media.Check("content", *part); err == nil {
+			p.media = append(p.media, kept)
+			return
+		}
+		text = "[" + media.Describe(*part) + ": it cannot be shown]"
+	}
+	if text != "" {
+		p.texts = append(p.texts, text)
+	}
+}
+
+func (p *parts) result() tool.Result {
+	return tool.Result{Content: strings.Join(p.texts, "\n"), Media: p.media}
 }
 
 // content is one piece as text, or as an image or file.

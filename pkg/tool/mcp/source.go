@@ -38,6 +38,8 @@ type Options struct {
 	OAuth   *OAuth            // nil = the URL needs no token, or Headers have one
 	Allow   egress.AllowList  // what redirects may lead to though it is not public; the URL itself always may be reached
 
+	Resources   bool // its resources are read by tools
+	Prompts     bool // its prompts are read by tools
 	Elicitation bool // the server may ask the user of a call
 
 	Tools   []string // names of tools, as the server has them; none = all

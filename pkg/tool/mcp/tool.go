@@ -66,6 +66,7 @@ func (s *Source) list(ctx context.Context, l *link) (offer, error) {
 		o.specs = append(o.specs, spec)
 		o.tools[name] = s.tool(spec, names[name].Name)
 	}
+	o.add(s.data(l))
 	return o, nil
 }
 
@@ -73,6 +74,9 @@ func (s *Source) list(ctx context.Context, l *link) (offer, error) {
 func (s *Source) pick(ctx context.Context, l *link, o *offer) ([]*sdk.Tool, error) {
 	var offered []*sdk.Tool
 	missing := slices.Clone(s.options.Tools)
+	if can := l.session.InitializeResult().Capabilities; can != nil && can.Tools == nil && (s.options.Resources || s.options.Prompts) {
+		return nil, nil // a server of resources or prompts alone
+	}
 	for t, err := range l.session.Tools(ctx, nil) {
 		if err != nil {
 			return nil, err

@@ -89,10 +89,32 @@ func New(cancelled func()) *sdk.Server {
 	})
 	add("order", anything, nil, order)
 	add("book", anything, nil, book)
+	shelve(s)
 	add("visit", anything, nil, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return asks(r, sdk.InputRequestMap{"page": &sdk.ElicitParams{Mode: "url", Message: "Log in", URL: "https://example.com/login", ElicitationID: "e1"}})
 	})
 	return s
+}
+
+// shelve adds resources, a template and a prompt.
+func shelve(s *sdk.Server) {
+	read := func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		contents := &sdk.ResourceContents{URI: r.Params.URI, MIMEType: "text/plain", Text: "text of " + r.Params.URI}
+		if r.Params.URI == "test://pixel" {
+			contents = &sdk.ResourceContents{URI: r.Params.URI, MIMEType: "image/png", Blob: Pixel()}
+		}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
+	}
+	s.AddResource(&sdk.Resource{URI: "test://notes", Name: "notes"}, read)
+	s.AddResource(&sdk.Resource{URI: "test://pixel", Name: "pixel", MIMEType: "image/png"}, read)
+	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "test://page/{n}", Name: "page"}, read)
+	s.AddPrompt(&sdk.Prompt{Name: "greet", Arguments: []*sdk.PromptArgument{{Name: "name", Required: true}}},
+		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Description: "A greeting", Messages: []*sdk.PromptMessage{
+				{Role: "user", Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["name"]}},
+				{Role: "user", Content: &sdk.ImageContent{MIMEType: "image/png", Data: Pixel()}},
+			}}, nil
+		})
 }
 
 // Old has a server refuse protocol version 2026-07-28, so that it sends its questions as requests.
