@@ -56,6 +56,7 @@ func layers() []layer {
 		{"pkg/tool/hubtool", and("pkg/hubapi", "pkg/remoteagent"), nil, "it depends on the hub's API, and on no other implementation"},
 		{"pkg/tool/command", and("pkg/sandbox", "pkg/tool/internal/..."), nil, "programs run in a sandbox only"},
 		{"pkg/tool/mcp", and("pkg/egress", "pkg/procgroup", "pkg/contextvar", "pkg/tool/internal/..."), nil, "it starts servers, and depends on no other implementation"},
+		{"pkg/tool/mcpconfig", []string{"pkg/config", "pkg/egress", "pkg/tool/mcp"}, nil, "it makes MCP servers of the configuration"},
 		{"pkg/tool/*", and("pkg/egress", "pkg/tool/internal/..."), nil, "an implementation depends on its interface and no other implementation"},
 		{"pkg/backend", []string{"pkg/event", "pkg/apierr", "pkg/tool"}, nil, "an interface does not depend on its implementations"},
 		{"pkg/backend/internal/program", and("pkg/procgroup"), nil, "it starts the programs of backends"},

@@ -33,9 +33,11 @@ type MCPServer struct {
 	MaxOutput int64         `yaml:"maxOutput"` // bytes
 }
 
-// MCPOAuth is a client that is registered at the authorization server of an MCP server (OAuth 2, client credentials).
+// MCPOAuth is a client of the authorization server of an MCP server (OAuth 2): one that has tokens for itself (client
+// credentials), or, with TokenFile, those of a user who has logged in.
 type MCPOAuth struct {
-	Issuer       string `yaml:"issuer"` // URL of the authorization server: the only one that gets the secret
+	TokenFile    string `yaml:"tokenFile"` // of `agentbus mcp login`; the other members are then optional
+	Issuer       string `yaml:"issuer"`    // URL of the authorization server: the only one that gets the secret
 	ClientID     string `yaml:"clientId"`
 	ClientSecret string `yaml:"clientSecret"` // "${NAME}"
 }
@@ -89,8 +91,13 @@ func (c checker) mcp(path, name string, m MCPServer) {
 	case m.Command != "" && (len(m.Headers) > 0 || len(m.Allow) > 0 || m.OAuth != MCPOAuth{}):
 		c.report(path, "has a command, so it is not reached by HTTP; remove headers, oauth and allow")
 	}
-	if o := m.OAuth; o != (MCPOAuth{}) && (o.Issuer == "" || o.ClientID == "" || o.ClientSecret == "") {
-		c.report(join(path, "oauth"), "needs issuer, clientId and clientSecret")
+	switch o := m.OAuth; {
+	case o.TokenFile != "" && !filepath.IsAbs(o.TokenFile):
+		c.report(join(path, "oauth.tokenFile"), "%q must be an absolute path", o.TokenFile)
+	case o.TokenFile != "" && o.ClientSecret != "" && o.ClientID == "":
+		c.report(join(path, "oauth"), "has a clientSecret without clientId")
+	case o.TokenFile == "" && o != (MCPOAuth{}) && (o.Issuer == "" || o.ClientID == "" || o.ClientSecret == ""):
+		c.report(join(path, "oauth"), "needs issuer, clientId and clientSecret, or tokenFile")
 	}
 	c.httpURL(join(path, "oauth.issuer"), m.OAuth.Issuer)
 	c.mcpSecrets(join(path, "oauth"), map[string]string{"clientSecret": m.OAuth.ClientSecret})

@@ -233,7 +233,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"an OAuth client without its authorization server": {
 			"mcp:\n  a: {url: \"https://x\", oauth: {clientId: c, clientSecret: s}}\n",
-			`2:25: mcp.a.oauth: needs issuer, clientId and clientSecret`,
+			`2:25: mcp.a.oauth: needs issuer, clientId and clientSecret, or tokenFile`,
 		},
 		"a name that no MCP server may have": {
 			"mcp:\n  a__b: {command: x}\n",

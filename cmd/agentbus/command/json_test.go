@@ -12,7 +12,7 @@ import (
 func elsewhere() []string {
 	return []string{
 		"dev", "chat", "tail", // startDev, TestTail
-		"agent-runner", "tool-executor", "mcp", "acp", // they run until they are stopped
+		"agent-runner", "tool-executor", "mcp serve", "mcp login", "acp", // they run until they are stopped
 		"help", "completion", "complete", // they print texts
 		"agents remote", "agents add", "agents set", "agents remove", "agents rotate", "agents token", // TestRemoteAgents
 	}

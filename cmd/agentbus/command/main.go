@@ -61,7 +61,7 @@ type commandLine struct {
 	Agents   agentsCommand   `cmd:"" help:"List the agents; register and remove remote ones."`
 	Runner   runnerCommand   `cmd:"" local:"" name:"agent-runner" help:"Run the service agent-runner. Its settings are environment variables."`
 	Executor executorCommand `cmd:"" local:"" name:"tool-executor" help:"Run the service tool-executor. Its settings are environment variables."`
-	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub over standard input and output (Model Context Protocol)."`
+	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub (Model Context Protocol), or log in at an MCP server."`
 	ACP      acpCommand      `cmd:"" name:"acp" help:"Serve an agent to an editor over standard input and output (Agent Client Protocol)."`
 	Keys     keysCommand     `cmd:"" local:"" help:"Make, list and revoke API keys."`
 	History  historyCommand  `cmd:"" local:"" help:"Work on the database of history."`

@@ -13,9 +13,10 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// OAuth is a client that is registered at the authorization server of an MCP server. Its tokens are those of the client itself
+// OAuth is a client of the authorization server of an MCP server. Without TokenFile, its tokens are those of the client itself
 // (client credentials): no user logs in.
 type OAuth struct {
+	TokenFile    string // where [Login] has stored the tokens of a user
 	ClientID     string
 	ClientSecret string
 	Issuer       string // the authorization server that gets the secret; "" = the one that the MCP server names
@@ -33,6 +34,13 @@ type authorizer struct {
 
 var _ auth.OAuthHandler = (*authorizer)(nil)
 
+func (o Options) oauthHandler() (auth.OAuthHandler, error) {
+	if o.OAuth.TokenFile != "" {
+		return o.userTokens()
+	}
+	return o.authorizer()
+}
+
 // authorizer returns the authorizer of a server. Its requests have none of the headers that are meant for the server.
 func (o Options) authorizer() (*authorizer, error) {
 	allow, err := o.allowed()
@@ -43,9 +51,13 @@ func (o Options) authorizer() (*authorizer, error) {
 		Credentials: &oauthex.ClientCredentials{
 			ClientID: o.OAuth.ClientID, Issuer: o.OAuth.Issuer, ClientSecretAuth: &oauthex.ClientSecretAuth{ClientSecret: o.OAuth.ClientSecret},
 		},
-		HTTPClient: egress.NewClient(egress.Options{PlainHTTP: true, Allow: allow, Timeout: oauthTime, MaxBody: maxBody}),
+		HTTPClient: oauthClient(allow),
 	})
 	return &authorizer{handler: handler}, err
+}
+
+func oauthClient(allow egress.AllowList) *http.Client {
+	return egress.NewClient(egress.Options{PlainHTTP: true, Allow: allow, Timeout: oauthTime, MaxBody: maxBody})
 }
 
 // TokenSource implements [auth.OAuthHandler].

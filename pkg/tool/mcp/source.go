@@ -284,7 +284,7 @@ func (s *Source) transport(l *link) (sdk.Transport, error) {
 	}
 	transport := &sdk.StreamableClientTransport{Endpoint: s.options.URL, HTTPClient: client}
 	if s.options.OAuth != nil {
-		if transport.OAuthHandler, err = s.options.authorizer(); err != nil {
+		if transport.OAuthHandler, err = s.options.oauthHandler(); err != nil {
 			return nil, err
 		}
 	}
