@@ -162,6 +162,26 @@ for (const binding of bindings) {
     assert.equal(second.history.length, 3);
   });
 
+  named("the tasks of a context", async () => {
+    const client = await open();
+    const first = await client.sendMessage(send("/say first"));
+    const { contextId } = first;
+    const second = await client.sendMessage(send(lines('/approve echo {"text":"careful"}', "/say after"), { contextId }));
+    const third = await client.sendMessage(send("approve", { taskId: second.id }));
+    const fourth = await client.sendMessage(send("/ask Which page?", { contextId }));
+    const list = (more = {}) => client.listTasks({ tenant: "", contextId, status: 0, pageToken: "", statusTimestampAfter: undefined, ...more });
+    const all = await list();
+    assert.deepEqual(all.tasks.map((t) => [t.id, t.status.state]), [[fourth.id, asked], [third.id, completed], [first.id, completed]]);
+    assert.deepEqual([all.totalSize, all.nextPageToken], [3, ""]);
+    assert.deepEqual(all.tasks.map((t) => [t.artifacts.length, t.history.length]), [[0, 0], [0, 0], [0, 0]]);
+    const page = await list({ pageSize: 1, status: completed, includeArtifacts: true, historyLength: 1 });
+    assert.deepEqual([page.tasks[0].id, page.totalSize, page.tasks[0].history.length, textOf(page.tasks[0])], [third.id, 2, 1, "after"]);
+    const next = await list({ pageSize: 1, status: completed, pageToken: page.nextPageToken });
+    assert.deepEqual([next.tasks[0].id, next.nextPageToken], [first.id, ""]);
+    assert.equal((await list({ contextId: randomUUID() })).totalSize, 0);
+    await assert.rejects(list({ contextId: "" }), /contextId/);
+  });
+
   named("a message without waiting, and polling", async () => {
     const client = await open("demo", other);
     const task = await client.sendMessage(send("/say later", { returnImmediately: true }));
@@ -200,10 +220,14 @@ for (const binding of bindings) {
     const client = await open();
     const task = await client.sendMessage(send(lines('/approve echo {"text":"careful"}', "/say after")));
     const [question] = dataOf(task.status.message);
-    const watched = collect((await open("demo", other)).resubscribeTask(byID(task.id)));
-    await client.cancelTask(byID(task.id));
-    assert.equal((await eventually(client, task.id, canceled)).id, task.id);
-    assert.equal((await watched).states.at(-1), canceled);
+    let done;
+    const seen = await collect((await open("demo", other)).resubscribeTask(byID(task.id)), undefined, () => {
+      done ??= client.cancelTask(byID(task.id));
+      return false;
+    });
+    await done;
+    assert.equal(seen.states.at(-1), canceled);
+    assert.equal((await client.getTask(byID(task.id))).status.state, canceled);
     const late = await fetch(`${base}/v1/agents/demo/requests`, {
       method: "POST", headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ messages: [], threadId: task.contextId, context: { actionResults: [{ actionId: question.actionId, status: "success" }] } }),
@@ -213,19 +237,26 @@ for (const binding of bindings) {
 
   named("a socket that is cut, and the rest on another gateway", async () => {
     const wire = await cutting(base, 6_000);
-    const client = await connect("demo", binding, wire.url);
+    const client = await connect("demo", binding);
     client.transport.endpoint = `${wire.url}/a2a/demo`;
     const seen = { kinds: [], states: [], artifacts: new Map(), progress: [] };
-    await assert.rejects(collect(client.sendMessageStream(send(lines("/stream 200 10", "/say the end"))), seen));
+    const script = lines("/stream 60 5", '/approve echo {"text":"careful"}', "/say the end");
+    await assert.rejects(collect(client.sendMessageStream(send(script)), seen));
     wire.close();
-    assert.ok(seen.artifacts.size > 0 && !seen.states.includes(completed));
-    const rest = await collect((await open("demo", other)).resubscribeTask(byID(seen.task.id)));
+    assert.ok(seen.artifacts.size > 0 && !seen.states.includes(asked));
+    const again = await open("demo", other);
+    let answered; // the task waits for an approval, so that it does not end before the subscription
+    const rest = await collect(again.resubscribeTask(byID(seen.task.id)), undefined, (s) => {
+      if (asked === (s.status ?? s.task.status).state) answered ??= again.sendMessage(send("approve", { taskId: seen.task.id }));
+      return false;
+    });
+    assert.equal((await answered).status.state, completed);
     assert.equal(rest.kinds[0], "task");
+    assert.equal(rest.kinds.filter((kind) => kind === "task").length, 1);
     assert.equal(rest.states.at(-1), completed);
     assert.match(rest.text, /the end$/);
-    const task = await client.getTask(byID(seen.task.id)).catch(() => open().then((c) => c.getTask(byID(seen.task.id))));
-    assert.equal(rest.text, textOf(task));
-    await assert.rejects(collect((await open()).resubscribeTask(byID(task.id))), { name: /UnsupportedOperation/ });
+    assert.equal(rest.text, textOf(await again.getTask(byID(seen.task.id))));
+    await assert.rejects(collect(again.resubscribeTask(byID(seen.task.id))), { name: /UnsupportedOperation/ });
   });
 
   named("an approval by a native client while a stream is open", async () => {
@@ -262,7 +293,7 @@ for (const binding of bindings) {
 
   named("a message to a task that runs", async () => {
     const client = await open();
-    const task = await client.sendMessage(send(lines("/stream 100 20", "/say the end"), { returnImmediately: true }));
+    const task = await client.sendMessage(send("/stream 100000 20", { returnImmediately: true }));
     await eventually(client, task.id, working);
     const steer = randomUUID();
     const running = await client.sendMessage(send("and hurry", { taskId: task.id, messageId: steer, returnImmediately: true }));

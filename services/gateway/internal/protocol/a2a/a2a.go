@@ -58,7 +58,7 @@ func (s *Server) Routes() []protocol.Route {
 		},
 		stream(http.MethodGet, task, s.getTask),
 		stream(http.MethodPost, task, s.postTask),
-		value(http.MethodGet, path+"/tasks", auth.ScopeRead, s.listTasks),
+		{Method: http.MethodGet, Path: path + "/tasks", Scope: auth.ScopeRead, Limit: protocol.ListLimit, Serve: s.rest(s.listTasks)},
 		value(http.MethodGet, path+"/extendedAgentCard", auth.ScopeRead, s.extendedCard),
 		value(http.MethodGet, configs, auth.ScopeRead, s.noPush),
 		value(http.MethodPost, configs, auth.ScopeRun, s.noPush),

@@ -80,7 +80,11 @@ func (s *Server) dispatch(x *protocol.Exchange, in wire.Call) error {
 	case "GetTask", "CancelTask", "SubscribeToTask":
 		return s.taskRPC(c, in)
 	case "ListTasks":
-		return s.listTasks(c)
+		q, err := wire.DecodeListQuery(in.Params)
+		if err != nil {
+			return err
+		}
+		return s.list(c, q)
 	case "GetExtendedAgentCard":
 		return s.extendedCard(c)
 	case "CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs",
@@ -194,6 +198,10 @@ func (s *Server) noPush(c call) error {
 	return wire.PushNotSupported.New("push notifications are not supported; subscribe to the task, or poll it")
 }
 
-func (s *Server) listTasks(call) error {
-	return wire.Unsupported.New("tasks are not listed")
+func (s *Server) listTasks(c call) error {
+	q, err := wire.ParseListQuery(c.Query())
+	if err != nil {
+		return err
+	}
+	return s.list(c, q)
 }

@@ -1,6 +1,9 @@
 package wire_test
 
 import (
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -126,6 +129,55 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+func TestLists(t *testing.T) {
+	t.Parallel()
+	var all []wire.Task
+	for i, state := range []wire.State{wire.StateCompleted, wire.StateFailed, wire.StateCompleted} {
+		at := "2026-01-01T00:00:0" + strconv.Itoa(i) + ".000Z"
+		all = append(all, wire.Task{ID: "t" + strconv.Itoa(i), Status: wire.Status{State: state, Timestamp: at}})
+	}
+	tests := []struct {
+		what, query string
+		want        string // ids, the total, and the next page
+	}{
+		{"all, the newest first", "contextId=c", "t2 t1 t0 3 "},
+		{"a page", "contextId=c&pageSize=2", "t2 t1 3 2026-01-01T00:00:01.000Z/t1"},
+		{"the next page", "contextId=c&pageSize=2&pageToken=2026-01-01T00:00:01.000Z/t1", "t0 3 "},
+		{"a state", "contextId=c&status=TASK_STATE_COMPLETED", "t2 t0 2 "},
+		{"every state", "contextId=c&status=TASK_STATE_UNSPECIFIED", "t2 t1 t0 3 "},
+		{"a time", "contextId=c&statusTimestampAfter=2026-01-01T01:00:01%2B01:00", "t2 t1 2 "},
+		{"without a context", "", "contextId"},
+		{"an id that is not valid", "contextId=a.b", "contextId"},
+		{"an unknown state", "contextId=c&status=x", "status"},
+		{"a page that is too large", "contextId=c&pageSize=101", "pageSize"},
+		{"a page that is too small", "contextId=c&pageSize=0", "pageSize"},
+		{"a wrong number", "contextId=c&historyLength=-1", "historyLength"},
+		{"a wrong boolean", "contextId=c&includeArtifacts=x", "includeArtifacts"},
+		{"a wrong time", "contextId=c&statusTimestampAfter=x", "statusTimestampAfter"},
+	}
+	for _, test := range tests {
+		values, err := url.ParseQuery(test.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := wire.ParseListQuery(values)
+		if err != nil {
+			if apierr.CodeOf(err) != apierr.InvalidMessageFormat || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: got %v, want %q", test.what, err, test.want)
+			}
+			continue
+		}
+		page := q.Page(slices.Clone(all))
+		got := ""
+		for _, one := range page.Tasks {
+			got += one.ID + " "
+		}
+		if got += strconv.Itoa(page.TotalSize) + " " + page.NextPageToken; got != test.want {
+			t.Errorf("%s: got %q, want %q", test.what, got, test.want)
+		}
+	}
+}
+
 func FuzzDecodeSend(f *testing.F) {
 	f.Add([]byte(message(`{"text":"hi"},{"data":{"actionId":"act_input","answer":"3"}}`)))
 	f.Add([]byte(`{"message":{"messageId":"m","role":"ROLE_USER","contextId":"c","taskId":"t","parts":[{"raw":"aGk="}],"metadata":{"a":1}},"metadata":{}}`))
@@ -161,6 +213,9 @@ func FuzzDecodeCall(f *testing.F) {
 			return
 		}
 		if _, err := wire.DecodeTaskQuery(call.Params); err != nil && apierr.CodeOf(err) != apierr.InvalidMessageFormat {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := wire.DecodeListQuery(call.Params); err != nil && apierr.CodeOf(err) != apierr.InvalidMessageFormat {
 			t.Fatalf("got %v", err)
 		}
 	})

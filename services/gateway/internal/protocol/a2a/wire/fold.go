@@ -55,6 +55,9 @@ func (f *Fold) State() State { return f.status.State }
 // ContextID returns the thread of the task.
 func (f *Fold) ContextID() string { return f.contextID }
 
+// RequestID returns the newest request of the task.
+func (f *Fold) RequestID() string { return f.requestID }
+
 // Waiting returns the actions that the task waits for.
 func (f *Fold) Waiting() []event.Continuation {
 	if f.status.State != StateInputRequired {
