@@ -1,9 +1,9 @@
 // AG-UI, tested with the published client: @ag-ui/client must work unmodified.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import net from "node:net";
 import { HttpAgent } from "@ag-ui/client";
 import { test } from "./harness.mjs";
+import { cutter } from "./proxy.mjs";
 
 const gateways = process.env.AGENTBUS_URLS.split(",");
 const base = gateways[0];
@@ -210,32 +210,8 @@ test("a client that leaves does not end the run", async () => {
   assert.match(text(reader.messages), /the end$/);
 });
 
-// cutter is a proxy that cuts the connection after some bytes of the response.
-async function cutter(after) {
-  const target = new URL(base);
-  const server = net.createServer((client) => {
-    const upstream = net.connect(Number(target.port), target.hostname);
-    let bytes = 0;
-    client.pipe(upstream);
-    upstream.on("data", (chunk) => {
-      bytes += chunk.length;
-      client.write(chunk);
-      if (bytes > after) {
-        client.destroy();
-        upstream.destroy();
-      }
-    });
-    const ignore = () => {};
-    client.on("error", ignore);
-    upstream.on("error", ignore);
-    upstream.on("end", () => client.end());
-  });
-  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
-  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
-}
-
 test("a cut connection, and connect on another gateway", async () => {
-  const proxy = await cutter(4000);
+  const proxy = await cutter(base, 4000);
   const agent = start("demo");
   agent.url = agui("demo", proxy.url);
   agent.addMessage(user("/think some thoughts", "/stream 60 40", '/tool echo {"text":"x"}', "/say the end"));

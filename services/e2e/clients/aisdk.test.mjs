@@ -1,7 +1,6 @@
 // The AI SDK, tested with the published packages: Chat and useChat of @ai-sdk/react on DefaultChatTransport must work unmodified.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import net from "node:net";
 import { Chat } from "@ai-sdk/react";
 import {
   DefaultChatTransport,
@@ -9,6 +8,7 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls,
 } from "ai";
 import { test } from "./harness.mjs";
+import { cutter } from "./proxy.mjs";
 
 const gateways = process.env.AGENTBUS_URLS.split(",");
 const base = gateways[0];
@@ -245,36 +245,12 @@ test("there is nothing to resume in a chat without a request that runs", async (
   assert.deepEqual(seen.errors, []);
 });
 
-// cutter is a proxy that cuts the connection after some bytes of the response: by a reset, or as if the response had ended.
-async function cutter(after, cut = (socket) => socket.destroy()) {
-  const target = new URL(base);
-  const server = net.createServer((client) => {
-    const upstream = net.connect(Number(target.port), target.hostname);
-    let bytes = 0;
-    client.pipe(upstream);
-    upstream.on("data", (chunk) => {
-      bytes += chunk.length;
-      client.write(chunk);
-      if (bytes > after) {
-        cut(client);
-        upstream.destroy();
-      }
-    });
-    const ignore = () => {};
-    client.on("error", ignore);
-    upstream.on("error", ignore);
-    upstream.on("end", () => client.end());
-  });
-  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
-  return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
-}
-
 for (const [name, cut] of [
   ["a connection that is cut", undefined],
   ["a stream that ends early", (socket) => socket.end()],
 ]) {
   test(`${name}, and resume on another gateway`, async () => {
-    const proxy = await cutter(4000, cut);
+    const proxy = await cutter(base, 4000, cut);
     let at = proxy.url;
     const { chat, seen } = open("demo", {
       transport: { fetch: (url, init) => fetch(`${at}${new URL(url).pathname}`, init) },

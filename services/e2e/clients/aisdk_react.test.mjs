@@ -1,7 +1,7 @@
 // useChat of @ai-sdk/react, rendered by React in a DOM.
-import "./dom.mjs";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import "./page.mjs";
 import { useChat } from "@ai-sdk/react";
 import {
   DefaultChatTransport,
