@@ -58,17 +58,15 @@ func (s *Server) startChat(x *protocol.Exchange) (in chat.Input, receipt admissi
 
 // getChat returns the completion of a request, when it has ended.
 func (s *Server) getChat(x *protocol.Exchange) error {
-	requestID := chat.RequestID(x.Param("completionId"))
-	request, err := s.Guard.Request(x.Context(), x.Principal(), requestID)
-	x.Audit(request.ThreadID, requestID, err)
+	r, err := s.find(x, chat.RequestID(x.Param("completionId")))
 	if err != nil {
 		return err
 	}
-	frames, err := s.Logs.Open(x.Context(), request, 0)
+	response, err := s.openLog(x, r)
 	if err != nil {
 		return err
 	}
-	return reply(x, requestID, x.Resume(frames))
+	return reply(x, r.RequestID, response)
 }
 
 // reply waits for the end of a request, and responds with the completion.

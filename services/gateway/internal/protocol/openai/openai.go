@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
+	"github.com/agentbus/agentbus/services/gateway/internal/authz"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai/wire"
@@ -66,6 +67,28 @@ func (s *Server) Routes() []protocol.Route {
 		{Method: http.MethodGet, Path: models, Scope: auth.ScopeRead, Serve: s.getModels},
 		{Method: http.MethodGet, Path: models + "/:model", Scope: auth.ScopeRead, Serve: s.getModel},
 	}
+}
+
+// find returns a request that the caller may see.
+func (s *Server) find(x *protocol.Exchange, requestID string) (authz.Request, error) {
+	defer x.WithTimeout()()
+	r, err := s.Guard.Request(x.Context(), x.Principal(), requestID)
+	x.Audit(r.ThreadID, requestID, err)
+	if err == nil {
+		x.SetHeader(protocol.HeaderRequestID, r.RequestID)
+		x.SetHeader(protocol.HeaderThreadID, r.ThreadID)
+	}
+	return r, err
+}
+
+// openLog opens the log of a request from its first event, which the encoders need wherever a stream begins.
+func (s *Server) openLog(x *protocol.Exchange, r authz.Request) (stream.Response, error) {
+	defer x.WithTimeout()()
+	frames, err := s.Logs.Open(x.Context(), r, 0)
+	if err != nil {
+		return stream.Response{}, err
+	}
+	return x.Resume(frames), nil
 }
 
 // shouldRetry is the header by which OpenAI's clients decide whether they send a request again.

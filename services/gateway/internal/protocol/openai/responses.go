@@ -104,14 +104,7 @@ func (s *Server) continued(x *protocol.Exchange, r responses.Request) (threadID 
 
 // findResponse returns the request of the path.
 func (s *Server) findResponse(x *protocol.Exchange) (authz.Request, error) {
-	requestID := responses.RequestID(x.Param("responseId"))
-	r, err := s.Guard.Request(x.Context(), x.Principal(), requestID)
-	x.Audit(r.ThreadID, requestID, err)
-	if err == nil {
-		x.SetHeader(protocol.HeaderRequestID, r.RequestID)
-		x.SetHeader(protocol.HeaderThreadID, r.ThreadID)
-	}
-	return r, err
+	return s.find(x, responses.RequestID(x.Param("responseId")))
 }
 
 // getResponse returns the response as far as it is, or its stream from a position on.
@@ -156,15 +149,6 @@ func position(x *protocol.Exchange) (streamed bool, from int, err error) {
 	return true, int(after) + 1, nil
 }
 
-// openLog opens the log of a request from its first event, which the encoder needs wherever the stream begins.
-func (s *Server) openLog(x *protocol.Exchange, r authz.Request) (stream.Response, error) {
-	frames, err := s.Logs.Open(x.Context(), r, 0)
-	if err != nil {
-		return stream.Response{}, err
-	}
-	return x.Resume(frames), nil
-}
-
 func streamFrom(x *protocol.Exchange, response stream.Response, from int) error {
 	var err error
 	if response.Encoder, err = x.Encoder(responses.Codec{From: from}, codec.Options{}); err != nil {
@@ -197,7 +181,7 @@ var errReached = errors.New("the newest event is reached")
 
 // state returns the response of the events that its log has now.
 func (s *Server) state(x *protocol.Exchange, r authz.Request) (responses.Response, error) {
-	last, err := s.newest(x.Context(), r)
+	last, err := s.newest(x, r)
 	if errors.Is(err, bus.ErrNotFound) {
 		return responses.Queued(r.RequestID, r.At, inputOf(r.Accepted)), nil
 	}
@@ -228,11 +212,12 @@ func (s *Server) state(x *protocol.Exchange, r authz.Request) (responses.Respons
 }
 
 // newest returns the newest frame of a log on the bus, or bus.ErrNotFound. It is empty for a log that only history has.
-func (s *Server) newest(ctx context.Context, r authz.Request) (event.Frame, error) {
+func (s *Server) newest(x *protocol.Exchange, r authz.Request) (event.Frame, error) {
 	if r.Archived {
 		return event.Frame{}, nil
 	}
-	last, err := s.Bus.Last(ctx, r.Log())
+	defer x.WithTimeout()()
+	last, err := s.Bus.Last(x.Context(), r.Log())
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return last, authz.Unavailable(err)
 	}
@@ -256,7 +241,7 @@ func (s *Server) cancelResponse(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	last, err := s.newest(x.Context(), r)
+	last, err := s.newest(x, r)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
