@@ -137,6 +137,10 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return s.scheduler.Sweep(background) })
 	group.Go(func() error { return s.agent.watch(background) })
+	group.Go(func() error {
+		s.settings.toolServers.run(background, s.log)
+		return nil
+	})
 	if s.hub != nil {
 		group.Go(func() error { return s.hub.Run(background) })
 	}

@@ -47,6 +47,7 @@ type Settings struct {
 	Price       func(model string, usage event.Usage) (float64, bool)
 	Tools       []tool.Tool
 	FolderTools func(folder string) []tool.Tool
+	toolServers toolServers
 	OpenFolder  func(folder string) (*os.Root, error) // of a task; nil = without a root
 
 	Root      string
@@ -236,6 +237,10 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 	if agent.FinalAnswer {
 		s.Agent.Tools = append(s.Agent.Tools, loop.FinalAnswer())
 	}
+	if s.toolServers, err = newToolServers(cfg, agent, secret); err != nil {
+		return err
+	}
+	s.FolderTools = func(string) []tool.Tool { return s.toolServers.tools() }
 	if s.Root == "" {
 		return nil
 	}
@@ -247,7 +252,7 @@ func (s *Settings) equip(cfg config.Config, agent config.Agent, secret func(stri
 	s.OpenFolder = root.open
 	s.FolderTools = func(folder string) []tool.Tool {
 		o := files.Options{Open: func() (*os.Root, error) { return root.open(folder) }}
-		return append(files.Reading(o), files.Writing(o)...)
+		return slices.Concat(files.Reading(o), files.Writing(o), s.toolServers.tools())
 	}
 	return nil
 }
