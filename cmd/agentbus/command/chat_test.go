@@ -40,7 +40,7 @@ func TestChatOneMessage(t *testing.T) {
 func TestInputThatIsOdd(t *testing.T) {
 	t.Parallel()
 	if out, _ := execute(t, 0, shared().at("chat", "-m", "/say a\xffb")...); out != "a\ufffdb\n" {
-		t.Errorf("a message that is no UTF-8: got %q", out)
+		t.Errorf("a message that is not UTF-8: got %q", out)
 	}
 	c := begin(t, nil, shared().at("chat")...)
 	c.types(t, "/say a\xff\xfeb")
@@ -93,7 +93,7 @@ func TestAgentRequestsPermission(t *testing.T) {
 	tests := map[string]struct {
 		message string
 		answers []string
-		side    string // one of the lines beside the answer
+		side    string // one of the lines in addition to the answer
 	}{
 		"and is allowed":                  {approve, []string{"y"}, "← 8 bytes"},
 		"and is denied":                   {approve, []string{"n"}, "← denied: "},
@@ -147,7 +147,7 @@ func TestInterruptsStopTheAnswerAndThenTheConversation(t *testing.T) {
 			t.Errorf("got %q", side)
 		}
 	})
-	t.Run("a conversation goes on", func(t *testing.T) {
+	t.Run("a conversation continues", func(t *testing.T) {
 		t.Parallel()
 		c := begin(t, nil, s.at("chat")...)
 		c.types(t, "/stream 100000 20")
@@ -205,7 +205,7 @@ func TestSteerAndFollowUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, _ := execute(t, 0, s.at("follow-up", e.RequestID, "/say", "and", "then")...)
-	if out, _ := execute(t, 0, s.at("steer", e.RequestID, "/say", "steered")...); out != "told "+e.RequestID+"\n" {
+	if out, _ := execute(t, 0, s.at("steer", e.RequestID, "/say", "steered")...); out != "sent to "+e.RequestID+"\n" {
 		t.Errorf("steer: %q", out)
 	}
 	if out, _ := first.wait(t, 0); !strings.Contains(out, `"text":"steered"`) {

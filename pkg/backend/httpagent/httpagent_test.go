@@ -149,15 +149,15 @@ func TestFaults(t *testing.T) {
 		{Name: "a full agent", Calls: 2, Answer: func(n int64, w http.ResponseWriter) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "0.01")
-				w.WriteHeader(503)
+				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
 			stream("application/x-ndjson", `{"type":"end"}`)(w, nil)
 		}},
-		{Name: "an agent that failed", Calls: 1, Fails: true, Answer: func(_ int64, w http.ResponseWriter) { w.WriteHeader(500) }},
+		{Name: "an agent that failed", Calls: 1, Fails: true, Answer: func(_ int64, w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }},
 		{Name: "an agent that wants to be left alone for long", Calls: 1, Fails: true, Answer: func(_ int64, w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "60")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		}},
 	})
 }

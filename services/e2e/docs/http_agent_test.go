@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -41,14 +40,12 @@ func freeAddress(t *testing.T) string {
 // run runs a server in a folder until the test ends, and waits for it to listen.
 func run(t *testing.T, dir, address, program string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, program, args...)
+	command := exec.CommandContext(t.Context(), program, args...) // killed before the functions of Cleanup run
 	command.Dir, command.Stderr = dir, os.Stderr
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cancel()
 		_ = command.Wait() // it was killed
 	})
 	deadline, poll := time.Now().Add(30*time.Second), time.NewTicker(20*time.Millisecond)

@@ -180,10 +180,11 @@ func (t *turn) elicit(ctx context.Context, question event.ContinuationAction) (e
 	var content struct {
 		Answer string `json:"answer"`
 	}
-	if jsonv2.Unmarshal(response.Content, &content) != nil {
-		return event.ActionResult{Status: event.ActionError, Error: "the answer of the editor does not have the form that was asked for"}, nil
+	result := event.ActionResult{Status: event.ActionError, Error: "the answer of the editor does not have the form that was asked for"}
+	if jsonv2.Unmarshal(response.Content, &content) == nil {
+		result = event.ActionResult{Status: event.ActionSuccess, Result: quote(content.Answer)}
 	}
-	return event.ActionResult{Status: event.ActionSuccess, Result: quote(content.Answer)}, nil
+	return result, nil
 }
 
 // answerOf is a prompt as the answer to a question.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -111,9 +112,7 @@ func (a Agent) send(ctx context.Context, r Request) (*http.Response, error) {
 	if len(r.Body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.Header)
 	if a.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+a.Key)
 	}

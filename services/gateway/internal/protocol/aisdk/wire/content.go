@@ -129,7 +129,7 @@ func (p InPart) tool() (name string, ok bool) {
 // result returns the result of a call; false if it has none.
 func (p InPart) result() (event.HistoryMessage, bool) {
 	r := event.HistoryMessage{Role: event.RoleTool, ToolCallID: p.ToolCallID}
-	text := ""
+	var text string
 	switch p.State {
 	case stateOutput:
 		if p.Preliminary {

@@ -69,7 +69,7 @@ func (in Input) Request() (Request, error) {
 		System: in.System, Repeat: in.Trigger == triggerRegenerate,
 	}
 	r.Request.Context.Model = in.Model
-	if rest := jsontext.Value(in.Rest); len(rest) > 0 && string(rest) != "{}" {
+	if rest := in.Rest; len(rest) > 0 && string(rest) != "{}" {
 		r.Request.Context.Extra = event.NewMembers(encode(map[string]json.RawMessage{"body": json.RawMessage(rest)}))
 	}
 	for i, m := range in.Messages {

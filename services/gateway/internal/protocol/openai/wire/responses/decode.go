@@ -138,8 +138,13 @@ func (in Input) tools() ([]event.RequestTool, error) {
 func (in Input) options() (event.RequestOptions, error) {
 	o := event.RequestOptions{Temperature: in.Temperature, TopP: in.TopP, MaxTokens: in.MaxOutputTokens}
 	var err error
-	if o.ToolChoice, err = choice(in.ToolChoice); err != nil || in.Text.Format == nil {
-		return o, err
+	if !wire.IsNull(in.ToolChoice) {
+		if o.ToolChoice, err = choice(in.ToolChoice); err != nil {
+			return o, err
+		}
+	}
+	if in.Text.Format == nil {
+		return o, nil
 	}
 	o.ResponseFormat, err = in.Text.Format.option()
 	return o, err
@@ -147,9 +152,6 @@ func (in Input) options() (event.RequestOptions, error) {
 
 // choice decodes tool_choice: a mode, or the name of a function.
 func choice(v json.RawMessage) (*event.ToolChoice, error) {
-	if wire.IsNull(v) {
-		return nil, nil
-	}
 	var mode string
 	if jsonv2.Unmarshal(v, &mode) == nil {
 		return &event.ToolChoice{Mode: event.ToolMode(mode)}, nil

@@ -152,7 +152,8 @@ func (r *run) snapshot() Response {
 
 // keep adds an item to the output of the response. The oldest ones are left out where the output would exceed the limit.
 func (r *run) keep(item Item) {
-	output := append(r.response.Output, item)
+	r.response.Output = append(r.response.Output, item)
+	output := r.response.Output
 	r.size += item.size()
 	for r.size > r.limit && len(output) > 1 {
 		r.size -= output[0].size()

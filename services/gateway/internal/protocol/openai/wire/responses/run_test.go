@@ -57,7 +57,7 @@ func decode(t *testing.T, text []byte) []responses.Event {
 	var events []responses.Event
 	for _, one := range parsed {
 		var e responses.Event
-		if err := jsonv2.Unmarshal([]byte(one.Data), &e); err != nil {
+		if err := jsonv2.Unmarshal(one.Data, &e); err != nil {
 			t.Fatalf("%s: %v", one.Data, err)
 		}
 		if e.Type != one.Name {
