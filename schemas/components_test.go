@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the components of the events into openapi.yaml")
 
-// The components of the events stand between these lines of openapi.yaml.
+// The components of the events are between these lines of openapi.yaml.
 const (
 	generatedBegin = "    # Generated from event.json by go generate ./schemas. Do not edit.\n"
 	generatedEnd   = "    # End of the generated components.\n"

@@ -108,7 +108,7 @@ func TestEveryEventHasASchemaAndAnExample(t *testing.T) {
 	for dir, subjects := range with {
 		for _, s := range subjects {
 			if !slices.Contains(event.Names(), event.Name(s)) {
-				t.Errorf("schemas/%s describes %s, which is no event", dir, s)
+				t.Errorf("schemas/%s describes %s, which is not an event", dir, s)
 			}
 		}
 	}
@@ -178,9 +178,9 @@ func TestSchemasRefuse(t *testing.T) {
 	tests := []struct{ name, schema, doc string }{
 		{"a start without its place", "events/text.json", text + `"stage":"start"}`},
 		{"a delta without its place", "events/text.json", text + `"stage":"delta","delta":"hi"}`},
-		{"a stage that S2 does not have", "events/text.json", text + `"stage":"middle"}`},
+		{"an unknown stage", "events/text.json", text + `"stage":"middle"}`},
 		{"null for an optional member", "events/text.json", text + `"stage":"stop","text":null}`},
-		{"a time that is none", "events/claim.json", `{"event":"claim","requestId":"r","timestamp":"now","epoch":1,"runner":"a"}`},
+		{"an invalid time", "events/claim.json", `{"event":"claim","requestId":"r","timestamp":"now","epoch":1,"runner":"a"}`},
 		{"another event's name", "events/claim.json", `{"event":"text","requestId":"r","timestamp":"2026-03-14T09:26:53Z","epoch":1,"runner":"a"}`},
 		{"an end of a tool call without a status", "events/tool_result.json", strings.Replace(text, "text", "tool_result", 1) + `"toolCallId":"c","stage":"stop"}`},
 		{"an id that would be two tokens of a subject", "request.json", `{"messages":[],"threadId":"a.b"}`},

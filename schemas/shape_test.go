@@ -34,7 +34,7 @@ type shape struct {
 	oneOf      []node
 }
 
-// shape merges what stands at n.
+// shape merges the schema at n.
 func (d documents) shape(t *testing.T, n node) shape {
 	t.Helper()
 	s := shape{properties: map[string]node{}}
@@ -46,7 +46,7 @@ func (d documents) merge(t *testing.T, s *shape, n node) {
 	t.Helper()
 	object, ok := n.value.(map[string]any)
 	if !ok {
-		t.Fatalf("%s: %v is no schema", n.file, n.value)
+		t.Fatalf("%s: %v is not a schema", n.file, n.value)
 	}
 	if ref, ok := object["$ref"].(string); ok {
 		d.merge(t, s, d.follow(t, n.file, ref))

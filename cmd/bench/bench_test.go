@@ -54,7 +54,7 @@ func TestRequiredGoals(t *testing.T) {
 		{"one that is reached", []string{"P7"}, false},
 		{"one that is missed", []string{"P7", "P1"}, true},
 		{"one that was not measured", []string{"P4"}, true},
-		{"one whose figure is none", []string{"P5"}, true},
+		{"one with an invalid figure", []string{"P5"}, true},
 		{"the order of events, which has been checked", []string{"P10"}, false},
 	}
 	for _, tt := range tests {

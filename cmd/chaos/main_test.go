@@ -62,7 +62,7 @@ func TestDisksLosePowerOnOneNodeAndOnThree(t *testing.T) {
 		t.Errorf("got %v, want each of four", seen)
 	}
 	if (options{power: "no"}).powerOf(1) || !(options{power: "yes"}).powerOf(3) {
-		t.Error("the flag is not heard")
+		t.Error("the flag has no effect")
 	}
 }
 
@@ -86,7 +86,7 @@ func TestRecoveryIsOfTheSlowestThatAFaultMayHaveHeldUp(t *testing.T) {
 		probes []oplog.Entry
 		want   time.Duration
 	}{
-		{"nobody asked", nil, 0},
+		{"no approval was asked for", nil, 0},
 		{"one ended before", []oplog.Entry{probe(8, 1)}, 0},
 		{"one began behind it", []oplog.Entry{probe(13, 9)}, 0},
 		{"one was on its way", []oplog.Entry{probe(9, 4)}, 3 * time.Second},

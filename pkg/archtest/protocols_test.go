@@ -42,7 +42,7 @@ func TestEveryRowOfTheProtocolsIsShown(t *testing.T) {
 	}
 	for document, got := range numbers {
 		if !increasing(got) || got[0] < 1 || rows[document] > 0 && got[len(got)-1] > rows[document] {
-			t.Errorf("the rows of %s are %v: each stands once, in order", document, got)
+			t.Errorf("the rows of %s are %v: each must be there once, in order", document, got)
 		}
 	}
 }

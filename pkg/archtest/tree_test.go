@@ -16,12 +16,12 @@ import (
 // module is the path that all our packages begin with.
 const module = "github.com/agentbus/agentbus/"
 
-// folder is one package as its files tell: imports are ours (without the module's path) and others' alike, those of the
+// folder is one package as its files have it: imports are ours (without the module's path) and others' alike, those of the
 // standard library left out.
 type folder struct {
 	path        string
 	documented  bool
-	hasCode     bool // a file that is no test
+	hasCode     bool // a file that is not a test
 	imports     []string
 	testImports []string
 }
@@ -108,7 +108,7 @@ func (f *folder) read(file string) error {
 func isOurs(name string) bool { return !strings.Contains(strings.SplitN(name, "/", 2)[0], ".") }
 
 // match holds a folder's path against a pattern: "*" stands for one name, "…/..." at the end for the folder and all
-// below it. It returns what the stars stood for.
+// below it. It returns what the stars matched.
 func match(pattern, folderPath string) (stars []string, ok bool) {
 	if pattern == "..." {
 		return nil, true

@@ -87,7 +87,7 @@ func TestCheckGoesByTheNewestRecordOfAKey(t *testing.T) {
 	issuer, ring := pair(t)
 	_, record := issue(t, issuer, "alice", time.Hour)
 	if err := ring.Check(record.ID, time.Now()); apierr.CodeOf(err) != apierr.AuthFailed {
-		t.Errorf("a key that nobody knows: got %v", err)
+		t.Errorf("an unknown key: got %v", err)
 	}
 	ring.Put(record)
 	if err := ring.Check(record.ID, time.Now()); err != nil {

@@ -41,7 +41,7 @@ func TestMoreThanThereIsIsGrantedAlone(t *testing.T) {
 	}
 	l.Set(1000)
 	if other := b.Lease("b"); other.Try(1) {
-		t.Error("there is room beside more than the whole budget")
+		t.Error("a request above the whole budget leaves space for others")
 	}
 	l.Release()
 }

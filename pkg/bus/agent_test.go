@@ -38,6 +38,6 @@ func TestAgentsAreWatched(t *testing.T) {
 		t.Errorf("got %+v, want that it is gone", got)
 	}
 	if err := b.PutAgent(t.Context(), kv.AgentRecord{ID: "a.b"}); err == nil {
-		t.Error("an id that is no token was taken")
+		t.Error("an id that is not a token was taken")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// StartLate sends a pointer as if the duplicate window had passed, and tells how many the queue then holds.
+// StartLate sends a pointer as if the duplicate window had passed, and returns how many the queue then holds.
 func (b *Bus) StartLate(ctx context.Context, a record.Accepted) (held int, err error) {
 	msg, err := b.pointer(ctx, a)
 	if err != nil {

@@ -66,7 +66,7 @@ func TestKeyBucketWithoutRepublishIsRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "republish must be $KV.AGENTBUS_KEYS.>") {
-		t.Errorf("got %v, want to be told what is wrong", err)
+		t.Errorf("got %v, want an error with the cause", err)
 	}
 	if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
 		t.Errorf("got %v, want it mended", err)

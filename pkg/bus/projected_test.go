@@ -68,7 +68,7 @@ func TestTheProjectionTellsHowFarItHasCome(t *testing.T) {
 	reaches(head())
 	note("taken")
 	reaches(head())
-	// What nobody projects counts as done, though it is the newest of the stream.
+	// A message without a projection counts as done, although it is the newest of the stream.
 	if _, err := b.Abort(ctx, "t", record.Abort{RequestID: "req"}); err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func tellsOfAllAborts(t *testing.T, b *bus.Bus) {
 		}
 	})
 	for told := false; !told; {
-		log.RequestID = id.New(id.Request) // the watch may not stand yet, and tells nothing of what came before
+		log.RequestID = id.New(id.Request) // the watch may not be open yet, and does not report earlier aborts
 		if _, err := b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID, By: "one"}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func keepsSteers(t *testing.T, b *bus.Bus) {
 		return texts, last
 	}
 	if texts, _ := steers(0); len(texts) > 0 {
-		t.Fatalf("a request that nobody steered has %q", texts)
+		t.Fatalf("a request without steers has %q", texts)
 	}
 	for _, text := range []string{"one", "two", "one"} { // the same steer twice
 		s := record.Steer{RequestID: log.RequestID, SteerID: "steer_" + text, Messages: []event.InputMessage{event.UserText(text)}}
@@ -189,7 +189,7 @@ func keepsSteers(t *testing.T, b *bus.Bus) {
 			t.Fatal(err)
 		}
 	}
-	// An abort of the request is no steer, nor is a steer of another request.
+	// An abort of the request is not a steer, nor is a steer of another request.
 	if _, err := b.Abort(t.Context(), log.Tenant, record.Abort{RequestID: log.RequestID}); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func awaitsToolResult(t *testing.T, b *bus.Bus) {
 		}
 		result <- r
 	}()
-	for said := false; !said; { // output is not kept: say it until somebody listens
+	for said := false; !said; { // output is not kept: repeat it until there is a subscriber
 		if err := b.Progress(t.Context(), log, record.ToolProgress{ToolCallID: call, Delta: "."}); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func keepsObjects(t *testing.T, b *bus.Bus) {
 		}
 	}
 	if _, err := b.Object(t.Context(), "t1", "thr_1", event.ObjectRef{Object: "t1.thr_1", SHA256: ref.SHA256}); err == nil {
-		t.Error("a name that is no identifier was looked up")
+		t.Error("a name that is not an identifier was looked up")
 	}
 	ref.SHA256 = strings.Repeat("0", 64)
 	if _, err := b.Object(t.Context(), "t1", "thr_1", ref); err == nil {

@@ -51,7 +51,7 @@ func (w *simWorld) check() {
 	}
 	for name, r := range w.registers {
 		if !r.linearizable(w.final(r)) {
-			w.violate("%s: what its callers were told has no order; in the end it is %q:%s", name, w.final(r), r)
+			w.violate("%s: the answers to its callers have no order; in the end it is %q:%s", name, w.final(r), r)
 		}
 	}
 	slices.Sort(w.violations)
@@ -105,12 +105,12 @@ func (w *simWorld) checkLog(requestID string) {
 			switch b := e.Body.(type) {
 			case event.Custom:
 				if want := fmt.Sprintf("step-%d", steps); b.Type != want {
-					w.violate("log %s: %s stands where %s should", requestID, b.Type, want)
+					w.violate("log %s: %s is in the place of %s", requestID, b.Type, want)
 				}
 				steps++
 			case event.Input:
 				if steers[b.SteerID] {
-					w.violate("log %s: input %q stands there twice", requestID, b.SteerID)
+					w.violate("log %s: input %q is there twice", requestID, b.SteerID)
 				}
 				steers[b.SteerID] = true
 			}
@@ -148,7 +148,7 @@ func (w *simWorld) checkThread(threadID string) {
 	}
 }
 
-// checkWriters checks that what a writer was told is stored stands.
+// checkWriters checks that what was confirmed to a writer as stored is in the log.
 func (w *simWorld) checkWriters() {
 	for _, s := range w.stored {
 		held := slices.ContainsFunc(w.log(s.log.RequestID), func(f event.Frame) bool {
@@ -173,7 +173,7 @@ func (w *simWorld) left(r *simRun) {
 	case !errors.Is(err, broker.ErrFenced):
 		w.violate("log %s: the writer of epoch %d gave up: %v", r.log.RequestID, epoch, err)
 	case len(log) == 0 || log[len(log)-1].Epoch <= epoch:
-		w.violate("log %s: the writer of epoch %d was fenced, and nobody had claimed since", r.log.RequestID, epoch)
+		w.violate("log %s: the writer of epoch %d was fenced without a later claim", r.log.RequestID, epoch)
 	}
 }
 
@@ -194,7 +194,7 @@ func (w *simWorld) checkAborts() {
 	}
 }
 
-// checkSteers checks that what was said before a request's runner listened for the last time was heard.
+// checkSteers checks that a runner has read each steer that was stored before its last read.
 func (w *simWorld) checkSteers() {
 	for steer, at := range w.steers {
 		log := w.log(steer[0])
@@ -206,12 +206,12 @@ func (w *simWorld) checkSteers() {
 			continue
 		}
 		if asked := w.listens[claimOf(broker.LogID{Tenant: simTenant, RequestID: steer[0]}, last.Epoch)]; asked.After(at) {
-			w.violate("log %s: steer %s was taken before the runner listened, and it did not hear", steer[0], steer[1])
+			w.violate("log %s: steer %s was accepted before the runner's last read, which does not have it", steer[0], steer[1])
 		}
 	}
 }
 
-// checkSessions checks that every client saw the log as it stands, as far as it saw it.
+// checkSessions checks that every client received the stored log, as far as it read.
 func (w *simWorld) checkSessions() {
 	for _, s := range w.sessions {
 		want := w.log(s.log.RequestID).lines()
@@ -224,7 +224,7 @@ func (w *simWorld) checkSessions() {
 	}
 }
 
-// ender is who ended a request, and how; "" while nobody has.
+// ender is who ended a request, and how; "" before its end.
 func (w *simWorld) ender(requestID string) string {
 	log := w.log(requestID)
 	if !log.terminal() {

@@ -28,12 +28,12 @@ type simCluster struct {
 	mu      sync.Mutex
 	streams map[string]*simStream
 	subs    []*simSub
-	away    time.Time // until then nobody answers
+	away    time.Time // until then no server answers
 	faults  faults
 	seen    map[string]int // what has happened, by name
 	trace   uint64         // of everything that was stored, to compare runs
 	start   time.Time
-	story   strings.Builder // of the run, for whoever has to understand it
+	story   strings.Builder // of the run, for the report
 }
 
 // simStream is a stream as its leader has it. The sequence of a message is its place, counted from 1.
@@ -79,7 +79,7 @@ func (c *simCluster) say(who, what string) {
 	fmt.Fprintf(&c.story, "%10.4fs %s: %s\n", time.Since(c.start).Seconds(), strings.TrimPrefix(who, broker.DefaultPrefix+"."), what)
 }
 
-func (c *simCluster) tell(who, what string) {
+func (c *simCluster) send(who, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.say(who, what)
@@ -198,7 +198,7 @@ func (c *simCluster) keep(s *simStream, msg *nats.Msg, f fate) broker.PubAck {
 	return broker.PubAck{Sequence: c.store(s, msg, f)}
 }
 
-// store appends a message and tells whoever listens. mu must be held.
+// store appends a message and sends it to the subscribers. mu must be held.
 func (c *simCluster) store(s *simStream, msg *nats.Msg, f fate) uint64 {
 	m := broker.Message{
 		Subject: msg.Subject, Sequence: uint64(len(s.messages) + 1), Time: time.Now(), Header: msg.Header, Data: msg.Data,

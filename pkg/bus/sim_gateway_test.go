@@ -149,9 +149,9 @@ func (c *simClient) ask(what string, do func(context.Context, *simGateway) error
 	for {
 		g := c.world.gateways[c.turn%len(c.world.gateways)]
 		c.turn++
-		c.world.cluster.tell(c.name, fmt.Sprintf("asks %s to %s", g.name, what))
+		c.world.cluster.send(c.name, fmt.Sprintf("asks %s to %s", g.name, what))
 		err := do(context.WithValue(g.ctx, simCaller{}, c.name), g)
-		c.world.cluster.tell(c.name, fmt.Sprintf("hears of %s: %v", what, err))
+		c.world.cluster.send(c.name, fmt.Sprintf("receives %s: %v", what, err))
 		for _, final := range []error{nil, errSimBusy, errSimResolved, broker.ErrEnded} {
 			if errors.Is(err, final) {
 				return err

@@ -9,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 )
 
-// simHistory is what the actors of a run have done and were told. It is safe for concurrent use.
+// simHistory is what the actors of a run have done and received. It is safe for concurrent use.
 type simHistory struct {
 	start time.Time
 
@@ -18,7 +18,7 @@ type simHistory struct {
 	registers  map[string]*simRegister
 	taken      map[string]simCall      // requests that were accepted
 	refused    map[string]simCall      // requests whose last answer was no
-	stored     []simStored             // what a writer was told is stored
+	stored     []simStored             // what was confirmed to a writer as stored
 	listens    map[string]time.Time    // the last look for commands, by request and epoch
 	aborts     map[string]time.Time    // when an abort was acknowledged
 	steers     map[[2]string]time.Time // when a steer was acknowledged, by request and steer
@@ -103,7 +103,7 @@ func (h *simHistory) effect(callID string) {
 	h.effects[callID]++
 }
 
-// begin notes that somebody asks a register for something.
+// begin records that an actor asks a register for something.
 func (h *simHistory) begin(kind registerKind, key, value, expect string) *simOp {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,13 +31,13 @@ type faults struct {
 	mute    float64 // it does, and the answer is lost
 	late    float64 // it arrives when the caller has given up
 	twice   float64 // a second copy of it arrives later
-	refused float64 // no leader: nothing is stored, and the caller hears so
+	refused float64 // no leader: nothing is stored, and the caller gets an error
 	stall   float64 // three replicas: a write takes longer to commit than the caller waits
 	dropped float64 // three replicas: the leader falls, and what it had not committed with it
 	lag     float64 // three replicas: one of them hangs behind for seconds
 	unheard float64 // a live message does not arrive
 	outage  float64 // the broker is away for seconds
-	freeze  float64 // the calling process stops for longer than its work stays its own, and goes on
+	freeze  float64 // the calling process stops for longer than its claim lasts, and continues
 }
 
 // draw chooses what goes wrong in a run: some kinds of faults, each now and then or often.

@@ -25,7 +25,7 @@ type harm string
 
 const (
 	diesBefore harm = "dies before"
-	diesAfter  harm = "dies after" // the broker has done what it asked for, and it does not hear of it
+	diesAfter  harm = "dies after" // the broker has done what it asked for, and the answer is lost
 	freezes    harm = "freezes before"
 )
 
@@ -38,7 +38,7 @@ type simProcess struct {
 	bus     *Bus
 	cluster *simCluster
 	harms   []moment
-	ctx     context.Context //nolint:containedctx // ends with the process, whoever calls it
+	ctx     context.Context //nolint:containedctx // ends with the process, from any caller
 	die     context.CancelFunc
 
 	mu     sync.Mutex
@@ -55,7 +55,7 @@ func newSimProcess(ctx context.Context, c *simCluster, name string, harms []mome
 	return p
 }
 
-// enter numbers a call and tells what will become of it. After an error the process is dead.
+// enter numbers a call and decides its outcome. After an error the process is dead.
 func (p *simProcess) enter(op, subject string) (number int, f fate, err error) {
 	p.mu.Lock()
 	p.calls++
@@ -70,7 +70,7 @@ func (p *simProcess) enter(op, subject string) (number int, f fate, err error) {
 	}
 	if f.freeze > 0 {
 		p.cluster.note("process frozen")
-		p.cluster.tell(p.name, "freezes for "+f.freeze.String())
+		p.cluster.send(p.name, "freezes for "+f.freeze.String())
 		p.frozen = time.Now().Add(f.freeze)
 	}
 	wait := time.Until(p.frozen)
@@ -95,7 +95,7 @@ func (p *simProcess) comes(what harm, call int) bool {
 
 func (p *simProcess) crash() {
 	p.cluster.note("process died")
-	p.cluster.tell(p.name, "dies")
+	p.cluster.send(p.name, "dies")
 	p.die()
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // simQueue is a work queue with one durable consumer. What it gives to a process that shows no sign of life it gives to
-// another one. It believes whoever acknowledges, as JetStream does. The cluster's lock guards it.
+// another one. It accepts any acknowledgement, as JetStream does. The cluster's lock guards it.
 type simQueue struct {
 	cluster *simCluster
 	stream  *simStream
@@ -34,7 +34,7 @@ type simJob struct {
 	deadline time.Time // for a sign of life
 }
 
-// offer gives a job to whoever waits, or keeps it.
+// offer gives a job to a waiting caller, or keeps it.
 func (q *simQueue) offer(j *simJob) {
 	if j.done {
 		return
@@ -124,7 +124,7 @@ func (m *simMsg) Metadata() (*jetstream.MsgMetadata, error) {
 }
 
 func (m *simMsg) Ack() error {
-	return m.tell("ack", func() {
+	return m.send("ack", func() {
 		m.job.done = true
 		m.process.cluster.say(m.Subject(), "acknowledged by "+m.process.name)
 		m.job.queue.stream.removed[m.job.sequence] = true
@@ -132,13 +132,13 @@ func (m *simMsg) Ack() error {
 }
 
 func (m *simMsg) InProgress() error {
-	return m.tell("progress", func() { m.job.deadline = time.Now().Add(defaultAckWait) })
+	return m.send("progress", func() { m.job.deadline = time.Now().Add(defaultAckWait) })
 }
 
 func (m *simMsg) Nak() error { return m.NakWithDelay(0) }
 
 func (m *simMsg) NakWithDelay(delay time.Duration) error {
-	return m.tell("nak", func() {
+	return m.send("nak", func() {
 		if m.job.round != m.round {
 			return
 		}
@@ -151,8 +151,8 @@ func (m *simMsg) NakWithDelay(delay time.Duration) error {
 	})
 }
 
-// tell sends word about the delivery; nobody answers.
-func (m *simMsg) tell(what string, effect func()) error {
+// send sends a message about the delivery, without a reply.
+func (m *simMsg) send(what string, effect func()) error {
 	number, f, err := m.process.enter(what, m.Subject())
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 	simQuiet      = 2 * simSweep     // how long nothing must have come of a request
 )
 
-// heard is told of all aborts.
+// notified receives all aborts.
 func (r *simRunner) heard(_ string, a record.Abort) {
 	r.world.actors.Go(func() {
 		luck := r.cluster.dice.at("heard", r.name)
@@ -76,7 +76,7 @@ func (r *simRunner) visit(ctx context.Context, requestID string) error {
 	return err
 }
 
-// conclude ends an aborted request that nobody runs.
+// conclude ends an aborted request that no runner has.
 func (r *simRunner) conclude(ctx context.Context, requestID string) error {
 	a, err := r.bus.Accepted(ctx, broker.LogID{Tenant: simTenant, RequestID: requestID})
 	if err != nil {

@@ -18,7 +18,7 @@ type registerKind string
 const (
 	registerFirst registerKind = "first write wins" // put, and read when the value is ""
 	registerSwap  registerKind = "compare-and-set"  // set to a sequence when expect is the newest, and read when expect is ""
-	registerEnd   registerKind = "terminal event"   // put by whoever has the claim
+	registerEnd   registerKind = "terminal event"   // put by the claimant
 )
 
 // simRegister is everything that was asked of one record.
@@ -28,7 +28,7 @@ type simRegister struct {
 	ops  []*simOp
 }
 
-// simOp is one of these questions. It stays open when nobody knows what came of it.
+// simOp is one of these questions. It stays open if its outcome is unknown.
 type simOp struct {
 	history *simHistory
 	input   registerInput
@@ -67,7 +67,7 @@ func (o *simOp) fails(fenced bool) {
 	}
 }
 
-// lostState is a register that somebody set to a sequence which nobody was told.
+// lostState is a register that was set to a sequence that no actor received.
 const lostState = "?"
 
 // registerStep gives the states that a register may be in after an operation; none, if it cannot have happened.
@@ -107,7 +107,7 @@ func swapUnknown(s string, in registerInput) []any {
 	return []any{s}
 }
 
-// swapStep knows that who lost may have won: his record was stored, his answer lost, and then somebody wrote behind it.
+// swapStep knows that who lost may have won: his record was stored, his answer lost, and then another writer appended to it.
 func swapStep(s string, in registerInput, out registerOutput) []any {
 	switch {
 	case in.expect == "":
@@ -132,12 +132,12 @@ func registerModel(kind registerKind) porcupine.Model {
 	}).ToModel()
 }
 
-// linearizable checks a register against what stands in the end.
+// linearizable checks a register against its final value.
 func (r *simRegister) linearizable(final string) bool {
 	var history []porcupine.Operation
 	for i, op := range r.ops {
 		if op.output.unknown && op.input.value == "" {
-			continue // a read that nobody heard the answer to
+			continue // a read whose answer was lost
 		}
 		end := op.end
 		if op.output.unknown {
@@ -154,7 +154,7 @@ func (r *simRegister) linearizable(final string) bool {
 	return porcupine.CheckOperations(registerModel(r.kind), history)
 }
 
-// final is what stands in a register in the end.
+// final is the last value of a register.
 func (w *simWorld) final(r *simRegister) string {
 	what, key, _ := strings.Cut(r.key, "/")
 	if r.kind == registerEnd {

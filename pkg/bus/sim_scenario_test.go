@@ -63,7 +63,7 @@ func playOne(w *simWorld) {
 	w.client("early", func(c *simClient) error { return c.watch("r1") })
 }
 
-// playClaimants has every runner work on the same request at once, whoever has the pointer.
+// playClaimants has every runner work on the same request at once, also without its pointer.
 func playClaimants(w *simWorld) {
 	w.client("a", func(c *simClient) error {
 		if err := c.post(first("r1")); err != nil {

@@ -109,7 +109,7 @@ func TestSimulationOfFaultAtEveryCall(t *testing.T) {
 	})
 }
 
-// moments are all the moments of a run in which a process may come to harm that another can stand in for.
+// moments are all the moments of a run in which a process may fail and another process can take over.
 func moments(sc scenario, w *simWorld) []moment {
 	counts := map[string]int{"runner": sc.runners, "gateway": sc.gateways, "executor": sc.executors}
 	var all []moment
@@ -155,9 +155,9 @@ func TestSimulationNoticesWhatIsMissing(t *testing.T) {
 		{noCompareAndSet, "takeover", 1, "terminal events"},
 		{noCompareAndSet, "two requests on one thread", 3, "no order"},
 		{noCompareAndSet, "resolve by two gateways", 1, "is resolved by"},
-		{noMessageID, "append and terminal", 1, "nobody had claimed since"},
+		{noMessageID, "append and terminal", 1, "fenced without a later claim"},
 		{noMessageID, "abort against done", 3, "no order"},
-		{noReadBack, "append and terminal", 1, "nobody had claimed since"},
+		{noReadBack, "append and terminal", 1, "fenced without a later claim"},
 		{noReadBack, "idempotent retry", 1, "no order"},
 		{noLeaderRead, "two requests on one thread", 3, "no order"},
 		{noGapFill, "append and terminal", 1, "client"},

@@ -33,11 +33,11 @@ const (
 	noneMissing     safeguard = ""
 	noCompareAndSet safeguard = "writes are compare-and-set"
 	noMessageID     safeguard = "a message has an id of its own"
-	noReadBack      safeguard = "who is told of a wrong sequence reads back who wrote"
+	noReadBack      safeguard = "a writer with a wrong sequence reads back who wrote"
 	noLeaderRead    safeguard = "what decides is read from the leader"
 	noGapFill       safeguard = "a follower fills gaps from storage"
 	noLateAck       safeguard = "a pointer is acknowledged after the terminal event is stored"
-	noAbortPointer  safeguard = "whoever ends an aborted request sees first that it has a pointer"
+	noAbortPointer  safeguard = "the process that ends an aborted request first checks its pointer"
 )
 
 // simConfig is one run of a scenario.
@@ -46,7 +46,7 @@ type simConfig struct {
 	replicas int
 	random   bool     // faults and harms are drawn from the seed
 	awake    bool     // but for freezes
-	harms    []moment // besides
+	harms    []moment // in addition
 	missing  safeguard
 }
 
@@ -213,7 +213,7 @@ func (w *simWorld) parked() []broker.Message {
 	return parked
 }
 
-// simLog is a log as it stands in the stream.
+// simLog is a log as the stream has it.
 type simLog []event.Frame
 
 func (l simLog) terminal() bool { return len(l) > 0 && l[len(l)-1].Terminal() }

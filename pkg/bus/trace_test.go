@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-func TestAClaimNamesItsTrace(t *testing.T) { // S0-8
+func TestAClaimNamesItsTrace(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	const id = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -129,7 +129,7 @@ func TestQueuesOfAnOlderBuildAreMended(t *testing.T) {
 		}
 	}
 	if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "1 message a subject") {
-		t.Errorf("got %v, want to be told what is wrong", err)
+		t.Errorf("got %v, want an error with the cause", err)
 	}
 	if err := b.Provision(t.Context(), Storage{Memory: true}); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func TestQuestionsThatFail(t *testing.T) {
 	t.Parallel()
 	c := answers(t)
 	if _, err := c.Thread(t.Context(), "thr_garbage"); err == nil || !strings.Contains(err.Error(), "is "+"http://127.0.0.1") {
-		t.Errorf("an answer that is no JSON: %v", err)
+		t.Errorf("an answer that is not JSON: %v", err)
 	}
 	if err := c.DeleteThread(t.Context(), "thr_2"); err == nil {
 		t.Error("a route that does not exist: no error")

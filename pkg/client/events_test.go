@@ -72,6 +72,6 @@ func TestEventsThatAreNotThere(t *testing.T) {
 	}))
 	defer server.Close()
 	if _, err = collect(client.New(server.URL, "").Events(t.Context(), "thr_1", client.EventsQuery{})); err == nil {
-		t.Error("an event that is none: no error")
+		t.Error("an invalid event: no error")
 	}
 }

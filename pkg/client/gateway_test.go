@@ -22,7 +22,7 @@ const (
 	whole     = 1 << 20
 )
 
-// gateway is a server of one request whose log is complete. It cuts connections as it is told.
+// gateway is a server of one request whose log is complete. It cuts connections as the test says.
 type gateway struct {
 	log         []event.Event
 	incarnation func(connection int) string // nil = always the same

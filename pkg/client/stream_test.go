@@ -140,7 +140,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("after something that is no cursor", func(t *testing.T) {
+	t.Run("after something that is not a cursor", func(t *testing.T) {
 		t.Parallel()
 		_, err := collect(serve(t, &gateway{log: log}).Follow(t.Context(), requestID, "nonsense"))
 		if err == nil || !strings.Contains(err.Error(), "<incarnation>-<n>") {
@@ -268,7 +268,7 @@ func TestTheClientGivesUp(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("on an address that is none", func(t *testing.T) {
+	t.Run("on an invalid address", func(t *testing.T) {
 		t.Parallel()
 		for _, address := range []string{"", "localhost:8080", "http://[", "ftp://x"} {
 			if _, err := collect(client.New(address, "").Stream(t.Context(), "demo", hello, client.StreamOptions{})); err == nil {
@@ -295,9 +295,9 @@ func TestWaits(t *testing.T) {
 		least      time.Duration
 		most       time.Duration
 	}{
-		"nothing asked for":                               {"", (125 + 250 + 500 + 1000) * time.Millisecond, (250 + 500 + 1000 + 2000) * time.Millisecond},
-		"the server asks for 7":                           {"7", 28 * time.Second, 42 * time.Second},
-		"the server asks for an hour, which nobody waits": {"3600", 4 * time.Minute, 6 * time.Minute},
+		"nothing asked for":           {"", (125 + 250 + 500 + 1000) * time.Millisecond, (250 + 500 + 1000 + 2000) * time.Millisecond},
+		"the server asks for 7":       {"7", 28 * time.Second, 42 * time.Second},
+		"the server asks for an hour": {"3600", 4 * time.Minute, 6 * time.Minute},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// listener is a server that is told something, and answers the calls as the test says.
+// listener is a server that answers calls as the test says.
 type listener struct {
 	answer func(call int, w http.ResponseWriter)
 

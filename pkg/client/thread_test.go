@@ -120,7 +120,7 @@ func TestAThreadIsFollowedFromWhereOneIs(t *testing.T) {
 	}
 }
 
-// A stream that begins anew under another incarnation brings again what was seen: it is not told twice.
+// A stream that begins anew under another incarnation brings again what was seen: it is not returned twice.
 func TestThreadIsAnnouncedOnceAfterAReset(t *testing.T) {
 	t.Parallel()
 	body, _ := new(screens).body("one", "")

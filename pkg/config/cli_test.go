@@ -20,7 +20,7 @@ func TestAgentsOnTheCommandLine(t *testing.T) {
 		{"a program's settings for a model", "{backend: scripted, cli: {command: x}}", "agents.a.cli: is for the backends"},
 		{"the format of a program that is known", "{backend: codex, workspace: /p, cli: {output: text}}", "agents.a.cli.output: is known of codex"},
 		{"no command", "{backend: cli, workspace: /p}", "has no command"},
-		{"a session that nobody tells the program of", "{backend: cli, workspace: /p, cli: {command: x, sessionMode: always}}", "add sessionArgs"},
+		{"a session without an argument for it", "{backend: cli, workspace: /p, cli: {command: x, sessionMode: always}}", "add sessionArgs"},
 		{"an ACP agent without a program", "{backend: acp, workspace: /p}", "add the program that speaks the Agent Client Protocol"},
 		{"an unknown permission", "{backend: acp, workspace: /p, cli: {command: x, permissions: all}}", "agents.a.cli.permissions: unknown value"},
 		{"permissions of another backend", "{backend: cli, workspace: /p, cli: {command: x, permissions: ask}}", "agents.a.cli.permissions: is only for backend: acp"},

@@ -9,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/config"
 )
 
-func TestEventsHaveTheirSchemasHereOrInFiles(t *testing.T) { // S0-23
+func TestEventsHaveTheirSchemasHereOrInFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -26,7 +26,7 @@ func TestEventsHaveTheirSchemasHereOrInFiles(t *testing.T) { // S0-23
 		"a schema here":            {here, ""},
 		"a schema in a file":       {"  feedback: {file: feedback.json}\n" + here, ""},
 		"a file that is not there": {"  feedback: {file: nowhere.json}\n", "events.feedback.file: "},
-		"a file that is no JSON":   {"  feedback: {file: broken.json}\n", "events.feedback.file: "},
+		"a file that is not JSON":  {"  feedback: {file: broken.json}\n", "events.feedback.file: "},
 		"neither":                  {"  feedback: {}\n", "needs a schema or a file"},
 		"both":                     {"  feedback: {file: feedback.json, schema: {type: object}}\n", "needs a schema or a file"},
 		"a name of ours":           {"  done: {schema: {type: object}}\n", "an event of the protocol has this name"},

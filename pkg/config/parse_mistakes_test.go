@@ -75,7 +75,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"models:\n  m: {price: {input: -1}}\n",
 			`2:15: models.m.price.input: must be a price in US dollars for a million tokens, 0 or more`,
 		},
-		"a price that is no number": {
+		"a price that is not a number": {
 			"models:\n  m: {price: {input: .nan}}\n",
 			`2:22: models.m.price.input: is .nan; a number belongs here`,
 		},
@@ -163,7 +163,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 			"agents:\n  a: {backend: openai, model: m, clientTools: [{name: final_answer}]}\n",
 			`2:49: agents.a.clientTools[0].name: "final_answer" is the name of a tool that agents have themselves; write finalAnswer: true for that, or give yours another name`,
 		},
-		"a client tool whose schema is no object": {
+		"a client tool whose schema is not an object": {
 			"agents:\n  a: {backend: openai, model: m, clientTools: [{name: x, schema: {type: string}}]}\n",
 			`2:58: agents.a.clientTools[0].schema: must be a JSON Schema of an object; start it with type: object`,
 		},

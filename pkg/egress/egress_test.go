@@ -158,7 +158,7 @@ func TestParseAllowRefusesNonsense(t *testing.T) {
 func TestANameThatChangesItsAddressGainsNothing(t *testing.T) {
 	t.Parallel()
 	public := httptest.NewUnstartedServer(http.NotFoundHandler())
-	listener, err := net.Listen("tcp", "127.0.0.2:0") // stands for the public address
+	listener, err := net.Listen("tcp", "127.0.0.2:0") // in place of the public address
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,6 +361,6 @@ func TestAnyPortOpensPortsAndNoAddress(t *testing.T) {
 	_ = response.Body.Close()
 	if response, err := egress.NewClient(egress.Options{PlainHTTP: true, AnyPort: true}).Get(server.URL); err == nil {
 		_ = response.Body.Close()
-		t.Error("an address that nobody allowed was reached")
+		t.Error("an address that is not allowed was reached")
 	}
 }

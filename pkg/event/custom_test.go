@@ -26,7 +26,7 @@ func TestCustomEventsHaveNamesAndObjects(t *testing.T) {
 		{"the name of an event of the protocol", "done", `{}`, "choose another"},
 		{"the name of an internal event", "tool_output", `{}`, "choose another"},
 		{"data that is an array", "x", `[1]`, "object"},
-		{"data that is no JSON", "x", `{"a":`, "object"},
+		{"data that is not JSON", "x", `{"a":`, "object"},
 		{"data that is too long", "x", `{"a":"` + strings.Repeat("x", event.MaxCustomBytes) + `"}`, "at most"},
 	}
 	for _, c := range cases {

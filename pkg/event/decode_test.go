@@ -25,7 +25,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a member of a body twice":       `{"event":"text","delta":"a","delta":"b"}`,
 		"two objects":                    `{"event":"aborted"}{"event":"aborted"}`,
 		"half an object":                 `{"event":"aborted"`,
-		"a time that is none":            `{"event":"aborted","timestamp":"yesterday"}`,
+		"an invalid time":                `{"event":"aborted","timestamp":"yesterday"}`,
 		"a time that is a number":        `{"event":"aborted","timestamp":1700000000}`,
 		"a member of another type":       `{"event":"text","delta":7}`,
 		"an index that is a fraction":    `{"event":"text","blockIndex":0.5}`,

@@ -173,7 +173,7 @@ func TestFrameEvents(t *testing.T) {
 	broken := frame(7, 2)
 	broken.Lines = []byte("{\"event\":\"text\"}\nnonsense\n")
 	if _, err := broken.Events(); err == nil {
-		t.Error("a broken line is no error")
+		t.Error("a broken line is not an error")
 	}
 }
 

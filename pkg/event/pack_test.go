@@ -16,7 +16,7 @@ func TestPackedNamesAreShortAndComeBack(t *testing.T) {
 	}{
 		{"one name is itself", []event.Name{"claim"}, "claim"},
 		{"a run is counted", []event.Name{"text", "text", "text"}, "text*3"},
-		{"runs stand in order", []event.Name{"text", "text", "usage", "text"}, "text*2,usage,text"},
+		{"runs are in order", []event.Name{"text", "text", "usage", "text"}, "text*2,usage,text"},
 		{"a name of a newer build is a name", []event.Name{"claim", "from-tomorrow"}, "claim,from-tomorrow"},
 		{"a long frame is short", slices.Repeat([]event.Name{"text"}, 4096), "text*4096"},
 	}

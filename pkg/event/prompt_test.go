@@ -26,7 +26,7 @@ func TestPrompt(t *testing.T) {
 				`{"type":"object","properties":{"size":{"type":"integer","title":"Size"},"color":{"type":"string","enum":["red","blue"]}},"required":["size"]}`)},
 			"Order\nAnswer with a JSON object:\n\"color\": one of red, blue, optional\n\"size\": integer (Size)",
 		},
-		{"a schema that is none", event.ContinuationAction{Question: "What?", Schema: json.RawMessage(`[]`)}, "What?"},
+		{"an invalid schema", event.ContinuationAction{Question: "What?", Schema: json.RawMessage(`[]`)}, "What?"},
 	}
 	for _, tt := range tests {
 		if got := tt.action.Prompt(); got != tt.want {

@@ -22,7 +22,7 @@ func TestInputContentForms(t *testing.T) {
 		{"a text with a name stays a part", `[{"type":"text","text":"hi","name":"a.txt"}]`, `[{"type":"text","text":"hi","name":"a.txt"}]`, "hi"},
 		{"an unknown member stays", `[{"type":"text","text":"hi","cache":true}]`, `[{"type":"text","text":"hi","cache":true}]`, "hi"},
 		{"an unknown part stays", `[{"type":"audio","seconds":3}]`, `[{"type":"audio","seconds":3}]`, ""},
-		{"no parts are none", `[]`, `[]`, ""},
+		{"an empty list of parts has none", `[]`, `[]`, ""},
 	}
 	for _, tt := range tests {
 		var content event.InputContent

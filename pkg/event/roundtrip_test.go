@@ -192,7 +192,7 @@ func TestEncodeWritesWhatS2Shows(t *testing.T) {
 			`{"event":"aborted","requestId":"req-1","timestamp":"2026-03-14T09:26:53.589793Z"}`,
 		},
 		{
-			"a time of another zone is told in UTC, and a whole second has six digits",
+			"a time of another zone is written in UTC, and a whole second has six digits",
 			event.Event{RequestID: "r", Time: time.Date(2026, 3, 14, 10, 26, 53, 0, time.FixedZone("CET", 3600)), Body: event.Aborted{}},
 			`{"event":"aborted","requestId":"r","timestamp":"2026-03-14T09:26:53.000000Z"}`,
 		},

@@ -62,18 +62,18 @@ func TestHubToolTexts(t *testing.T) {
 		want             string
 	}{
 		{"an assigned task is named by its id and its session", "assign_task", `{"agent_id":"home-pc-01","task":"build"}`, running, "taskId task_1, sessionId s1"},
-		{"a status tells turns and costs", "check_status", ref, running, "is running: 12 turns, $0.42"},
+		{"a status has turns and costs", "check_status", ref, running, "is running: 12 turns, $0.42"},
 		{"a result of a running task says to wait", "get_result", ref, running, "still running (12 turns, $0.42 so far). Wait, or check back later."},
 		{"a result is the text of the agent", "get_result", ref, ended, "completed (28 turns, $1.23).\n\nall built"},
-		{"who asks hears that the agent went away", "check_status", ref, lost,
+		{"the status says that the agent is offline", "check_status", ref, lost,
 			"Agent [home-pc-01] went offline while working on [the auth system]. The task may be partially complete."},
 		{"a task that waits names its action", "get_result", ref, asks,
 			"Waits for an approval of write_file {\"path\":\"a\"} (action_id act_1, until 2026-11-23T06:00:00Z)\nAsk the user"},
 		{"an answer returns the status", "answer_task", `{"agent_id":"home-pc-01","task_id":"task_1","action_id":"act_1","status":"success"}`,
 			running, "is running: 12 turns"},
-		{"a cancelled task is told so", "cancel_task", ref, running, "Task cancelled by orchestrator"},
+		{"a cancelled task has its text", "cancel_task", ref, running, "Task cancelled by orchestrator"},
 		{"agents are listed with their state and cost", "list_agents", `{}`, running, "home-pc-01: Home PC [online, idle]; $0.00\nCost of all tasks: $1.50"},
-		{"no arguments are none", "list_agents", ``, running, "home-pc-01"},
+		{"a call without arguments", "list_agents", ``, running, "home-pc-01"},
 	}
 	for _, tt := range tests {
 		reply, err := hubapi.NewToolbox(&desk{task: tt.task}).Call(t.Context(), hubapi.Caller{Tenant: "acme"}, tt.tool, json.RawMessage(tt.args))
@@ -88,7 +88,7 @@ func TestToolsRefuseWhatTheirSchemasDo(t *testing.T) {
 	tests := []struct{ name, tool, args string }{
 		{"a task without an id", "check_status", `{"agent_id":"a"}`},
 		{"an unknown argument", "assign_task", `{"agent_id":"a","task":"t","urgent":true}`},
-		{"arguments that are no object", "get_result", `[]`},
+		{"arguments that are not an object", "get_result", `[]`},
 		{"an argument of the wrong type", "assign_task", `{"agent_id":"a","task":"t","max_turns":"many"}`},
 	}
 	for _, tt := range tests {

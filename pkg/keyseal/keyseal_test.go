@@ -36,12 +36,12 @@ func TestReplayedKeyIsVisibleToOwnerOnly(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for name, try := range map[string]func() (string, error){
-		"another agent":   func() (string, error) { return v.Open("vm-1", sealed) },
-		"another secret":  func() (string, error) { return open(t, "fedcba9876543210").Open("home-pc-01", sealed) },
-		"another purpose": func() (string, error) { return forAgentServer(t, "0123456789abcdef").Open("home-pc-01", sealed) },
-		"a changed text":  func() (string, error) { return v.Open("home-pc-01", "A"+sealed[1:]+"A") },
-		"no sealed text":  func() (string, error) { return v.Open("home-pc-01", "") },
-		"what is no text": func() (string, error) { return v.Open("home-pc-01", "*") },
+		"another agent":      func() (string, error) { return v.Open("vm-1", sealed) },
+		"another secret":     func() (string, error) { return open(t, "fedcba9876543210").Open("home-pc-01", sealed) },
+		"another purpose":    func() (string, error) { return forAgentServer(t, "0123456789abcdef").Open("home-pc-01", sealed) },
+		"a changed text":     func() (string, error) { return v.Open("home-pc-01", "A"+sealed[1:]+"A") },
+		"no sealed text":     func() (string, error) { return v.Open("home-pc-01", "") },
+		"what is not a text": func() (string, error) { return v.Open("home-pc-01", "*") },
 	} {
 		if got, err := try(); err == nil {
 			t.Errorf("%s: got %q, want an error", name, got)

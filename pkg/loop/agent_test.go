@@ -17,7 +17,7 @@ import (
 
 // worker is a backend that keeps sessions and runs its own tools: what it says in each turn is a list of chunks.
 type worker struct {
-	backend.Model // nobody: see thread.backend
+	backend.Model // unused: see thread.backend
 	turns         [][]backend.Chunk
 	outcome       backend.Outcome
 	starts        []backend.Start
@@ -140,7 +140,7 @@ func TestTheNextRequestResumesTheSession(t *testing.T) {
 		}
 		turn := w.asked[1]
 		if fresh := turn.Messages[turn.Known:]; len(fresh) != 1 || fresh[0].Role != backend.User {
-			t.Errorf("of %d messages the session has heard %d, want all but the last", len(turn.Messages), turn.Known)
+			t.Errorf("of %d messages the session has %d, want all but the last", len(turn.Messages), turn.Known)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestTakeoverResumesSessionAndKeepsToolResults(t *testing.T) {
 				t.Errorf("after %d events it resumed %+v, want %+v", n, w.starts[0].State, before.Session())
 			}
 			if len(w.asked) == 1 && w.asked[0].Known != 0 {
-				t.Errorf("after %d events the session counts as having heard of a turn that had not ended", n)
+				t.Errorf("after %d events the session counts as having a turn that had not ended", n)
 			}
 			ids := map[string]int{}
 			for _, o := range find[event.ToolOutput](th.log.events) {
@@ -189,7 +189,7 @@ func TestAnAgentIsStoppedAtItsLimits(t *testing.T) {
 		limit  func(*Agent)
 		finish event.FinishReason
 	}{
-		{"of turns, one later than it was told", func(a *Agent) { a.Turns = 1 }, event.FinishMaxTurns},
+		{"of turns, one later than set", func(a *Agent) { a.Turns = 1 }, event.FinishMaxTurns},
 		{"of tokens", func(a *Agent) { a.Tokens = 12 }, event.FinishBudget},
 	}
 	for _, tt := range tests {
@@ -208,7 +208,7 @@ func TestAnAgentIsStoppedAtItsLimits(t *testing.T) {
 					t.Errorf("%v is open, %v waits", open, th.state.Waiting())
 				}
 				if left := w.asked[0].Limits; left.Turns == 0 {
-					t.Errorf("it was told no limit: %+v", left)
+					t.Errorf("it got no limit: %+v", left)
 				}
 			})
 		})
@@ -226,7 +226,7 @@ func TestToolsThatAnAgentDoesNotEnd(t *testing.T) {
 		if outputs := find[event.ToolOutput](th.log.events); len(outputs) != 1 || outputs[0].Status != event.ToolUnknown {
 			t.Errorf("the outputs are %+v, want one that is unknown", outputs)
 		}
-		last[event.Done](t, th.say("go on")) // nobody is asked about the call, nor is it run
+		last[event.Done](t, th.say("continue")) // no approval is asked for the call, nor is it run
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/transcript"
 )
 
-// reader is a backend that keeps what it reads, answers with as many words as it is told, and summarises as it is told.
+// reader is a backend that keeps what it reads, answers with as many words as configured, and summarises as configured.
 type reader struct {
 	turns   []backend.Turn
 	answer  string
@@ -59,7 +59,7 @@ func TestALongThreadIsSummarised(t *testing.T) {
 		var compressed []event.ContextCompressed
 		var spent int64
 		for range 12 {
-			events := th.say("tell me more")
+			events := th.say("more please")
 			compressed = append(compressed, find[event.ContextCompressed](events)...)
 			spent += last[event.Done](t, events).Usage.InputTokens
 			if size := th.state.Size(); size > 700 {
@@ -73,7 +73,7 @@ func TestALongThreadIsSummarised(t *testing.T) {
 		if want := int64(5 * (12 + len(compressed))); spent != want {
 			t.Errorf("%d input tokens were counted, want %d: summaries cost too", spent, want)
 		}
-		if got := said(r.last().Messages); !strings.Contains(got, "they talked") || !strings.HasSuffix(got, "user: tell me more") {
+		if got := said(r.last().Messages); !strings.Contains(got, "they talked") || !strings.HasSuffix(got, "user: more please") {
 			t.Errorf("the model read %q", got)
 		}
 	})
@@ -123,7 +123,7 @@ func TestNothingIsSummarisedThatIsWorthNothing(t *testing.T) {
 	})
 }
 
-// What the model reads besides the conversation is more than the limit alone: a summary would help for no turn at all.
+// What the model reads in addition to the conversation is more than the limit alone: a summary would help for no turn at all.
 func TestInstructionsAreNoReasonForASummary(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

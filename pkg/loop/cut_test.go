@@ -13,7 +13,7 @@ import (
 )
 
 // TestARequestIsCutNoLongerThanItsTime stops runner after runner, each in the midst of a turn that takes longer than any
-// of them lives. A hand-over is no crash and is not counted, so the time of the request must end it.
+// of them lives. A hand-over is not a crash and is not counted, so the time of the request must end it.
 func TestARequestIsCutNoLongerThanItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestARequestIsCutNoLongerThanItsTime(t *testing.T) {
 		})
 		th.log = &memoryLog{request: 1}
 		th.put(event.Claim{Epoch: 1})
-		th.put(event.Input{Messages: []event.InputMessage{event.UserText("tell me everything")}})
+		th.put(event.Input{Messages: []event.InputMessage{event.UserText("all of it")}})
 		began, runners := time.Now(), 1
 		for ; ; runners++ {
 			ctx, cancel := context.WithCancelCause(t.Context())

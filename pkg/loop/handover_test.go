@@ -47,7 +47,7 @@ func TestARequestIsHandedOverBetweenSteps(t *testing.T) {
 	})
 }
 
-// leaving is a backend during whose turn the runner is told to stop.
+// leaving is a backend during whose turn the runner is stopped.
 func leaving(th *thread, next backend.Model) backend.Model {
 	return backendFunc(func(ctx context.Context, turn backend.Turn, emit backend.Emit) (backend.Outcome, error) {
 		th.stop()

@@ -118,7 +118,7 @@ func (th *thread) run(ctx context.Context, request event.AgentRequest) error {
 	return th.resume(ctx)
 }
 
-// resume runs the newest request from wherever its log stands.
+// resume runs the newest request from the end of its log.
 func (th *thread) resume(ctx context.Context) error {
 	return Run(ctx, Request{
 		RequestID: th.log.id(), ThreadID: "thr_1", Epoch: th.epoch, Agent: th.agent, State: th.state,
@@ -147,7 +147,7 @@ func (th *thread) opens() backend.Backend {
 	return backend.Stateless(th.backend)
 }
 
-// takeover lets another runner go on with what the first n events of the newest log say, after the requests before.
+// takeover lets another runner continue from the first n events of the newest log, after the requests before.
 func (th *thread) takeover(before []event.Event, n int) {
 	th.state = new(transcript.State)
 	th.state.Fold(before...)
@@ -164,7 +164,7 @@ func (th *thread) put(body event.Body) {
 
 func (th *thread) Put(_ context.Context, actions []event.Continuation) { th.pending = actions }
 
-// memoryLog is a log that nobody else writes.
+// memoryLog is a log with one writer.
 type memoryLog struct {
 	request int
 

@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 			err := errors.Join(emit(backend.CallStart{Name: "calculator"}), emit(backend.CallDelta{Args: "{}"}))
 			return backend.Outcome{Finish: event.FinishToolCalls, Usage: event.Usage{CostUSD: 0.3}}, err
 		})
-		done := last[event.Done](t, th.say("go on"))
+		done := last[event.Done](t, th.say("continue"))
 		if done.FinishReason != event.FinishBudget || done.Usage.CostUSD != 0.6 {
 			t.Errorf("got %+v", done)
 		}
@@ -122,7 +122,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("got %+v", failed)
 		}
 	})
-	bubble("time goes on over a takeover", func(t *testing.T) {
+	bubble("time continues over a takeover", func(t *testing.T) {
 		th := newThread(t)
 		th.agent.Time = time.Minute
 		th.say("/sleep 10s\n/say done")

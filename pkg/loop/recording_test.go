@@ -49,7 +49,7 @@ func TestRecordedModelTrafficGivesTheRecordedEvents(t *testing.T) {
 //   - Its model writes a call as JSON into its text; here the same content and the same call are in their own places.
 //   - Its planner asks the model for the plan apart from the recorded traffic. Ours is a tool, so each of the recorded
 //     updates is a call of that tool here, whose own events are left out of the comparison.
-//   - It reports plans by system events too, which its documentation calls an abuse (S4), and does not stream.
+//   - It reports plans by system events too, which its documentation calls an abuse, and does not stream.
 //   - It said that the run starts before what the user said; later ones say it behind, and so do we.
 //   - It finishes the plan within the tool that writes the report, whose name our loop keeps for a tool of its own.
 func TestRecordedPlanGivesTheRecordedEvents(t *testing.T) {

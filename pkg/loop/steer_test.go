@@ -132,7 +132,7 @@ func TestNextRequestHasTheSteerInItsPosition(t *testing.T) {
 			return inner.Run(ctx, turn, emit)
 		})
 		var told []event.Event
-		for _, e := range th.say("/say one") { // as history tells it: without usage
+		for _, e := range th.say("/say one") { // as history has it: without usage
 			if e.Body.Name() != event.NameUsage {
 				told = append(told, e)
 			}

@@ -80,8 +80,8 @@ func sameEnd(t *testing.T, n int, whole, got []event.Event) {
 	if open := unstopped(got); len(open) > 0 {
 		t.Errorf("after %d events blocks %v have no stop:\n%s", n, open, lines(got))
 	}
-	if want, got := beside(whole), beside(got); !slices.Equal(want, got) {
-		t.Errorf("after %d events there stands beside the answer\n%q\nwant\n%q", n, got, want)
+	if want, got := uncounted(whole), uncounted(got); !slices.Equal(want, got) {
+		t.Errorf("after %d events the log has, in addition to the answer,\n%q\nwant\n%q", n, got, want)
 	}
 	if actions := actionIDs(got); !slices.Equal(actionIDs(whole), actions) {
 		t.Errorf("after %d events the actions are %v", n, actions)
@@ -112,8 +112,8 @@ func ending(events []event.Event) any {
 	}
 }
 
-// beside is what counts of a log and is no part of done.content, in the order of its text: calls run side by side.
-func beside(events []event.Event) (lines []string) {
+// uncounted is what counts of a log and is not part of done.content, in the order of its text: calls run side by side.
+func uncounted(events []event.Event) (lines []string) {
 	for _, e := range events {
 		switch b := e.Body.(type) {
 		case event.Plan:

@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
-// doubtful is a thread whose tool "send" is unsafe and ends nobody knows how, as often as ends says.
+// doubtful is a thread whose tool "send" is unsafe and ends with an unknown outcome, as often as ends says.
 func doubtful(t *testing.T, ends int, ask bool) (th *thread, runs *int) {
 	th, runs = newThread(t), new(int)
 	th.agent.AskUnknown = ask
@@ -19,7 +19,7 @@ func doubtful(t *testing.T, ends int, ask bool) (th *thread, runs *int) {
 	th.tools["send"] = func(context.Context, backend.Call, func(string)) (Output, error) {
 		*runs++
 		if *runs <= ends {
-			return Output{Status: event.ToolUnknown, Content: "nobody knows"}, nil
+			return Output{Status: event.ToolUnknown, Content: "the outcome is unknown"}, nil
 		}
 		return Output{Status: event.ToolSuccess, Content: "sent", Summary: "sent"}, nil
 	}
@@ -42,7 +42,7 @@ func TestTheUserDecidesAboutAnUnknownOutcome(t *testing.T) {
 	approve := event.ActionResult{Status: event.ActionSuccess}
 	tests := []struct {
 		name    string
-		ends    int // runs that end nobody knows how
+		ends    int // runs with an unknown outcome
 		answers []event.ActionResult
 		status  event.ToolStatus
 		runs    int

@@ -34,7 +34,7 @@ func TestTypeGoesByTheBytes(t *testing.T) {
 		{"a page", "<!DOCTYPE html><script>alert(1)</script>", media.Text},
 		{"a bitmap, which models do not see", "BM\x00\x01", media.Binary},
 		{"an archive", "PK\x03\x04\x14\x00", media.Binary},
-		{"bytes that are no UTF-8", "\xff\xfe\x00h", media.Binary},
+		{"bytes that are not UTF-8", "\xff\xfe\x00h", media.Binary},
 		{"nothing", "", media.Text},
 	}
 	for _, test := range tests {
@@ -94,7 +94,7 @@ func TestCheckErrors(t *testing.T) {
 		{"both", event.InputPart{Type: media.Image, URL: "https://x.org", Data: []byte(png)}, "here needs either a url or data"},
 		{"a reference from outside", event.InputPart{Type: media.Image, Ref: &event.ObjectRef{Object: "x"}}, "here.ref is reserved"},
 		{"data of no type", image("", png), "here.mediaType is missing"},
-		{"a type that is none", image("png", png), `here.mediaType is "png"`},
+		{"an invalid type", image("png", png), `here.mediaType is "png"`},
 		{"a type with a line break", image("image/png\r\nX: y", png), "here.mediaType"},
 		{"a drawing with a script in it", image("image/svg+xml", svg), "send PNG, JPEG, GIF or WebP"},
 		{"a page that says it is a PNG", image("image/png", "<html><script>alert(1)</script>"), "data is text/plain; correct the type"},
@@ -167,7 +167,7 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("took %+v", got)
 		}
 		if kind == media.Image && len(got.Data) > 0 && (got.MediaType != media.Type(got.Data) || !media.IsImage(got.MediaType)) {
-			t.Errorf("took an image that is none: %+v", got)
+			t.Errorf("took an invalid image: %+v", got)
 		}
 		again, err := media.Check("here", got)
 		if err != nil || again.URL != got.URL || again.MediaType != got.MediaType || !bytes.Equal(again.Data, got.Data) {

@@ -43,16 +43,16 @@ func TestTheLibraryTellsOfFailedDialsInOurLog(t *testing.T) {
 			var out lockedBuffer
 			rediscache.LogTo(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: test.level})))
 			defer rediscache.LogTo(slog.New(slog.DiscardHandler))
-			s, err := rediscache.Open("redis://127.0.0.1:1/0") // nobody listens there
+			s, err := rediscache.Open("redis://127.0.0.1:1/0") // no server is at the address
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
 			if err := s.Ping(context.WithoutCancel(t.Context())); err == nil {
-				t.Fatal("somebody answered")
+				t.Fatal("got an answer")
 			}
 			if told := strings.Contains(out.String(), "redis library"); told != test.told {
-				t.Errorf("got %q, want it told: %t", out.String(), test.told)
+				t.Errorf("got %q, want it logged: %t", out.String(), test.told)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		frame, err := first.Append(nil)
 		if err != nil {
-			return // an event of tomorrow that is no JSON, or a name that is no field
+			return // an unknown event that is not JSON, or a name that is not a field
 		}
 		var p sse.Parser
 		frames, err := p.Feed(frame)

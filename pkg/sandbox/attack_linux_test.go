@@ -23,7 +23,7 @@ const attackVariable = "SANDBOX_ATTACK"
 // high is set in arguments of which the kernel reads 32 bits.
 const high = 1 << 32
 
-// attempts are system calls that must fail in a sandbox as the table says, whatever they would need besides.
+// attempts are system calls that must fail in a sandbox as the table says, whatever else they need.
 func attempts() []struct {
 	name string
 	call [4]uintptr

@@ -65,7 +65,7 @@ func TestProgramEnvironment(t *testing.T) {
 		{"no other process", "set -- /proc/[0-9]*; echo $#", "1"}, // the shell
 		{"no network but its own loopback", "grep : /proc/net/dev | cut -d: -f1", "lo"},
 		{"no environment of the host", "env | grep -c -v -e ^PWD= -e ^PATH= -e ^_= -e ^SHLVL=", "0"},
-		{"nothing of the host beside the system", "cd /; echo [a-km-z]*", "bin dev etc proc sbin tmp usr work"},
+		{"nothing of the host except the system", "cd /; echo [a-km-z]*", "bin dev etc proc sbin tmp usr work"},
 		{"nothing of how the system is set up", "cat /etc/shadow /etc/hosts 2>&1 | grep -c 'No such'", "2"},
 		{"its folder", "pwd; cat file", "/work\nseen"},
 		{"a root that cannot be written", "touch /x /usr/x /etc/x 2>&1 | grep -c 'Read-only'", "3"},

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is a process with two actors that tells on its standard output what happens to it.
+// child is a process with two actors that reports on its standard output what happens.
 func child() {
 	ctx, stop := service.Signals(context.Background())
 	defer stop()
@@ -292,7 +292,7 @@ func freeAddr(t *testing.T) string {
 	return addr
 }
 
-// get returns 0 when nobody answers.
+// get returns 0 without an answer.
 func get(t *testing.T, addr, path string) (status int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)

@@ -101,7 +101,7 @@ func TestParser(t *testing.T) {
 			[]sse.Event{event("1", "message", "x")}},
 		{"keeps the id for later events", "id: 1\ndata: x\n\ndata: y\n\n",
 			[]sse.Event{event("1", "message", "x"), event("1", "message", "y")}},
-		{"forgets the id when told", "id: 1\ndata: x\n\nid\ndata: y\n\n",
+		{"forgets the id on an empty id", "id: 1\ndata: x\n\nid\ndata: y\n\n",
 			[]sse.Event{event("1", "message", "x"), event("", "message", "y")}},
 		{"ignores an id with NUL", "id: 1\ndata: x\n\nid: a\x00b\ndata: y\n\n",
 			[]sse.Event{event("1", "message", "x"), event("1", "message", "y")}},

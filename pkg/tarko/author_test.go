@@ -212,7 +212,7 @@ func (a *author) end() {
 	}
 }
 
-// cut stops prose where it stands, and gives up calls.
+// cut stops the open texts, and discards open calls.
 func (a *author) cut() {
 	for len(a.open) > 0 {
 		d := a.open[0]

@@ -44,7 +44,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("got %v, %v, want the error %v", types, got, want)
 		}
 	}
-	for e := range tarko.Events(said(nil), tarko.Nested) { // who leaves early is told nothing more
+	for e := range tarko.Events(said(nil), tarko.Nested) { // a reader that stops early gets nothing more
 		if e.Type != "user_message" {
 			t.Errorf("the first event is %s", e.Type)
 		}
@@ -53,7 +53,7 @@ func TestEvents(t *testing.T) {
 	nowhere := func(yield func(event.Event, error) bool) { yield(event.Event{Body: event.Aborted{}}, nil) }
 	for _, err := range tarko.Events(nowhere, tarko.Flat) {
 		if err == nil {
-			t.Error("an event without a place is told")
+			t.Error("an event without a position is returned")
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestEveryTypeHasAGolden checks that the stories tell each type of each vocabulary, but for those that no log has.
+// TestEveryTypeHasAGolden checks that the stories have each type of each vocabulary, except those that no log has.
 func TestEveryTypeHasAGolden(t *testing.T) {
 	t.Parallel()
 	ofSessions := []tarko.Type{tarko.TypeSessionStart, tarko.TypeSessionEnd} // see TestSessionsBeginAndEnd
@@ -27,7 +27,7 @@ func TestEveryTypeHasAGolden(t *testing.T) {
 		}
 		for _, kind := range v.Types() {
 			if !told[kind] && !slices.Contains(ofSessions, kind) {
-				t.Errorf("vocabulary %d: no story tells a %s: add one to testdata/stories", v, kind)
+				t.Errorf("vocabulary %d: no story has a %s: add one to testdata/stories", v, kind)
 			}
 		}
 	}

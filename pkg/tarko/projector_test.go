@@ -89,7 +89,7 @@ func readLog(t *testing.T, text []byte) []event.Event {
 	return log
 }
 
-// project tells a log in a vocabulary.
+// project projects a log into a vocabulary.
 func project(t *testing.T, v tarko.Vocabulary, log []event.Event) []eventstream.Event {
 	t.Helper()
 	p := tarko.NewProjector(v)
@@ -142,7 +142,7 @@ func TestEveryStoryKeepsTheRules(t *testing.T) {
 	}
 }
 
-// TestEveryStoryFitsTheSchemas validates all that is told, but for the events of applications, which have no schema.
+// TestEveryStoryFitsTheSchemas validates every event, except the events of applications, which have no schema.
 func TestEveryStoryFitsTheSchemas(t *testing.T) {
 	t.Parallel()
 	registries := map[tarko.Vocabulary]*eventstream.Schemas{
@@ -226,7 +226,7 @@ func broken(v tarko.Vocabulary, told []eventstream.Event) string {
 	return ""
 }
 
-// kindOf says what of a message a type tells, whether it ends that, and in which member its text is.
+// kindOf says which part of a message a type has, whether it ends that, and in which member its text is.
 func kindOf(t tarko.Type) (stream string, final bool, member string) {
 	switch t {
 	case tarko.TypeAssistantStreamingMessage, tarko.TypeFinalAnswerStreaming:

@@ -68,7 +68,7 @@ func TestSetup(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := <-spans
-	// Texts stand in protobuf as they are, so this needs no decoder.
+	// Protobuf contains texts unchanged, so this needs no decoder.
 	for _, want := range []string{"service.name", "gateway", "1.2.3", "work", "agentbus.request.id", "req_1"} {
 		if !bytes.Contains(request, []byte(want)) {
 			t.Errorf("the collector did not get %q", want)

@@ -9,7 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tool"
 )
 
-// A tool is a function over typed arguments. Arguments that do not match the schema do not reach it; the error tells the
+// A tool is a function over typed arguments. Arguments that do not match the schema do not reach it; the error is for the
 // model what is wrong.
 func ExampleFunc() {
 	spec := tool.Spec{

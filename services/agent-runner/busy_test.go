@@ -132,7 +132,7 @@ func TestTheSweep(t *testing.T) {
 		given func(*stack) bus.LogID
 		end   event.Name
 	}{
-		{"points at a request that nobody was told of", func(s *stack) bus.LogID { return lost(s, long) }, event.NameDone},
+		{"sends a pointer for a request without one", func(s *stack) bus.LogID { return lost(s, long) }, event.NameDone},
 		{"points at one that began and whose pointer is lost", func(s *stack) bus.LogID {
 			log := lost(s, time.Now())
 			claimed(s, log)
@@ -156,7 +156,7 @@ func TestTheSweep(t *testing.T) {
 			claimed(s, log)
 			return log
 		}, event.NameError},
-		{"ends one that was aborted and that nobody runs", func(s *stack) bus.LogID {
+		{"ends one that was aborted and has no runner", func(s *stack) bus.LogID {
 			log := lost(s, long)
 			claimed(s, log)
 			s.abort(log, long)

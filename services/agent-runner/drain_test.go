@@ -19,7 +19,7 @@ func TestARunnerThatStopsHandsOverBetweenSteps(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	s.leave = time.Millisecond
-	s.agents["demo"] = crashing(s.agents["demo"]) // a hand-over is no crash
+	s.agents["demo"] = crashing(s.agents["demo"]) // a hand-over is not a crash
 	stop := s.runner("r1")
 	log := s.say("/stream 20 20\n/tool calculator {}\n/say done")
 	s.until(log, isText)
@@ -39,7 +39,7 @@ func TestARunnerThatStopsHandsOverBetweenSteps(t *testing.T) {
 	if next := events[i+1]; next.Body.Name() != event.NameClaim || next.Time.Sub(events[i].Time) > 3*time.Second {
 		t.Errorf("after the release came %s, %s later", next.Body.Name(), next.Time.Sub(events[i].Time))
 	}
-	t.Logf("done %s after the runner was told to stop", time.Since(stopped).Round(time.Millisecond))
+	t.Logf("done %s after the stop of the runner", time.Since(stopped).Round(time.Millisecond))
 }
 
 func crashing(a config.Agent) config.Agent {

@@ -26,7 +26,7 @@ func shows(parts ...event.InputPart) event.AgentRequest {
 	return event.AgentRequest{Messages: []event.InputMessage{{Role: event.RoleUser, Content: parts}}}
 }
 
-// seen tells of each image or file of a turn what its model gets.
+// seen returns what a model gets of each image or file of a turn.
 func seen(turn backend.Turn) []string {
 	var all []string
 	for _, m := range turn.Messages {
@@ -62,7 +62,7 @@ func TestModelReceivesReferencedMedia(t *testing.T) {
 		shows []event.InputPart
 		sees  []string
 	}{
-		{"data in the request, and beside it", []event.InputPart{inline, s.kept("a.png", 1<<20)},
+		{"data in the request, and outside it", []event.InputPart{inline, s.kept("a.png", 1<<20)},
 			[]string{`inline.png 1 bytes of "i"`, `a.png 1048576 bytes of "a"`}},
 		{"what is no longer there", []event.InputPart{{Type: "image", MediaType: "image/png", Name: "b.png", Ref: &gone}},
 			[]string{`inline.png 1 bytes of "i"`, `a.png 1048576 bytes of "a"`, `[image "b.png" (image/png, 7 bytes): no longer stored]`}},

@@ -13,7 +13,7 @@ import (
 	agentrunner "github.com/agentbus/agentbus/services/agent-runner"
 )
 
-// lossy is a bus that tells nobody of an abort, and does not answer the first questions for commands.
+// lossy is a bus that reports no abort, and does not answer the first reads of commands.
 type lossy struct {
 	*bus.Bus
 	unanswered atomic.Int32

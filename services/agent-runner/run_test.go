@@ -62,7 +62,7 @@ func TestThreadContextIsKept(t *testing.T) {
 	}
 }
 
-// TestSummaryIsKeptAcrossRequests has a thread outgrow its model: the next request, on another runner, goes on from the summary.
+// TestSummaryIsKeptAcrossRequests has a thread outgrow its model: the next request, on another runner, continues from the summary.
 func TestSummaryIsKeptAcrossRequests(t *testing.T) {
 	t.Parallel()
 	for _, down := range []bool{false, true} {
@@ -290,7 +290,7 @@ func TestFencedRunnerStops(t *testing.T) {
 		}
 	})
 	s.runner("r1")
-	log := s.say("go on")
+	log := s.say("continue")
 	s.until(log, isText)
 	w, _, err := s.bus.Claim(t.Context(), log, "r2", "test")
 	if err != nil {
@@ -300,7 +300,7 @@ func TestFencedRunnerStops(t *testing.T) {
 	select {
 	case <-gone:
 	case <-time.After(10 * time.Second):
-		t.Fatal("the fenced runner goes on")
+		t.Fatal("the fenced runner continues")
 	}
 	if err := w.Emit(event.Done{}); err != nil {
 		t.Fatal(err)

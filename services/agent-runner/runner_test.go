@@ -112,7 +112,7 @@ func (s *stack) runner(name string) (stop func()) {
 	return stop
 }
 
-// execute stands for a tool-executor. Its tools slow and silent take until the executor stops.
+// execute replaces a tool-executor. Its tools slow and silent take until the executor stops.
 func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c record.ToolCall) error {
 	log := bus.LogID{Tenant: c.Tenant, RequestID: c.RequestID}
 	result := record.ToolResult{ToolCallID: c.ToolCallID, Status: event.ToolSuccess, Content: "42", Summary: "42"}
@@ -123,7 +123,7 @@ func (s *stack) execute(ctx context.Context, stopped <-chan struct{}, c record.T
 	case "slow", "silent":
 		<-stopped
 		return bus.ErrLeave
-	case "agent__helper": // which nobody runs
+	case "agent__helper": // which no executor runs
 		result.Content = record.ChildRequest(c.RequestID, c.ToolCallID)
 	case "delete_file":
 		result.Content, result.Summary = "deleted, allowed by "+c.Approved, "deleted"

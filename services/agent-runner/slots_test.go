@@ -30,7 +30,7 @@ func TestWorkInAReclaimedSlotCounts(t *testing.T) {
 			back()
 		}
 		if _, ok := s.lendSlot(t.Context()); ok || running != waitsPerSlot {
-			t.Errorf("%d requests go on beside, and one more may", running)
+			t.Errorf("%d other requests run, and one more may", running)
 		}
 		close(end)
 		synctest.Wait()

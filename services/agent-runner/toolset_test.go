@@ -24,7 +24,7 @@ func TestAnAgentIsOfferedWhatItListsOfAServer(t *testing.T) {
 		{"none twice", config.Agent{Tools: []string{"a__y", "a__*"}}, []string{"a__y always", "a__x always"}},
 		{"what the agent says of approvals goes before the rest",
 			config.Agent{Tools: []string{"a__*"}, Approval: config.Approvals{"a__x": tool.ApprovalNever}}, []string{"a__x never", "a__y always"}},
-		{"nothing of a server that nobody has reached", config.Agent{Tools: []string{"unknown__*"}}, nil},
+		{"nothing of a server that was not reached", config.Agent{Tools: []string{"unknown__*"}}, nil},
 		{"nothing of a server that is configured no more", config.Agent{Tools: []string{"forgotten__*"}}, nil},
 		{"nothing of a tool that is there no more", config.Agent{Tools: []string{"a__gone"}}, nil},
 	}

@@ -19,7 +19,7 @@ import (
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
-// S3-29: the key is checked before anything else.
+// The key is checked before anything else.
 func TestKeysAreChecked(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -69,7 +69,6 @@ func TestKeysAreChecked(t *testing.T) {
 	})
 }
 
-// S3-30.
 func TestKeysRotateWithAnOverlap(t *testing.T) {
 	t.Parallel()
 	const second = "a-second-key-of-the-agent"
@@ -134,7 +133,7 @@ func TestAStreamEndsWhenItsKeyIsRotatedOut(t *testing.T) {
 	}
 }
 
-// S3-30: nobody who speaks to the agent all the time notices.
+// No request is refused during a rotation.
 func TestKeysRotateUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{
@@ -175,7 +174,6 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	callers.Wait()
 }
 
-// S3-31.
 func TestRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{
@@ -197,9 +195,9 @@ func TestGuessesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
 	for range 100 {
-		if status, _, _ := s.raw("GET", "/agent/info", "", http.Header{"Authorization": {"Bearer a-guess-of-somebody"}}); status == http.StatusTooManyRequests {
+		if status, _, _ := s.raw("GET", "/agent/info", "", http.Header{"Authorization": {"Bearer a-guess-of-a-client"}}); status == http.StatusTooManyRequests {
 			if _, err := s.Info(t.Context()); err != nil {
-				t.Errorf("whoever has the key is kept out with the guesser: %v", err)
+				t.Errorf("a client with the key is refused like the one that guesses: %v", err)
 			}
 			return
 		}
@@ -248,7 +246,6 @@ func TestBadTasksAreRefused(t *testing.T) {
 	}
 }
 
-// S3-17, S3-18.
 func TestAgentDescribesItself(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{Capabilities: []string{"code", "test"}}}})
@@ -270,7 +267,7 @@ func TestAgentDescribesItself(t *testing.T) {
 	}
 }
 
-// S3: what needs a person's leave is denied, unless the task's permission mode gives it.
+// What needs an approval is denied, unless the task's permission mode gives it.
 func TestPermissionModes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -279,12 +276,12 @@ func TestPermissionModes(t *testing.T) {
 		success bool
 		result  string
 	}{
-		{"by default nobody gives leave", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on"}, false, "on"},
+		{"by default no user can approve", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on"}, false, "on"},
 		{"edits are not everything", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on", PermissionMode: remoteagent.PermitEdits}, false, "on"},
 		{"all is permitted", remoteagent.Assignment{Prompt: "/tool guarded {}\n/say on", PermissionMode: remoteagent.PermitAll}, true, "on"},
 		{"an edit needs leave", remoteagent.Assignment{Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}"}, false, ""},
 		{"an edit has leave", remoteagent.Assignment{Prompt: "/tool write_file {\"path\":\"x\",\"content\":\"y\"}", PermissionMode: remoteagent.PermitEdits}, true, ""},
-		{"nobody answers questions", remoteagent.Assignment{Prompt: "/ask Which?\n/say on"}, false, "on"},
+		{"no user answers questions", remoteagent.Assignment{Prompt: "/ask Which?\n/say on"}, false, "on"},
 		{"there is no client", remoteagent.Assignment{Prompt: "/client-tool pick {}\n/say on"}, false, "on"},
 		{"a tool that is not allowed is not there", remoteagent.Assignment{Prompt: "/tool echo {\"text\":\"a\"}\n/say on", AllowedTools: []string{"clock"}}, false, "on"},
 		{"a tool that is allowed is", remoteagent.Assignment{Prompt: "/tool clock {}\n/say on", AllowedTools: []string{"clock"}}, true, "on"},
@@ -376,7 +373,7 @@ func TestThePermissionModeOfTheServer(t *testing.T) {
 	}
 }
 
-// The hub side of S3-26, S3-27 and 2(d): registration by a token, heartbeats, and the ends of tasks.
+// The hub's side: registration by a token, heartbeats, and the ends of tasks.
 func TestHubGetsReports(t *testing.T) {
 	t.Parallel()
 	hub := newHub(t)
@@ -406,7 +403,7 @@ func TestHubGetsReports(t *testing.T) {
 		t.Errorf("it registered %d times, want once", n)
 	}
 	if c := hub.completions(); len(c) != 1 {
-		t.Errorf("a task was told of again: %+v", c)
+		t.Errorf("a task was reported again: %+v", c)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// attacked wants an answer that is no failure of the server, has its form, and repeats no key.
+// attacked wants an answer that is not an internal error of the server, has its form, and repeats no key.
 func (s *server) attacked(what string, status int, answer string) {
 	s.t.Helper()
 	var refusal struct {

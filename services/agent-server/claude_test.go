@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 `, filepath.Join(dir, "src/middleware.ts"), filepath.Base(dir)+": "+strings.Join(os.Args[1:], " "))
 }
 
-// A program that runs tools of its own shows them as S3 has them, works where the task says, and resumes its session.
+// A program that runs its own tools shows them as the TARS hub protocol does, works where the task says, and resumes its session.
 func TestAProgramRunsTasks(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -66,17 +66,17 @@ func TestAProgramRunsTasks(t *testing.T) {
 	}
 	for _, want := range []string{"--max-turns 28", "--max-budget-usd 5.0", "--permission-mode acceptEdits", "--allowedTools Read,Edit"} {
 		if !strings.Contains(done.Result, want) {
-			t.Errorf("the program was told %s, want %s", done.Result, want)
+			t.Errorf("the program got %s, want %s", done.Result, want)
 		}
 	}
 	s.until("the place is free", func() bool { info, err := s.Info(t.Context()); return err == nil && info.CurrentTask == nil })
-	again := s.finish(s.create(remoteagent.Assignment{Prompt: "go on", SessionID: task.SessionID}).TaskID)
+	again := s.finish(s.create(remoteagent.Assignment{Prompt: "continue", SessionID: task.SessionID}).TaskID)
 	if !strings.Contains(again.Result, "--resume claude-1") || !strings.HasPrefix(again.Result, "app: ") {
 		t.Errorf("got %+v", again)
 	}
 }
 
-// S3-17, S3-18: who cannot work says why.
+// Who cannot work says why.
 func TestAnAgentWithoutItsProgramIsUnhealthy(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{config: config.Config{

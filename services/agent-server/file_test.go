@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
-// S3-40: the files that a task has made are downloaded from its folder, and no others.
+// The files that a task has made are downloaded from its folder, and no others.
 func TestFilesOfATaskAreDownloaded(t *testing.T) {
 	t.Parallel()
 	s, outside := open(t, setup{}), t.TempDir()

@@ -15,7 +15,7 @@ import (
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
-// S3-17, S3-18: the health of an agent on a model tells whether its provider would answer, and accepts the key.
+// The health of an agent on a model says whether its provider would answer, and accepts the key.
 func TestHealthTriesTheProvider(t *testing.T) {
 	t.Parallel()
 	models := map[string]func(url string) backend.Model{

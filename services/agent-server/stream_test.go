@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
-// S3-13: a stream goes on behind the last event that came.
+// A stream continues after the last event that was received.
 func TestAStreamResumes(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -32,7 +32,7 @@ func TestAStreamResumes(t *testing.T) {
 	}
 }
 
-// S3-13: a connection that is cut costs no event.
+// A connection that is cut costs no event.
 func TestACutStreamIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -85,7 +85,6 @@ func (c *cut) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// S3-12.
 func TestAFinishedTaskSendsItsResultAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -129,7 +128,6 @@ func TestLastEventID(t *testing.T) {
 	}
 }
 
-// S3-11.
 func TestALeavingReaderLeavesTheTaskRunning(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})

@@ -15,7 +15,6 @@ import (
 	agentserver "github.com/agentbus/agentbus/services/agent-server"
 )
 
-// S3-1, S3-6, S3-7, S3-10.
 func TestATaskRunsToItsResult(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -64,7 +63,6 @@ func find[B remoteagent.Body](events []remoteagent.Event) (found []B) {
 	return found
 }
 
-// S3-8.
 func TestTasksEndInEveryStatus(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -100,7 +98,7 @@ func TestTasksEndInEveryStatus(t *testing.T) {
 	}
 }
 
-// S3-33: the session of a failed task can be resumed.
+// The session of a failed task can be resumed.
 func TestFailedTaskKeepsSession(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -114,7 +112,7 @@ func TestFailedTaskKeepsSession(t *testing.T) {
 	}
 }
 
-// S3, Concurrent Task Limits: who has seen the end of a task may give the next one at once.
+// A client that has seen the end of a task may send the next one at once.
 func TestAPlaceIsFreeWhenItsTaskHasEnded(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -128,7 +126,6 @@ func TestAPlaceIsFreeWhenItsTaskHasEnded(t *testing.T) {
 	}
 }
 
-// S3-2, S3-5.
 func TestSessionsResume(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -149,7 +146,7 @@ func TestSessionsResume(t *testing.T) {
 		t.Errorf("the second task read %d words, the first %d: the conversation is missing", done.Usage.InputTokens, first.Usage.InputTokens)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "x")); err != nil {
-		t.Errorf("the session did not go on in its folder: %v", err)
+		t.Errorf("the session did not continue in its folder: %v", err)
 	}
 	_, err := s.Create(t.Context(), remoteagent.Assignment{Prompt: "/say hi", SessionID: "session_unknown"}, "")
 	if r := refusal(err); r.HTTP != http.StatusNotFound || r.Code != remoteagent.SessionNotFound {
@@ -161,7 +158,6 @@ func TestSessionsResume(t *testing.T) {
 	}
 }
 
-// S3-3, S3-35.
 func TestABusyAgentRefusesOrQueues(t *testing.T) {
 	t.Parallel()
 	t.Run("it refuses with the task that runs", func(t *testing.T) {
@@ -207,7 +203,7 @@ func TestABusyAgentRefusesOrQueues(t *testing.T) {
 		t.Parallel()
 		s := open(t, setup{config: config.Config{AgentServer: config.AgentServer{Places: 3}}})
 		first := s.say("/sleep 1h")
-		other := s.finish(s.say("/say beside").TaskID)
+		other := s.finish(s.say("/say other").TaskID)
 		if other.Status != remoteagent.Completed {
 			t.Errorf("got %+v", other)
 		}
@@ -218,7 +214,6 @@ func TestABusyAgentRefusesOrQueues(t *testing.T) {
 	})
 }
 
-// S3-14, S3-15, S3-16.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, script, until string }{
@@ -289,7 +284,7 @@ func (s *server) await(taskID, name string) {
 	s.t.Fatalf("task %s ended without %s", taskID, name)
 }
 
-// S3-9, S3-5: what is old is gone, and one is told so.
+// Old tasks are deleted, and reported as deleted.
 func TestOldTasksAreDeleted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -317,7 +312,7 @@ func TestOldTasksAreDeleted(t *testing.T) {
 	}
 }
 
-// S3-34: a task whose creation was not answered is found by its key.
+// A task whose creation was not answered is found by its key.
 func TestAnIdempotencyKeyMeansOneTask(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -341,7 +336,6 @@ func TestAnIdempotencyKeyMeansOneTask(t *testing.T) {
 	}
 }
 
-// S3-34.
 func TestACreationWithoutAnAnswerIsLookedFor(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -367,7 +361,6 @@ func (deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// S3-19.
 func TestTasksAreListed(t *testing.T) {
 	t.Parallel()
 	s := open(t, setup{})
@@ -398,7 +391,7 @@ func TestTasksAreListed(t *testing.T) {
 	}
 }
 
-// What a stop leaves goes on at the next start: a call that may have had an effect is not made again.
+// What a stop leaves continues at the next start: a call that may have had an effect is not made again.
 func TestAStopLeavesTasksForTheNextStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

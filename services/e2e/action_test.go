@@ -51,7 +51,7 @@ func TestAnApprovalRunsTheToolOrTellsTheModelThatItWasDenied(t *testing.T) {
 				t.Errorf("got result %+v, want %s", r, test.want)
 			}
 			if got := answerText(next.done(t)); got != "after" {
-				t.Errorf("got %q, want the script to go on", got)
+				t.Errorf("got %q, want the script to continue", got)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestSeveralOpenActionsAreResolvedTogetherOrOneByOne(t *testing.T) {
 		t.Fatalf("got %+v, want the second action to stay open", still)
 	}
 	if whole := post(t, "demo", resolve(tr.ThreadID, deny(open[1]))); answerText(whole.done(t)) != "end" {
-		t.Errorf("got %s, want the script to go on", whole.shape())
+		t.Errorf("got %s, want the script to continue", whole.shape())
 	}
 }
 

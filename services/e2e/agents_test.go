@@ -78,7 +78,7 @@ func TestAnAgentCallsAnotherAndShowsWhatItDoes(t *testing.T) {
 		}
 	}
 	if slices.Contains(strings.Fields(post(t, "lead", prompt(ask("helper", "/say x"))).shape()), "subagent") {
-		t.Error("who did not ask for more gets the nine events of S2")
+		t.Error("a client that includes nothing gets the nine native events")
 	}
 }
 
@@ -225,7 +225,7 @@ func TestAgentCallsOverDepthOrInCycleFail(t *testing.T) {
 			t.Parallel()
 			tr := postAll(t, test.agent, prompt(test.script))
 			if got := fmt.Sprint(tr.Lines); !strings.Contains(got, test.want) && !strings.Contains(got, strings.ReplaceAll(test.want, `"`, `\"`)) {
-				t.Errorf("nobody was told %q:\n%s", test.want, strings.Join(tr.Lines, "\n"))
+				t.Errorf("no model got %q:\n%s", test.want, strings.Join(tr.Lines, "\n"))
 			}
 			tr.done(t)
 		})
@@ -258,7 +258,7 @@ agents:
   helper: {backend: scripted, tools: [echo]}
 `
 
-// TestAKilledProcessWhileAnAgentWaitsForAnother kills whoever works for the agent that was called: the call comes to its end all
+// TestAKilledProcessWhileAnAgentWaitsForAnother kills the process that works for the called agent: the call ends all
 // the same, and what happens shows once.
 func TestAKilledProcessWhileAnAgentWaitsForAnother(t *testing.T) {
 	l := newLab(t, setup{

@@ -80,7 +80,7 @@ func readAll(t *testing.T, response *http.Response) string {
 	return string(text)
 }
 
-// wantFault checks that a response is the error event of S2 with a status and a code, and returns it.
+// wantFault checks that a response is a native error event with a status and a code, and returns it.
 func wantFault(t *testing.T, response *http.Response, status int, code apierr.Code) event.Error {
 	t.Helper()
 	text := readAll(t, response)
@@ -298,7 +298,7 @@ func success(actionID, result string) event.ActionResult {
 	return r
 }
 
-// started opens a stream of a request that goes on, reads n events and leaves it open.
+// started opens a stream of a request that runs on, reads n events and leaves it open.
 func started(t *testing.T, agent, body string, n int) transcript {
 	t.Helper()
 	response := call(t.Context(), t, http.MethodPost, "/v1/agents/"+agent+"/stream", body)

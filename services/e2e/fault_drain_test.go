@@ -13,7 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// crew is clients that run one request after the other until they are told to stop.
+// crew is clients that run one request after the other until they are stopped.
 type crew struct {
 	lab  lab
 	stop chan struct{}
@@ -124,7 +124,7 @@ func TestRollingStopsLoseNothing(t *testing.T) {
 		}
 	}
 	if c.stall > 5*time.Second {
-		t.Errorf("a client waited %s: somebody was taken over as after a crash", c.stall)
+		t.Errorf("a client waited %s: a request was taken over as after a crash", c.stall)
 	}
 	t.Logf("%d requests, %d streams cut, longest stall %s", len(c.ended), len(c.cuts), c.stall)
 }
@@ -152,7 +152,7 @@ func TestAStoppedRunnerHandsOver(t *testing.T) {
 			stopped, discarded(tr), w.stall())
 	}
 	if metric(t, waits, "agentbus_runs_total", "") != 1 {
-		t.Error("the other runner did not go on with the request")
+		t.Error("the other runner did not continue the request")
 	}
 	t.Logf("stopped in %s, longest stall %s", stopped.Round(time.Millisecond), w.stall())
 }

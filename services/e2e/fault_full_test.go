@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
-// background starts a request that nobody reads, and returns it or the answer that refused it.
+// background starts a request without a reader, and returns it or the answer that refused it.
 func (l lab) background(t *testing.T, body string, headers ...header) (requestID string, refusal *http.Response) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.URL+"/v1/agents/demo/requests", strings.NewReader(body))

@@ -28,12 +28,12 @@ func TestAKilledProcess(t *testing.T) {
 	}{
 		{"a runner's request is taken over, and its reader reads on", aRunnerDies},
 		{"a runner that is frozen and wakes writes nothing any more", aRunnerFreezes},
-		{"a gateway's client goes on at another one", aGatewayDies},
+		{"a gateway's client continues at another one", aGatewayDies},
 		{"a safe tool runs again elsewhere", anExecutorDies},
 		{"history misses nothing", historyDies},
 		{"readers and runners wait for nats-server", natsDies},
 		{"readers and runners wait ten seconds for nats-server", natsIsAway},
-		{"without redis everything goes on", redisDies},
+		{"everything continues without Redis", redisDies},
 		{"without PostgreSQL requests run, and questions are answered later", postgresDies},
 	}
 	for _, test := range tests {
@@ -71,7 +71,7 @@ func aRunnerFreezes(t *testing.T, l lab) {
 	defer works.Signal(syscall.SIGCONT)
 	eventually(t, time.Minute, func() error {
 		if discarded(w.seen()) == 0 {
-			return fmt.Errorf("nobody takes over; the longest stall was %s", w.stall())
+			return fmt.Errorf("no runner takes over; the longest stall was %s", w.stall())
 		}
 		return nil
 	})

@@ -150,7 +150,7 @@ func try(ctx context.Context, method, url, body string, headers ...header) (*wat
 	}
 	w := &watch{header: response.Header, done: make(chan struct{})}
 	w.tr.RequestID, w.tr.ThreadID = response.Header.Get("X-Request-Id"), response.Header.Get("X-Thread-Id")
-	go func() { // ends with the response; whoever reads waits for done
+	go func() { // ends with the response; readers wait for done
 		defer close(w.done)
 		defer response.Body.Close()
 		w.follow(sse.NewReader(io.TeeReader(response.Body, tail{w})))
@@ -208,7 +208,7 @@ func (l lab) resume(t *testing.T, gateway int, requestID, lastID string) *watch 
 }
 
 // persist reads a request on behind what came of it, at one gateway after the other, however often it is cut, and starts
-// over when it is told to: as a good client does. It gives up after two minutes.
+// over when the response says so, as clients should. It gives up after two minutes.
 func (l lab) persist(ctx context.Context, came transcript) (transcript, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -363,7 +363,7 @@ func checkStream(t *testing.T, tr transcript) {
 	}
 }
 
-// finished checks a stream that reached its end, and that whoever reads it now, at any gateway, sees the same.
+// finished checks a stream that reached its end, and that a reader at any gateway gets the same.
 func (l lab) finished(t *testing.T, tr transcript) event.Done {
 	t.Helper()
 	checkStream(t, tr)

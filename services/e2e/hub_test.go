@@ -125,7 +125,7 @@ func (o office) status(ctx context.Context, of hubapi.Task) (hubapi.Task, error)
 	return task, o.ask(ctx, http.MethodGet, "/api/agents/"+of.AgentID+"/tasks/"+of.TaskID, nil, &task)
 }
 
-// ends waits for a task to stand as wanted, and returns it.
+// ends waits until a task has a status, and returns it.
 func (o office) ends(t *testing.T, of hubapi.Task, want remoteagent.Status) (task hubapi.Task) {
 	t.Helper()
 	eventually(t, time.Minute, func() (err error) {
@@ -168,7 +168,7 @@ func says(text string) func(event.Body) bool {
 	}
 }
 
-// S3-20 to S3-23, S3-28, S3-36: three agents work at the same time, one is cancelled in the middle of a tool.
+// Three agents work at the same time, one is cancelled in the middle of a tool.
 func TestAHubGivesWorkToItsAgents(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 3)
@@ -197,7 +197,7 @@ func TestAHubGivesWorkToItsAgents(t *testing.T) {
 	}
 }
 
-// S3-2, S3-36: a request to a remote agent streams, is aborted in the middle of a tool, and its thread goes on.
+// A request to a remote agent streams, is aborted in the middle of a tool, and its thread continues.
 func TestARemoteAgentIsAnAgent(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 1)
@@ -230,7 +230,7 @@ func TestARemoteAgentIsAnAgent(t *testing.T) {
 	checkStream(t, again)
 }
 
-// S3-32, S3-33: an agent is killed in the middle of a task, and comes back.
+// An agent is killed in the middle of a task, and comes back.
 func TestAgentGoesOfflineAndOnline(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 2)
@@ -270,7 +270,7 @@ func TestAgentGoesOfflineAndOnline(t *testing.T) {
 	}
 }
 
-// S3-2: the runner dies in the middle of a task; another one takes the task up behind what the log has: texts and calls are
+// The runner dies in the middle of a task; another one takes the task up behind what the log has: texts and calls are
 // not repeated, and every call has its result, whatever the tool prints meanwhile.
 func TestRunnerOfRemoteAgentCrashes(t *testing.T) {
 	t.Parallel()
@@ -327,7 +327,7 @@ func (o office) checkOnce(t *testing.T, tr transcript) {
 	}
 }
 
-// The hub is killed in the middle of tasks: requests go on, and what ended meanwhile is known when it is back.
+// The hub is killed in the middle of tasks: requests continue, and the ends of tasks are stored when it is back.
 func TestHubRecoversAfterKill(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 2)
@@ -397,7 +397,7 @@ func TestAnAbortWhileTheHubIsAway(t *testing.T) {
 	busy(t, o.agents[1], remoteagent.Idle)
 }
 
-// S3-30: keys are replaced while everybody works, and nobody is refused.
+// Keys are replaced under load, and no request is refused.
 func TestKeysAreReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 1)
@@ -447,7 +447,7 @@ func TestKeysAreReplacedUnderLoad(t *testing.T) {
 	}
 }
 
-// S3-36, S3-37: an agent of ours delegates, and its screen shows what the other does.
+// An agent of ours delegates, and its screen shows what the other does.
 func TestAnAgentDelegates(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, 1)

@@ -100,7 +100,7 @@ func photo(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// eachEye runs a test against each provider, with words by which the requests that come of it are told from others.
+// eachEye runs a test against each provider, with words by which its requests differ from others.
 func eachEye(t *testing.T, run func(t *testing.T, agent, marker string)) {
 	t.Parallel()
 	for _, agent := range []string{"eyes-openai", "eyes-anthropic"} {
@@ -130,7 +130,7 @@ func TestAPictureReachesTheModelAndIsReadBack(t *testing.T) {
 		page := get[historyapi.MessagePage](t, "/v1/threads/"+first.ThreadID+"/messages")
 		part := page.Messages[0].Input[1]
 		if part.Ref == nil || len(part.Data) > 0 || part.Name != "photo.png" {
-			t.Fatalf("the thread tells of %.300v, want a reference", part)
+			t.Fatalf("the thread has %.300v, want a reference", part)
 		}
 		response := call(t.Context(), t, http.MethodGet, "/v1/threads/"+first.ThreadID+"/objects/"+part.Ref.Object, "")
 		if got := readAll(t, response); got != string(data) || response.Header.Get("Content-Type") != "image/png" {
@@ -147,7 +147,7 @@ func TestAPictureOfAToolReachesTheModelAndTheClient(t *testing.T) {
 		}
 		result := tr.results()["echo"]
 		if result.Status != event.ToolSuccess || result.Summary != "9 bytes" || len(result.Media) != 1 || result.Media[0].Ref == nil {
-			t.Fatalf("the client is told %+v, want a summary and a reference", result)
+			t.Fatalf("the client gets %+v, want a summary and a reference", result)
 		}
 		response := call(t.Context(), t, http.MethodGet, "/v1/threads/"+tr.ThreadID+"/objects/"+result.Media[0].Ref.Object, "")
 		data := readAll(t, response)

@@ -22,14 +22,14 @@ func TestAProgramRunsItsToolsAndResumesItsSessionInTheNextRequest(t *testing.T) 
 	checkOwnTool(t, first)
 	next := postAll(t, "program", say(first.ThreadID, "the second one"))
 	if got := answerText(next.done(t)); strings.TrimSpace(got) != "resumed: the second one" {
-		t.Errorf("got %q, want the session to be resumed, and told only what is new", got)
+		t.Errorf("got %q, want the session to be resumed with the new message alone", got)
 	}
 	if again := resume(t, first.RequestID, ""); answerText(again.done(t)) != answerText(d) {
 		t.Errorf("who reads the log later gets %q", answerText(again.done(t)))
 	}
 	messages := readAll(t, call(t.Context(), t, http.MethodGet, "/v1/threads/"+first.ThreadID+"/messages", ""))
 	if !strings.Contains(messages, "fresh: the first question") || !strings.Contains(messages, "resumed: the second one") {
-		t.Errorf("history tells %s", messages)
+		t.Errorf("history has %s", messages)
 	}
 }
 

@@ -65,7 +65,7 @@ func (p *player) result(tool string) json.RawMessage {
 
 // TestRecordedRunIsReplayedEndToEnd sends the recorded traffic of Tarko's model through gateway, runner and executor:
 // what a client of Tarko's reads has the types of the recording in its order. The recording stops before the end of the run.
-func TestRecordedRunIsReplayedEndToEnd(t *testing.T) { // S4
+func TestRecordedRunIsReplayedEndToEnd(t *testing.T) {
 	t.Parallel()
 	recording := tarkotest.Open(t, tarkotest.Weather)
 	recorded.put(recording)

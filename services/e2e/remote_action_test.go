@@ -24,10 +24,10 @@ func (o office) asks(t *testing.T, agentID, script string) (transcript, event.Co
 	return tr, only[event.Continuation](t, tr)
 }
 
-// next sends the next request of a thread to vm-1.
-func (o office) next(t *testing.T, body string) *watch {
+// next sends the next request of a thread.
+func (o office) next(t *testing.T, agentID, body string) *watch {
 	t.Helper()
-	return o.read(t.Context(), t, http.MethodPost, o.URL+"/v1/agents/vm-1/stream?include=extended", body)
+	return o.read(t.Context(), t, http.MethodPost, o.URL+"/v1/agents/"+agentID+"/stream?include=extended", body)
 }
 
 func writes(file, after string) string {
@@ -59,7 +59,7 @@ func TestAnActionOfARemoteAgentReachesTheCaller(t *testing.T) {
 				t.Errorf("got %+v", action)
 			}
 			tt.result.ActionID = action.ActionID
-			tr := o.next(t, resolve(first.ThreadID, tt.result)).end(t, time.Minute)
+			tr := o.next(t, "vm-1", resolve(first.ThreadID, tt.result)).end(t, time.Minute)
 			checkStream(t, tr)
 			if done := tr.done(t); done.FinishReason != event.FinishStop || answerText(done) != tt.says {
 				t.Errorf("got %+v in %s", done, tr.shape())
@@ -75,7 +75,7 @@ func TestAnActionOfARemoteAgentReachesTheCaller(t *testing.T) {
 	t.Run("a new message instead", func(t *testing.T) {
 		first, _ := o.asks(t, "vm-1", writes("superseded", ""))
 		body := strings.Replace(prompt("/say instead"), "{", `{"threadId":"`+first.ThreadID+`",`, 1)
-		tr := o.next(t, body).end(t, time.Minute)
+		tr := o.next(t, "vm-1", body).end(t, time.Minute)
 		if checkStream(t, tr); answerText(tr.done(t)) != "instead" {
 			t.Errorf("got %s", tr.shape())
 		}
@@ -86,7 +86,7 @@ func TestAnActionOfARemoteAgentReachesTheCaller(t *testing.T) {
 	})
 	t.Run("a request that does not ask", func(t *testing.T) {
 		body := strings.Replace(prompt(writes("unasked", "")), "{", `{"context":{"task":{"approvals":"deny"}},`, 1)
-		tr := o.next(t, body).end(t, time.Minute)
+		tr := o.next(t, "vm-1", body).end(t, time.Minute)
 		if checkStream(t, tr); tr.results()["write_file"].Status != event.ToolDenied || answerText(tr.done(t)) != "before|after" {
 			t.Errorf("got %s", tr.shape())
 		}
@@ -106,7 +106,7 @@ func TestAnActionOfARemoteAgentSurvivesItsProcesses(t *testing.T) {
 	}
 	start(t, hub)
 	start(t, works)
-	w := o.next(t, resolve(first.ThreadID, success(action.ActionID, "")))
+	w := o.next(t, "vm-1", resolve(first.ThreadID, success(action.ActionID, "")))
 	sees(t, w, "that the agent is offline", says("went offline"))
 	start(t, o.agents[0].Process)
 	sees(t, w, "the call behind the approved one", func(b event.Body) bool {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSessionStartAndEndAreReported follows a session in both vocabularies until it is deleted.
-func TestSessionStartAndEndAreReported(t *testing.T) { // S0-18, S0-19
+func TestSessionStartAndEndAreReported(t *testing.T) {
 	t.Parallel()
 	id := session(t, members{"agent": "demo"})
 	route := "/api/v1/sessions/events/stream?from=start&sessionId=" + id

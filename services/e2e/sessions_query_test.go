@@ -35,7 +35,7 @@ func TestAQueryStreamsFlatEventsInBlocksThatThePublishedClientTakes(t *testing.T
 	}
 }
 
-func TestAQueryStreamsNamedEventsOnRequest(t *testing.T) { // S0-38, S0-39, S0-41
+func TestAQueryStreamsNamedEventsOnRequest(t *testing.T) {
 	t.Parallel()
 	id := session(t, nil)
 	response, events := tarkoStream(t, "/sessions/query/stream?format=protocol", members{"sessionId": id, "query": "/say hello you"})
@@ -53,7 +53,7 @@ func TestAQueryStreamsNamedEventsOnRequest(t *testing.T) { // S0-38, S0-39, S0-4
 	}
 }
 
-func TestAQueryIsAnsweredWithResultResponseAndEvents(t *testing.T) { // S0-35, S0-36, C4
+func TestAQueryIsAnsweredWithResultResponseAndEvents(t *testing.T) {
 	t.Parallel()
 	id := session(t, nil)
 	answer := tarko(t, http.MethodPost, "/sessions/query", members{

@@ -17,7 +17,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
+func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) {
 	t.Parallel()
 	made := tarko(t, http.MethodPost, "/sessions/create", members{
 		"name": "Plans", "tags": []string{"a", "b"}, "runtimeSettings": members{"agent": "queueing", "tone": "dry"}, "agentOptions": members{"x": 1},
@@ -54,7 +54,7 @@ func TestASessionIsMadeShownChangedAndDeleted(t *testing.T) { // S0-34, C3
 	}
 }
 
-func TestEventsAreListedInPagesAndByTypeAndTime(t *testing.T) { // S0-27, S0-29, S0-37, C5, C8
+func TestEventsAreListedInPagesAndByTypeAndTime(t *testing.T) {
 	t.Parallel()
 	id := session(t, nil)
 	tarkoStream(t, "/sessions/query/stream", members{"sessionId": id, "query": everything})
@@ -101,7 +101,7 @@ func jsonText(t *testing.T, value any) json.RawMessage {
 	return text
 }
 
-func TestOtherScreensSeeWhatASessionDoes(t *testing.T) { // S0-40, S0-46
+func TestOtherScreensSeeWhatASessionDoes(t *testing.T) {
 	t.Parallel()
 	id := session(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
@@ -251,16 +251,16 @@ func TestWhatTarkosRoutesRefuse(t *testing.T) {
 		{"no object", "POST", "/sessions/create", `[]`, 400, "must be a JSON object"},
 		{"the wrong type", "POST", "/sessions/create", `{"tags":"x"}`, 400, "tags has the wrong type"},
 		{"a name twice", "POST", "/sessions/create", `{"name":"a","name":"b"}`, 400, "not valid JSON"},
-		{"metadata that is no object", "POST", "/sessions/update", `{"sessionId":"` + id + `","metadata":[]}`, 400, "metadata must be an object"},
+		{"metadata that is not an object", "POST", "/sessions/update", `{"sessionId":"` + id + `","metadata":[]}`, 400, "metadata must be an object"},
 		{"metadata that nests too deep", "POST", "/sessions/update", `{"sessionId":"` + id + `","metadata":{"a":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, 400, "nested more than"},
 		{"metadata that is too large", "POST", "/sessions/update", `{"sessionId":"` + id + `","metadata":{"a":"` + strings.Repeat("x", 70<<10) + `"}}`, 400, "larger than"},
 		{"a name that is too long", "POST", "/sessions/create", `{"name":"` + strings.Repeat("x", 501) + `"}`, 400, "name is longer than"},
-		{"a limit that is none", "GET", "/sessions/events?sessionId=" + id + "&limit=-1", "", 400, "limit must be a number"},
-		{"an offset that is none", "GET", "/sessions/events?sessionId=" + id + "&offset=x", "", 400, "offset must be a number"},
-		{"a time that is none", "GET", "/sessions/events?sessionId=" + id + "&since=now", "", 400, "since must be a time"},
-		{"a format that is none", "GET", "/sessions/events?sessionId=" + id + "&format=xml", "", 400, "format="},
-		{"a start that is none", "GET", "/sessions/events/stream?sessionId=" + id + "&from=end", "", 400, "from="},
-		{"a cursor that is none", "GET", "/sessions/events/stream?sessionId=" + id + "&after=x", "", 400, "the id to resume after"},
+		{"an invalid limit", "GET", "/sessions/events?sessionId=" + id + "&limit=-1", "", 400, "limit must be a number"},
+		{"an invalid offset", "GET", "/sessions/events?sessionId=" + id + "&offset=x", "", 400, "offset must be a number"},
+		{"an invalid time", "GET", "/sessions/events?sessionId=" + id + "&since=now", "", 400, "since must be a time"},
+		{"an invalid format", "GET", "/sessions/events?sessionId=" + id + "&format=xml", "", 400, "format="},
+		{"an invalid start", "GET", "/sessions/events/stream?sessionId=" + id + "&from=end", "", 400, "from="},
+		{"an invalid cursor", "GET", "/sessions/events/stream?sessionId=" + id + "&after=x", "", 400, "the id to resume after"},
 		{"a share provider", "POST", "/sessions/share", `{"sessionId":"` + id + `","upload":true}`, 400, "No share provider"},
 	}
 	for _, test := range tests {

@@ -42,7 +42,7 @@ func TestARequestStreamsTheNativeSequence(t *testing.T) {
 	checkBlocks(t, tr)
 }
 
-// checkBlocks checks S2's stage pattern: blocks in order, deltas in order, and stops that say what the deltas said.
+// checkBlocks checks the stages: blocks in order, deltas in order, and stops that contain the text of the deltas.
 func checkBlocks(t *testing.T, tr transcript) {
 	t.Helper()
 	next := 0
@@ -272,7 +272,7 @@ func TestFailedToolIsReportedToModelAndRunContinues(t *testing.T) {
 	t.Parallel()
 	tr := post(t, "demo", prompt(`/tool echo {"text":"x","fail":"no luck"}`, `/tool nosuchtool {}`, "/say after"))
 	if answerText(tr.done(t)) != "after" {
-		t.Errorf("got %q, want the run to go on", answerText(tr.done(t)))
+		t.Errorf("got %q, want the run to continue", answerText(tr.done(t)))
 	}
 	for _, name := range []string{"echo", "nosuchtool"} {
 		if r := tr.results()[name]; r.Status != event.ToolFailed {

@@ -56,15 +56,15 @@ func TestAttackApprovals(t *testing.T) {
 		{"by another tenant's", carol, result(thread, open, ""), 404, apierr.ThreadNotFound},
 		{"by another principal, on a thread of theirs", bob, result(bobsThread, open, ""), 400, apierr.InvalidActionID},
 		{"of another thread of the same principal", alice, result(thread, elsewhere, ""), 400, apierr.InvalidActionID},
-		{"of somebody else's thread", alice, result(thread, bobs, ""), 400, apierr.InvalidActionID},
+		{"of another user's thread", alice, result(thread, bobs, ""), 400, apierr.InvalidActionID},
 		{"that expired", alice, result(oldThread, old, ""), 400, apierr.InvalidActionID},
-		{"that nobody asked for", alice, result(thread, "act_unknown", ""), 400, apierr.InvalidActionID},
+		{"that was not asked for", alice, result(thread, "act_unknown", ""), 400, apierr.InvalidActionID},
 		{"on a new thread", alice, `{"messages":[],"context":{"actionResults":[{"actionId":"` + open + `","status":"success"}]}}`, 400, apierr.InvalidMessageFormat},
 		{"with other arguments", alice, result(thread, open, `,"args":{"to":"mallory"}`), 400, apierr.InvalidMessageFormat},
 		{"with another hash", alice, result(thread, open, `,"argsHash":"00"`), 400, apierr.InvalidMessageFormat},
 		{"twice in one request", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
 			`","status":"denied"},{"actionId":"` + open + `","status":"success"}]}}`, 400, apierr.InvalidMessageFormat},
-		{"beside one that is not open", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
+		{"together with one that is not open", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
 			`","status":"success"},{"actionId":"` + elsewhere + `","status":"success"}]}}`, 400, apierr.InvalidActionID},
 		{"with a status in another case", alice, `{"messages":[],"threadId":"` + thread + `","context":{"actionResults":[{"actionId":"` + open +
 			`","status":"denied","Status":"success"}]}}`, 400, apierr.InvalidMessageFormat},
@@ -78,7 +78,7 @@ func TestAttackApprovals(t *testing.T) {
 		}
 		b.redis.FlushAll()
 	}
-	b.redis.Set("agentbus:action:acme:"+open, `{"threadId":"`+thread+`"}`) // what somebody may have put there
+	b.redis.Set("agentbus:action:acme:"+open, `{"threadId":"`+thread+`"}`) // which another process may have put there
 	if a := b.post("/v1/agents/demo/requests", result(thread, open, ""), "Authorization", "Bearer "+alice); a.status != http.StatusAccepted {
 		t.Errorf("the action itself: got %d %s, want it to be open still", a.status, a.body)
 	}
@@ -90,7 +90,7 @@ func TestAttackApprovals(t *testing.T) {
 	}
 }
 
-// TestApprovedAndDeniedAtOnce has several clients decide differently at the same instant: one decision stands.
+// TestApprovedAndDeniedAtOnce has several clients decide differently at the same instant: one decision counts.
 func TestApprovedAndDeniedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)

@@ -72,7 +72,7 @@ func TestAttackKeys(t *testing.T) {
 			}
 			r.refusal(t, a, apierr.AuthFailed)
 			if strings.Contains(a.body, secret) {
-				t.Errorf("%s with %s: the answer tells the secret", r, what)
+				t.Errorf("%s with %s: the answer contains the secret", r, what)
 			}
 		}
 		b.redis.FlushAll()
@@ -218,7 +218,7 @@ func (b *bench) showsNothingOf(r route, to target, keys ...string) {
 	}
 }
 
-// TestManyWrongKeysAtOnce lets many guess while somebody with a key works.
+// TestManyWrongKeysAtOnce lets many clients guess while a client with a key works.
 func TestManyWrongKeysAtOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)
@@ -239,7 +239,7 @@ func TestManyWrongKeysAtOnce(t *testing.T) {
 	}
 	for range 20 {
 		if a := b.get("/v1/agents", "Authorization", "Bearer "+key); a.status != http.StatusOK {
-			t.Errorf("a valid key beside wrong ones: got %d %s", a.status, a.body)
+			t.Errorf("a valid key among wrong ones: got %d %s", a.status, a.body)
 		}
 	}
 	guessers.Wait()

@@ -165,11 +165,11 @@ func TestBodiesThatComeByteByByte(t *testing.T) {
 					defer close(gone)
 					go drip(w, gone, framing != "Content-Length: 1000")
 					begun := time.Now()
-					a := w.hear()
+					a := w.readAnswer()
 					if a.status == 0 {
 						t.Errorf("got no answer: %v", a.err)
 					}
-					if rest := w.hear(); rest.status != 0 {
+					if rest := w.readAnswer(); rest.status != 0 {
 						t.Errorf("got a second answer: %d %.100s", rest.status, rest.body)
 					}
 					if took := time.Since(begun); took > 8*time.Second {
@@ -232,7 +232,7 @@ func TestAttackFraming(t *testing.T) {
 			}
 			answers := 0
 			for {
-				a := w.hear()
+				a := w.readAnswer()
 				if a.status == 0 {
 					break
 				}
@@ -245,14 +245,14 @@ func TestAttackFraming(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a length beside chunks", func(t *testing.T) { // the chunks count, as RFC 9112 has it, and nothing is left over
+	t.Run("a length in addition to chunks", func(t *testing.T) { // the chunks count, as RFC 9112 has it, and nothing is left over
 		t.Parallel()
 		w := dial(t, addr)
 		w.say("%sContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n%s", post, len(hello), hello, inner)
-		if a := w.hear(); a.status != http.StatusAccepted && a.status != http.StatusBadRequest {
+		if a := w.readAnswer(); a.status != http.StatusAccepted && a.status != http.StatusBadRequest {
 			t.Errorf("got %d %s", a.status, a.body)
 		}
-		if a := w.hear(); a.status != 0 {
+		if a := w.readAnswer(); a.status != 0 {
 			t.Errorf("the connection was kept: got %d %s", a.status, a.body)
 		}
 	})
@@ -260,7 +260,7 @@ func TestAttackFraming(t *testing.T) {
 		t.Parallel()
 		w := dial(t, addr)
 		w.say("GET /v1/agents HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n")
-		if a := w.hear(); a.status != http.StatusOK {
+		if a := w.readAnswer(); a.status != http.StatusOK {
 			t.Errorf("got %d, want the answer in HTTP/1.1", a.status)
 		}
 	})
@@ -294,7 +294,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	ask := func() (*wire, answer) {
 		w := dial(t, addr)
 		w.say("GET /v1/agents HTTP/1.1\r\nHost: x\r\n\r\n")
-		return w, w.hear()
+		return w, w.readAnswer()
 	}
 	first, a := ask()
 	second, also := ask()
@@ -359,7 +359,7 @@ func TestStreamsOfOnePrincipal(t *testing.T) {
 	r, _ = stream(bob)
 	b.open(r) // has places of his own
 	if a := b.get("/v1/agents", "Authorization", "Bearer "+alice); a.status != http.StatusOK {
-		t.Errorf("what is no stream: got %d", a.status)
+		t.Errorf("what is not a stream: got %d", a.status)
 	}
 	_ = first.Body.Close()
 	b.eventually("a stream that was closed makes room", func() bool {

@@ -48,7 +48,7 @@ func TestAttackIDsInAPathReachNoSubject(t *testing.T) {
 	}
 	b.works()
 	if len(lookups(tap.Received())) == 0 {
-		t.Error("the test hears nothing of what the bus is asked")
+		t.Error("the test receives no calls of the bus")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestAttackCursors(t *testing.T) {
 			}
 			a = b.get(r.with(to, "after="+b.bus.Incarnation()+"-0"), "Last-Event-ID", cursor)
 			if a.status != http.StatusBadRequest {
-				t.Errorf("%s with %.40q beside a good cursor: got %d, want 400", r, cursor, a.status)
+				t.Errorf("%s with %.40q and a valid cursor: got %d, want 400", r, cursor, a.status)
 			}
 		}
 		for _, subject := range tap.Received() {
@@ -212,7 +212,7 @@ func TestAttackQueries(t *testing.T) {
 				}
 				if a.err != nil || a.status != http.StatusOK && a.status != http.StatusBadRequest {
 					if a.status == http.StatusNotFound && (strings.HasSuffix(r.path, ":threadId") || strings.HasSuffix(r.path, ":objectId")) {
-						continue // history, which this test stands in for, does not know the thread, which keeps no objects
+						continue // history, which this test replaces, does not have the thread, which keeps no objects
 					}
 					t.Errorf("%s?%s=%.40q: got %d %.200s %v", r, name, attack, a.status, a.body, a.err)
 				}

@@ -155,7 +155,7 @@ func (r route) refusal(t *testing.T, a answer, code apierr.Code) {
 	}
 	var want, got map[string]any
 	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatalf("the errors of %s are no JSON objects: %s", r.owner.Name(), text)
+		t.Fatalf("the errors of %s are not JSON objects: %s", r.owner.Name(), text)
 	}
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.header.Get("Content-Type") != contentType {
 		t.Errorf("%s: got %d %q %.200s, want an error as %s %s", r, a.status, a.header.Get("Content-Type"), a.body, contentType, text)
@@ -282,8 +282,8 @@ func dial(t *testing.T, addr string) *wire {
 // say writes text. The server may have closed the connection: that shows when it is read.
 func (w *wire) say(format string, args ...any) { _, _ = fmt.Fprintf(w.conn, format, args...) }
 
-// hear reads an answer; status 0 means that the connection was closed instead.
-func (w *wire) hear() answer {
+// readAnswer reads an answer; status 0 means that the connection was closed instead.
+func (w *wire) readAnswer() answer {
 	w.t.Helper()
 	resp, err := http.ReadResponse(w.in, nil)
 	if err != nil {

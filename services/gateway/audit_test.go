@@ -64,11 +64,11 @@ func withLedger(l *ledger) func(*gateway.Deps) {
 }
 
 // TestEveryReadOfEventsIsAudited walks the routes: each that gives events of a thread says who was given them, or was not
-// let (S0-52).
+// let.
 func TestEveryReadOfEventsIsAudited(t *testing.T) {
 	t.Parallel()
 	var log ledger
-	short := func(d *gateway.Deps) { d.Config.Gateway.StreamTimeout = config.Duration(300 * time.Millisecond) } // nobody runs it
+	short := func(d *gateway.Deps) { d.Config.Gateway.StreamTimeout = config.Duration(300 * time.Millisecond) } // no runner has it
 	b := start(t, withKeys, withLedger(&log), short)
 	alice, record := b.key("acme", "alice")
 	bob, _ := b.key("acme", "bob")
@@ -102,7 +102,7 @@ func TestEveryReadOfEventsIsAudited(t *testing.T) {
 		_ = b.do(b.request(r.method, r.with(to, ""), mention(to.threadID), "Authorization", "Bearer "+bob))
 		told := log.take(t)
 		if len(told) != 1 || told[0].Level != "WARN" || told[0].Subject != "bob" || told[0].Outcome != "thread_access_denied" || told[0].Route != r.path {
-			t.Errorf("%s by somebody else: got %+v", r, told)
+			t.Errorf("%s by another user: got %+v", r, told)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func readsEvents(r route) bool {
 	return false
 }
 
-func TestJoinOfASessionIsAudited(t *testing.T) { // S0-52
+func TestJoinOfASessionIsAudited(t *testing.T) {
 	t.Parallel()
 	var log ledger
 	debug := func(d *gateway.Deps) { // the level of entries without API keys
@@ -142,7 +142,7 @@ func TestJoinOfASessionIsAudited(t *testing.T) { // S0-52
 	p := b.dial("")
 	p.join(id, "")
 	p.say(`{"type":"join_session","sessionId":"thr_none"}`)
-	if m := p.hear(); m.Type != "error" {
+	if m := p.readAnswer(); m.Type != "error" {
 		t.Errorf("got %+v", m)
 	}
 	told := log.take(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// withPolicies adds an agent for each policy, beside demo, which rejects. Two requests may wait.
+// withPolicies adds an agent for each policy, in addition to demo, which rejects. Two requests may wait.
 func withPolicies(d *gateway.Deps) {
 	for _, policy := range []string{config.OnBusyQueue, config.OnBusyInterrupt} {
 		d.Config.Agents[policy] = config.Agent{Backend: "scripted", OnBusy: policy, Queue: 2}
@@ -330,7 +330,7 @@ func TestAnInterruptGivesUp(t *testing.T) {
 	b := start(t, withPolicies)
 	first, threadID := b.accepted(hello)
 	b.emit(b.claim(first), metadata())
-	b.refused("nobody ends the first", b.send("interrupt", threadID), first)
+	b.refused("the first does not end", b.send("interrupt", threadID), first)
 	if r := b.record(threadID); r.RequestID != first {
 		t.Errorf("got record %+v", r)
 	}

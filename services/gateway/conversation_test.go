@@ -154,8 +154,8 @@ func TestWhatIsNewInAConversation(t *testing.T) {
 		},
 		{
 			"the result of an open client tool call is an action result, and others are ignored",
-			[]event.HistoryMessage{clientMessage("user", "", "e"), {Role: event.RoleAssistant}, resultOf("call_0", "no"), resultOf("call_1", "21"), clientMessage("user", "", "go on")},
-			"", []event.Body{event.Text{Block: stop, Text: "g"}, done()}, 0, "go on", 1, "",
+			[]event.HistoryMessage{clientMessage("user", "", "e"), {Role: event.RoleAssistant}, resultOf("call_0", "no"), resultOf("call_1", "21"), clientMessage("user", "", "continue")},
+			"", []event.Body{event.Text{Block: stop, Text: "g"}, done()}, 0, "continue", 1, "",
 		},
 		{
 			"a result that is stored is ignored",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestLongListsAreCompressedAndStreamsAreNot(t *testing.T) { // S0-51
+func TestLongListsAreCompressedAndStreamsAreNot(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	long := strings.Repeat("x", 4000)
@@ -48,7 +48,7 @@ func TestLongListsAreCompressedAndStreamsAreNot(t *testing.T) { // S0-51
 	}
 }
 
-func TestStreamsOfASessionSelectEvents(t *testing.T) { // S0-51, S0-27, S0-29
+func TestStreamsOfASessionSelectEvents(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.runs(input("hi"), metadata(), delta("hello"), done())
@@ -77,6 +77,6 @@ func TestStreamsOfASessionSelectEvents(t *testing.T) { // S0-51, S0-27, S0-29
 		}
 	}
 	if a := b.get("/api/v1/sessions/events/stream?since=tomorrow&sessionId=" + id); a.status != http.StatusBadRequest {
-		t.Errorf("a time that is none: got %d, want 400", a.status)
+		t.Errorf("an invalid time: got %d, want 400", a.status)
 	}
 }

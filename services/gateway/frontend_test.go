@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway"
 )
 
-// withPage serves a page with a file beside it, and a file that is nobody's business.
+// withPage serves a page with another file, and a file outside its folder.
 func withPage(t *testing.T) func(*gateway.Deps) {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func TestThePageRunsItsOwnScriptsAndNoOthers(t *testing.T) {
 		t.Errorf("a page that has not changed: got %d", again.status)
 	}
 	if policy := b.get("/api/v1/health").header.Get("Content-Security-Policy"); strings.Contains(policy, "script") {
-		t.Errorf("a route that is no page has the policy %q", policy)
+		t.Errorf("a route that is not a page has the policy %q", policy)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestHTTP2ClientThatLeavesAborts(t *testing.T) {
 	})
 }
 
-// TestHTTP2SlowReader has a stream that nobody reads share its connection with others, until the gateway resets it.
+// TestHTTP2SlowReader has a stream without a reader share its connection with others, until the gateway resets it.
 func TestHTTP2SlowReader(t *testing.T) {
 	eachHTTP2(t, func(t *testing.T, b *bench) {
 		requestID, _ := b.accepted(hello)
@@ -138,11 +138,11 @@ func TestHTTP2SlowReader(t *testing.T) {
 		path := "/v1/requests/" + requestID + "/stream"
 		slow, _ := b.open(b.request(http.MethodGet, path, ""))
 		if a := b.get("/v1/agents"); a.status != http.StatusOK {
-			t.Errorf("beside it: got %d %v", a.status, a.err)
+			t.Errorf("on the same connection: got %d %v", a.status, a.err)
 		}
 		b.emit(w, done())
 		if a := b.get(path); a.err != nil || !strings.Contains(a.body, "event: done\n") {
-			t.Errorf("beside it: got %d bytes, %v", len(a.body), a.err)
+			t.Errorf("on the same connection: got %d bytes, %v", len(a.body), a.err)
 		}
 		timer := time.NewTimer(20 * time.Second)
 		defer timer.Stop()

@@ -123,7 +123,7 @@ func TestCORS(t *testing.T) {
 		{"a stranger reads", listed, "GET", []string{"Origin", stranger}, 200, ""},
 		{"a page without an origin reads", listed, "GET", []string{"Origin", "null"}, 200, ""},
 		{"anybody reads where all may", every, "GET", []string{"Origin", stranger}, 200, "*"},
-		{"nobody reads by default", none, "GET", []string{"Origin", friend}, 200, ""},
+		{"no origin may read by default", none, "GET", []string{"Origin", friend}, 200, ""},
 	}
 	for _, test := range tests {
 		a := test.b.do(test.b.request(test.method, "/v1/agents", "", test.headers...))

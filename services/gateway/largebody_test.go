@@ -138,7 +138,7 @@ func TestASocketSendsNestedEventsByDefault(t *testing.T) {
 		p.say(`{"type":"join_session","sessionId":"` + id + `","after":"0"}`)
 		var got message
 		for got.Type != "user_message" {
-			got = p.hear()
+			got = p.readAnswer()
 		}
 		if _, has := got.Data["content"]; has != nested {
 			t.Errorf("%s: got %+v, want nested: %t", query, got, nested)

@@ -169,7 +169,7 @@ func TestExpiredRequestIsReadFromHistory(t *testing.T) {
 	if a := b.get(path, "Last-Event-ID", "new1-2"); a.header.Get("X-Stream-Reset") != "true" || names(t, a.body) != steps("metadata", "text", "text", "done") {
 		t.Errorf("another incarnation: got %v %s", a.header, a.body)
 	}
-	// The thread goes on, too: its next request is the second one.
+	// The thread continues, too: its next request is the second one.
 	requestID, threadID := b.accepted(onThread("thr_old"))
 	record, err := b.bus.Thread(t.Context(), "default", threadID)
 	if err != nil || record.RequestID != requestID || record.Index != 1 {

@@ -59,7 +59,7 @@ func TestASessionWithoutARequestHasNoActions(t *testing.T) {
 func TestSessionOfAnotherOwnerIsDenied(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	session := b.noted("somebody else")
+	session := b.noted("another user")
 	for _, a := range []answer{
 		b.post("/v1/agents/demo/requests", onThread(session.ThreadID)),
 		b.get("/v1/threads/" + session.ThreadID + "/stream"),

@@ -33,7 +33,7 @@ func mention(sessionID string) string {
 	return `{"sessionId":"` + sessionID + `","query":"hi","model":{"provider":"scripted","id":"m"},"messages":[{"role":"user","content":"x"}],"paths":[]}`
 }
 
-func TestSessionsBelongToTheirOwners(t *testing.T) { // S0-52
+func TestSessionsBelongToTheirOwners(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)
 	alice, _ := b.key("acme", "alice")
@@ -158,7 +158,7 @@ func TestARetryOfAOneshotMeansTheSameSession(t *testing.T) {
 		t.Errorf("the key with another query: got %d %s", a.status, a.body)
 	}
 	if a := b.post(path+"?format=bad", `{"query":"hi"}`, "Idempotency-Key", "three"); a.status != http.StatusBadRequest {
-		t.Errorf("a format that is none: got %d %s", a.status, a.body)
+		t.Errorf("an invalid format: got %d %s", a.status, a.body)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestInExclusiveModeOneSessionOfATenantRuns(t *testing.T) {
 		name, tenant string
 		free         bool
 	}{
-		{"nobody runs anything", "", true},
+		{"no request runs", "", true},
 		{"another tenant runs something", "globex", true},
 		{"the tenant runs something", "default", false},
 	} {
@@ -266,7 +266,7 @@ func TestAModelAndItsAgentAreChosenTogether(t *testing.T) {
 		}
 	}
 	if a := b.post("/api/v1/sessions/model", `{"sessionId":"`+id+`","model":{"provider":"anthropic","id":"l"}}`); a.status != http.StatusBadRequest {
-		t.Errorf("a model that nobody has: got %d %s", a.status, a.body)
+		t.Errorf("an unknown model: got %d %s", a.status, a.body)
 	}
 }
 

@@ -133,7 +133,7 @@ func TestSocketHostileFrames(t *testing.T) {
 		want   websocket.StatusCode
 	}{
 		{"a binary message", []wsFrame{{first: whole | opBinary, text: ping}}, 1003},
-		{"a text that is no UTF-8", []wsFrame{{first: whole | opText, text: "\xff\xfe"}}, 1007},
+		{"a text that is not UTF-8", []wsFrame{{first: whole | opText, text: "\xff\xfe"}}, 1007},
 		{"a message that is too large", []wsFrame{{first: whole | opText, text: strings.Repeat(" ", 1001)}}, 1009},
 		{"one that says so and stops", []wsFrame{{first: whole | opText, size: 1 << 62, text: strings.Repeat(" ", 1001)}}, 1009},
 		{"one that is too large in parts", []wsFrame{
@@ -186,12 +186,12 @@ func TestSocketRejectsPartialMessage(t *testing.T) {
 	for len(ended) == 0 {
 		endless.send(wsFrame{first: opMore})
 	}
-	if got := <-ended; got != websocket.StatusPolicyViolation && got != 0 { // 0: it talked while it was told
+	if got := <-ended; got != websocket.StatusPolicyViolation && got != 0 { // 0: it sent during the close
 		t.Errorf("a message without an end: closed with %d, want 1008", got)
 	}
 }
 
-// TestSocketHostileMessages sends what is no good as a message: each is answered, and the connection goes on.
+// TestSocketHostileMessages sends invalid messages: each gets an error, and the connection stays open.
 func TestSocketHostileMessages(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -204,7 +204,7 @@ func TestSocketHostileMessages(t *testing.T) {
 		{"nothing", ``, "invalid_message_format", "must be a JSON object"},
 		{"a name twice", `{"type":"ping","type":"join_session"}`, "invalid_message_format", "not valid JSON"},
 		{"two messages in one", `{"type":"ping"}{"type":"ping"}`, "invalid_message_format", "not valid JSON"},
-		{"a type that is none", `{"type":"shutdown"}`, "invalid_message_format", "join_session, leave_session, send_query, abort_query or ping"},
+		{"an invalid type", `{"type":"shutdown"}`, "invalid_message_format", "join_session, leave_session, send_query, abort_query or ping"},
 		{"a long type", `{"type":"` + strings.Repeat("x", 5000) + `"}`, "invalid_message_format", "use join_session"},
 		{"no type", `{}`, "invalid_message_format", "use join_session"},
 		{"a type that is a number", `{"type":7}`, "invalid_message_format", "type has the wrong type"},
@@ -212,7 +212,7 @@ func TestSocketHostileMessages(t *testing.T) {
 		{"no session", `{"type":"join_session"}`, "invalid_message_format", "Session ID is required"},
 		{"a session that is not there", `{"type":"join_session","sessionId":"thr_none"}`, "thread_not_found", "Session not found"},
 		{"one that would be two tokens", `{"type":"join_session","sessionId":"a.>"}`, "thread_not_found", "Session not found"},
-		{"a cursor that is none", `{"type":"join_session","sessionId":"` + id + `","after":"x"}`, "invalid_message_format", "must be one that"},
+		{"an invalid cursor", `{"type":"join_session","sessionId":"` + id + `","after":"x"}`, "invalid_message_format", "must be one that"},
 		{"to leave nothing", `{"type":"leave_session"}`, "invalid_message_format", "Session ID is required"},
 		{"to abort nothing", `{"type":"abort_query","sessionId":"thr_none"}`, "thread_not_found", "Session not found"},
 		{"no query", `{"type":"send_query","sessionId":"` + id + `"}`, "invalid_message_format", "Query is required"},
@@ -220,13 +220,13 @@ func TestSocketHostileMessages(t *testing.T) {
 	}
 	for _, test := range tests {
 		p.say(test.text)
-		m := p.hear()
+		m := p.readAnswer()
 		if said, _ := m.Data["error"].(string); m.Type != "error" || m.Data["code"] != test.code || !strings.Contains(said, test.says) || len(said) > 500 {
 			t.Errorf("%s: got %+v, want %s that says %q", test.what, m, test.code, test.says)
 		}
 	}
 	p.say(`{"type":"ping","more":1}`)
-	if m := p.hear(); m.Type != "pong" {
+	if m := p.readAnswer(); m.Type != "pong" {
 		t.Errorf("after all that: got %+v", m)
 	}
 }
@@ -239,7 +239,7 @@ func TestSocketSessionsOfAConnectionAreBounded(t *testing.T) {
 		p.join(b.session(), "")
 	}
 	p.say(`{"type":"join_session","sessionId":"` + b.session() + `"}`)
-	if m := p.hear(); m.Data["code"] != "rate_limit_exceeded" {
+	if m := p.readAnswer(); m.Data["code"] != "rate_limit_exceeded" {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -252,15 +252,15 @@ func TestSocketMessagesAreCountedAsRequests(t *testing.T) {
 	p := b.dial("") // the first of five
 	for range 4 {
 		p.say(`{"type":"ping"}`)
-		if m := p.hear(); m.Type != "pong" {
+		if m := p.readAnswer(); m.Type != "pong" {
 			t.Fatalf("got %+v", m)
 		}
 	}
 	p.say(`{"type":"ping"}`)
-	if m := p.hear(); m.Data["code"] != "rate_limit_exceeded" || m.Data["retryAfterMs"] == nil {
+	if m := p.readAnswer(); m.Data["code"] != "rate_limit_exceeded" || m.Data["retryAfterMs"] == nil {
 		t.Errorf("got %+v", m)
 	}
-	for range 20 { // who goes on all the same
+	for range 20 { // the client continues nevertheless
 		p.say(`{"type":"ping"}`)
 	}
 	if bye := p.closed(); bye.Code != websocket.StatusPolicyViolation {
@@ -296,7 +296,7 @@ func TestSocketHandshakesThatAreRefused(t *testing.T) {
 		{"another protocol's key", "", []string{"basic", key}, nil, 401},
 		{"two keys", "", []string{"bearer", key}, bearer, 401},
 		{"a key that may not read", "", []string{"bearer", runner}, nil, 401},
-		{"a format that is none", "?format=xml", nil, bearer, 400},
+		{"an invalid format", "?format=xml", nil, bearer, 400},
 	}
 	for _, test := range tests {
 		p, a := b.tryDial(test.query, test.protocols, test.headers...)
@@ -317,7 +317,7 @@ func TestSocketHandshakesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestSocketOwnership(t *testing.T) { // S0-52
+func TestSocketOwnership(t *testing.T) {
 	t.Parallel()
 	b := start(t, withKeys)
 	alice, _ := b.key("acme", "alice")
@@ -333,7 +333,7 @@ func TestSocketOwnership(t *testing.T) { // S0-52
 		p := b.dial("", "Authorization", "Bearer "+test.key)
 		for _, kind := range []string{"join_session", "send_query", "abort_query"} {
 			p.say(`{"type":"` + kind + `","sessionId":"` + id + `","query":"hi"}`)
-			m := p.hear()
+			m := p.readAnswer()
 			if test.key == reader && kind == "join_session" {
 				if m.Type != "joined" {
 					t.Errorf("%s: got %+v", test.who, m)

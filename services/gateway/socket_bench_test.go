@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSocketIdle tells what a connection holds that has joined a session and waits, the client's end of it included:
+// BenchmarkSocketIdle measures what a connection holds that has joined a session and waits, the client's end of it included:
 // a bare TCP connection.
 func BenchmarkSocketIdle(b *testing.B) {
 	const many = 2000

@@ -7,7 +7,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/record"
 )
 
-func TestSocketSendsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
+func TestSocketSendsTheStartAndTheEndOfASession(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.session()
@@ -15,7 +15,7 @@ func TestSocketSendsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
 	nested.join(id, "0")
 	flat.join(id, "0")
 	later.join(id, "")
-	if m := nested.hear(); m.Type != "session_start" || m.SessionID != id || m.Data["agentName"] != "demo" {
+	if m := nested.readAnswer(); m.Type != "session_start" || m.SessionID != id || m.Data["agentName"] != "demo" {
 		t.Errorf("from the beginning: got %+v", m)
 	}
 	began := time.UnixMilli(1_700_000_000_000)
@@ -27,12 +27,12 @@ func TestSocketSendsTheStartAndTheEndOfASession(t *testing.T) { // S0-18, S0-19
 		t.Fatal(err)
 	}
 	for what, p := range map[string]*peer{"from the beginning": nested, "from now on": later} {
-		if m := p.hear(); m.Type != "session_end" || m.SessionID != id || m.Data["messageCount"] != 4.0 || m.Data["duration"] != 60000.0 {
+		if m := p.readAnswer(); m.Type != "session_end" || m.SessionID != id || m.Data["messageCount"] != 4.0 || m.Data["duration"] != 60000.0 {
 			t.Errorf("%s: got %+v", what, m)
 		}
 	}
 	for what, p := range map[string]*peer{"nested": nested, "flat": flat, "later": later} {
-		if m := p.hear(); m.Type != "left" || m.Data["reason"] != "deleted" {
+		if m := p.readAnswer(); m.Type != "left" || m.Data["reason"] != "deleted" {
 			t.Errorf("%s: got %+v", what, m)
 		}
 	}

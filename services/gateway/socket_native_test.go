@@ -141,7 +141,7 @@ func eventID(t *testing.T, line string) string {
 	return e.ID
 }
 
-func TestNativeSocketSendsTheDataOfServerSentEvents(t *testing.T) { // S2-25
+func TestNativeSocketSendsTheDataOfServerSentEvents(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	requestID, _ := b.accepted(hello)
@@ -368,7 +368,7 @@ func TestNativeSocketRefusesHandshakes(t *testing.T) {
 	}
 }
 
-// TestNativeSocketHostileMessages sends what is no good as a message: each is answered, and the connection goes on.
+// TestNativeSocketHostileMessages sends invalid messages: each gets an error, and the connection stays open.
 func TestNativeSocketHostileMessages(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -396,9 +396,9 @@ func TestNativeSocketHostileMessages(t *testing.T) {
 		{"no request", `{"type":"follow","requestId":"req_none"}`, apierr.RequestNotFound, ""},
 		{"a request of two tokens", `{"type":"follow","requestId":"a.>"}`, apierr.RequestNotFound, ""},
 		{"a thread of two tokens", `{"type":"follow","threadId":"a.>"}`, apierr.ThreadNotFound, ""},
-		{"a cursor that is none", `{"type":"follow","requestId":"` + requestID + `","after":"x"}`, apierr.InvalidMessageFormat, "must be one that"},
-		{"one of a thread that is none", `{"type":"follow","threadId":"` + threadID + `","after":"x"}`, apierr.InvalidMessageFormat, "must be one that"},
-		{"an event that is none", `{"type":"follow","threadId":"` + threadID + `","requestId":"` + requestID + `","after":"x"}`,
+		{"an invalid cursor", `{"type":"follow","requestId":"` + requestID + `","after":"x"}`, apierr.InvalidMessageFormat, "must be one that"},
+		{"one of an invalid thread", `{"type":"follow","threadId":"` + threadID + `","after":"x"}`, apierr.InvalidMessageFormat, "must be one that"},
+		{"an invalid event", `{"type":"follow","threadId":"` + threadID + `","requestId":"` + requestID + `","after":"x"}`,
 			apierr.InvalidMessageFormat, "after must be the id of an event"},
 		{"a request without an event", `{"type":"follow","threadId":"t","requestId":"r"}`, apierr.InvalidMessageFormat, "after is missing"},
 		{"an unknown event", `{"type":"follow","requestId":"` + requestID + `","include":["none"]}`, apierr.InvalidMessageFormat, "include=none"},
@@ -561,7 +561,7 @@ func TestNativeSocketIdleAndDrain(t *testing.T) {
 	}
 	<-ended
 	b.emit(w, done())
-	back := b.beside().native()
+	back := b.otherGateway().native()
 	back.follows(`{"type":"follow","requestId":"` + requestID + `","after":"` + eventID(t, seen[0]) + `"}`)
 	if got, _ := back.events(); len(got) != 1 || !strings.HasPrefix(got[0], `{"event":"done"`) {
 		t.Errorf("at another gateway: got %q", got)

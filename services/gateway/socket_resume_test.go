@@ -60,7 +60,7 @@ func TestSocketResumesAfterEachCursor(t *testing.T) {
 				t.Fatalf("after %s: got %+v", e.Cursor, m)
 			}
 			for _, want := range whole[i+1:] {
-				if got := again.hear(); got.ID != want.ID || got.Type != want.Type || got.Cursor != want.Cursor {
+				if got := again.readAnswer(); got.ID != want.ID || got.Type != want.Type || got.Cursor != want.Cursor {
 					t.Fatalf("after %s: got %+v, want %+v", e.Cursor, got, want)
 				}
 			}
@@ -123,7 +123,7 @@ func TestSocketOfADrainingGatewayResumesAtAnother(t *testing.T) {
 		t.Errorf("a gateway that drains: got %+v", a)
 	}
 	b.emit(w, reply(id, "hello")...)
-	next := b.beside()
+	next := b.otherGateway()
 	back := next.dial("")
 	back.join(id, seen[len(seen)-1].Cursor)
 	seen = append(seen, back.ends(1)...)
@@ -149,7 +149,7 @@ func TestSocketLeavesAndIsLeft(t *testing.T) {
 		}
 	}
 	p.say(`{"type":"leave_session","sessionId":"` + one + `"}`)
-	if m := p.hear(); m.Type != "left" || m.SessionID != one || m.Data["reason"] != "asked" {
+	if m := p.readAnswer(); m.Type != "left" || m.SessionID != one || m.Data["reason"] != "asked" {
 		t.Errorf("got %+v", m)
 	}
 	b.said(one, "unheard")
@@ -166,11 +166,11 @@ func TestSocketLeavesAndIsLeft(t *testing.T) {
 	if a := b.do(b.request(http.MethodDelete, "/v1/threads/"+two, "")); a.status >= 300 {
 		t.Fatalf("got %d %s", a.status, a.body)
 	}
-	if m := p.hear(); m.Type != "left" || m.SessionID != two || m.Data["reason"] != "deleted" {
+	if m := p.readAnswer(); m.Type != "left" || m.SessionID != two || m.Data["reason"] != "deleted" {
 		t.Errorf("got %+v", m)
 	}
 	p.say(`{"type":"join_session","sessionId":"` + two + `"}`)
-	if m := p.hear(); m.Type != "error" || m.Data["error"] != "Session not found" {
+	if m := p.readAnswer(); m.Type != "error" || m.Data["error"] != "Session not found" {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -182,22 +182,22 @@ func TestSocketQueriesAreAcceptedOnce(t *testing.T) {
 	p := b.dial("")
 	query := `{"type":"send_query","sessionId":"` + id + `","query":[{"type":"text","text":"hi"}],"idempotencyKey":"k1"}`
 	p.say(query)
-	first := p.hear()
+	first := p.readAnswer()
 	p.say(query)
-	second := p.hear()
+	second := p.readAnswer()
 	if first.Type != "query_accepted" || first.Data["replayed"] != nil || second.Data["replayed"] != true || first.Data["requestId"] != second.Data["requestId"] {
 		t.Errorf("got %+v and %+v", first, second)
 	}
 	p.say(strings.Replace(query, "hi", "ho", 1))
-	if m := p.hear(); m.Data["code"] != "idempotency_mismatch" {
+	if m := p.readAnswer(); m.Data["code"] != "idempotency_mismatch" {
 		t.Errorf("another query under the same key: got %+v", m)
 	}
 	p.say(strings.Replace(query, "k1", "k2", 1))
-	if m := p.hear(); m.Data["code"] != "thread_busy" || m.Data["recoverable"] != true || m.Data["runningRequestId"] != first.Data["requestId"] || m.Data["inReplyTo"] != "send_query" {
+	if m := p.readAnswer(); m.Data["code"] != "thread_busy" || m.Data["recoverable"] != true || m.Data["runningRequestId"] != first.Data["requestId"] || m.Data["inReplyTo"] != "send_query" {
 		t.Errorf("while another runs: got %+v", m)
 	}
 	p.say(strings.Replace(query, "k1", strings.Repeat("k", 300), 1))
-	if m := p.hear(); m.Data["code"] != "invalid_message_format" {
+	if m := p.readAnswer(); m.Data["code"] != "invalid_message_format" {
 		t.Errorf("a key that is too long: got %+v", m)
 	}
 }
@@ -273,7 +273,7 @@ func TestSocketThatIsIdleIsClosed(t *testing.T) {
 		}
 	}
 	member.say(`{"type":"ping"}`)
-	if m := member.hear(); m.Type != "pong" {
+	if m := member.readAnswer(); m.Type != "pong" {
 		t.Errorf("who has joined may be silent: got %+v", m)
 	}
 }
@@ -304,8 +304,8 @@ func TestSocketHoldsAThousand(t *testing.T) {
 	}
 }
 
-// beside is another gateway on the same bus.
-func (b *bench) beside() *bench {
+// otherGateway returns another gateway on the same bus.
+func (b *bench) otherGateway() *bench {
 	b.t.Helper()
 	return startOn(b.t, b.nats, b.archive)
 }

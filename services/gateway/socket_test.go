@@ -76,7 +76,7 @@ func (p *peer) say(text string) {
 	}
 }
 
-// raw reads the next message, or the error that stands for the end.
+// raw reads the next message, or the error at the end.
 func (p *peer) raw() ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
@@ -84,7 +84,7 @@ func (p *peer) raw() ([]byte, error) {
 	return text, err
 }
 
-func (p *peer) hear() message {
+func (p *peer) readAnswer() message {
 	p.t.Helper()
 	text, err := p.raw()
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *peer) until(kind string) []message {
 	p.t.Helper()
 	var all []message
 	for {
-		m := p.hear()
+		m := p.readAnswer()
 		all = append(all, m)
 		if m.Type == kind {
 			return all
@@ -117,7 +117,7 @@ func (p *peer) until(kind string) []message {
 func (p *peer) join(sessionID, after string) message {
 	p.t.Helper()
 	p.say(`{"type":"join_session","sessionId":"` + sessionID + `","after":"` + after + `"}`)
-	m := p.hear()
+	m := p.readAnswer()
 	if m.Type != "joined" || m.SessionID != sessionID {
 		p.t.Fatalf("got %+v, want to have joined %s", m, sessionID)
 	}
@@ -128,7 +128,7 @@ func (p *peer) join(sessionID, after string) message {
 func (p *peer) ask(sessionID string) (requestID string) {
 	p.t.Helper()
 	p.say(`{"type":"send_query","sessionId":"` + sessionID + `","query":"hi"}`)
-	m := p.hear()
+	m := p.readAnswer()
 	if requestID, _ = m.Data["requestId"].(string); m.Type != "query_accepted" || requestID == "" {
 		p.t.Fatalf("got %+v", m)
 	}
@@ -198,7 +198,7 @@ func ids(all []message) string {
 	return strings.Join(list, " ")
 }
 
-func TestSocketTwoClientsSeeTheSameEvents(t *testing.T) { // S0-41, S0-42, S0-43, S0-45
+func TestSocketTwoClientsSeeTheSameEvents(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.session()
@@ -232,7 +232,7 @@ func TestSocketTwoClientsSeeTheSameEvents(t *testing.T) { // S0-41, S0-42, S0-43
 	}
 }
 
-func TestSocketAbort(t *testing.T) { // S0-44
+func TestSocketAbort(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.session()
@@ -240,7 +240,7 @@ func TestSocketAbort(t *testing.T) { // S0-44
 	p.join(id, "")
 	abort := `{"type":"abort_query","sessionId":"` + id + `"}`
 	p.say(abort)
-	if m := p.hear(); m.Type != "abort_result" || m.Data["success"] != false {
+	if m := p.readAnswer(); m.Type != "abort_result" || m.Data["success"] != false {
 		t.Errorf("where nothing runs: got %+v", m)
 	}
 	requestID := p.ask(id)
@@ -248,7 +248,7 @@ func TestSocketAbort(t *testing.T) { // S0-44
 	b.emit(w, opening(id, "hi")...)
 	p.until("agent_run_start")
 	p.say(abort)
-	if m := p.hear(); m.Type != "abort_result" || m.Data["success"] != true {
+	if m := p.readAnswer(); m.Type != "abort_result" || m.Data["success"] != true {
 		t.Errorf("got %+v", m)
 	}
 	if _, err := b.bus.Aborted(t.Context(), b.log(requestID)); err != nil {

@@ -143,7 +143,7 @@ func TestARequestIsSteeredSoOftenAndNoMore(t *testing.T) {
 	}
 	a := b.post(path, steer("once more"))
 	if f := a.failure(t); a.status != http.StatusTooManyRequests || f.Code != apierr.RateLimitExceeded || f.Retryable {
-		t.Errorf("got %d %s, want to be told that it is enough", a.status, a.body)
+		t.Errorf("got %d %s, want the limit's error", a.status, a.body)
 	}
 	if a := b.post(path, steer("hm"), "Idempotency-Key", "k"); a.status != http.StatusAccepted {
 		t.Errorf("a retry: got %d %s", a.status, a.body)
@@ -174,7 +174,7 @@ func TestWhatMayBeSaidToARequest(t *testing.T) {
 			}
 		}
 		if a := b.post("/v1/requests/req_none"+route, hello); a.status != 404 || a.failure(t).Code != apierr.RequestNotFound {
-			t.Errorf("%s to nobody: got %d %s", route, a.status, a.body)
+			t.Errorf("%s to an unknown request: got %d %s", route, a.status, a.body)
 		}
 		if a := b.post("/v1/requests/"+requestID+route, hello, "Idempotency-Key", ""); a.status != 400 {
 			t.Errorf("%s with an empty key: got %d %s", route, a.status, a.body)
@@ -211,8 +211,8 @@ func TestOnlyTheOwnerSpeaksToARequest(t *testing.T) {
 		status int
 		code   apierr.Code
 	}{
-		{"somebody without a key", nil, 401, apierr.AuthFailed},
-		{"somebody who may only read", key("default", "eve", auth.ScopeRead), 401, apierr.AuthFailed},
+		{"a client without a key", nil, 401, apierr.AuthFailed},
+		{"a key that may only read", key("default", "eve", auth.ScopeRead), 401, apierr.AuthFailed},
 		{"a colleague", key("default", "bob", auth.ScopeRun), 403, apierr.ThreadAccessDenied},
 		{"another tenant", key("other", "ada", auth.ScopeRun), 404, apierr.RequestNotFound},
 	}

@@ -241,7 +241,7 @@ func TestRequestOfADisconnectedClientIsAbortedIfConfigured(t *testing.T) {
 				t.Fatal(err)
 			}
 			requestID := <-requests
-			// Somebody who only watches may leave without any effect.
+			// A client that only watches may disconnect without any effect.
 			watch, stopWatching := context.WithCancel(t.Context())
 			_, watcher := b.open(b.request(http.MethodGet, "/v1/requests/"+requestID+"/stream", "").WithContext(watch))
 			if _, err := watcher.Next(); err != nil {
@@ -262,7 +262,7 @@ func TestRequestOfADisconnectedClientIsAbortedIfConfigured(t *testing.T) {
 			}
 			pause(200 * time.Millisecond)
 			if _, err := b.bus.Aborted(t.Context(), b.log(requestID)); err == nil {
-				t.Error("aborted, though the agent goes on")
+				t.Error("aborted, although the agent continues")
 			}
 		})
 	}
@@ -293,7 +293,7 @@ func TestSlowReaderDelaysNoOther(t *testing.T) {
 		}
 	}
 	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("the fast reader took %v beside one that reads nothing", took)
+		t.Errorf("the fast reader took %v while another one read nothing", took)
 	}
 	for n := range events + 1 {
 		e, err := slowReader.Next()

@@ -124,7 +124,7 @@ func TestThreadStreamStartsBeforeFirstRequest(t *testing.T) {
 	}
 	resp, _ := b.open(b.request(http.MethodGet, path, "", "Last-Event-ID", inc+"-3.start"))
 	if resp.Header.Get("X-Stream-Reset") != "true" {
-		t.Error("a request that nobody has heard of is no place to begin")
+		t.Error("an unknown request as the start")
 	}
 }
 

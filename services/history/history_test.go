@@ -339,7 +339,7 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 		name, verb string
 		question   any
 	}{
-		{"a cursor of nobody's", historyapi.VerbThreads, historyapi.ThreadsQuery{Tenant: tenant, Cursor: "garbage"}},
+		{"a cursor of no thread", historyapi.VerbThreads, historyapi.ThreadsQuery{Tenant: tenant, Cursor: "garbage"}},
 		{"a cursor of another list", historyapi.VerbMessages, historyapi.MessagesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
 		{"a limit below one", historyapi.VerbEvents, historyapi.EventsQuery{ThreadRef: ref("thr_1"), Limit: -1}},
 		{"a limit too high", historyapi.VerbEvents, historyapi.EventsQuery{ThreadRef: ref("thr_1"), Limit: 1001}},
@@ -347,11 +347,11 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 		{"too many frames", historyapi.VerbFrames, historyapi.FramesQuery{RequestRef: requestRef("req"), Limit: 2001}},
 		{"too many frames of a thread", historyapi.VerbThreadFrames, historyapi.ThreadFramesQuery{ThreadRef: ref("thr_1"), Limit: 2001}},
 		{"a cursor of events for frames", historyapi.VerbThreadFrames, historyapi.ThreadFramesQuery{ThreadRef: ref("thr_1"), Cursor: "eyJsIjoiZXZlbnRzIiwiciI6ImEifQ"}},
-		{"a session that is no token", historyapi.VerbSession, ref("a.b")},
+		{"a session that is not a token", historyapi.VerbSession, ref("a.b")},
 		{"too many sessions", historyapi.VerbSessions, historyapi.ThreadsQuery{Tenant: tenant, Limit: 201}},
 		{"a transcript before the start", historyapi.VerbTranscript, historyapi.TranscriptQuery{ThreadRef: ref("thr_1"), Before: -1}},
-		{"a thread that is no token", historyapi.VerbThread, ref("a.b")},
-		{"a request that is no token", historyapi.VerbRequest, requestRef("*")},
+		{"a thread that is not a token", historyapi.VerbThread, ref("a.b")},
+		{"a request that is not a token", historyapi.VerbRequest, requestRef("*")},
 		{"something else", historyapi.VerbThread, []int{1}},
 	}
 	for _, test := range tests {
@@ -368,7 +368,7 @@ func TestABadDatabaseAddressIsExplained(t *testing.T) {
 	for _, address := range []string{"", "mysql://x", "history.db", "sqlite:", "sqlite"} {
 		_, err := history.New(t.Context(), history.Deps{DatabaseURL: address})
 		if err == nil || !strings.Contains(err.Error(), "sqlite:PATH") || !strings.Contains(err.Error(), "postgres://") {
-			t.Errorf("%q: got %v, want an error that tells the right forms", address, err)
+			t.Errorf("%q: got %v, want an error with the valid forms", address, err)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestListsSeeWhatWasWritten(t *testing.T) {
 		if err != nil || len(sessions.Sessions) != 1 || sessions.Sessions[0].ThreadID != noted || sessions.Sessions[0].Record.Name != "a name" {
 			t.Fatalf("the newest session is %+v (%v), want %s", sessions.Sessions, err, noted)
 		}
-		// What nobody projects holds up no answer.
+		// A message without a projection delays no answer.
 		if _, err := b.Abort(t.Context(), tenant, record.Abort{RequestID: c.requestID()}); err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (h house) send(method, path, body string, headers ...string) reply {
 	return reply{response.StatusCode, string(text)}
 }
 
-// check wants an answer that is no failure of the hub, has the hub's form, and repeats nothing that is secret.
+// check wants an answer that is not an internal error of the hub, has the hub's form, and repeats nothing that is secret.
 func (h house) check(what string, r reply, secrets ...string) {
 	h.t.Helper()
 	if r.status >= 500 {

@@ -162,19 +162,19 @@ func (h house) online(want bool) {
 	})
 }
 
-// S3-25, S3-26: an agent is asked before it is saved.
+// An agent is asked before it is saved.
 func TestAnAgentIsRegistered(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
 	for name, body := range map[string]map[string]any{
-		"no URL":              {"apiKey": machineKey},
-		"no key":              {"url": m.URL},
-		"a wrong key":         {"url": m.URL, "apiKey": "wrong"},
-		"nobody there":        {"url": "http://127.0.0.1:1", "apiKey": machineKey},
-		"a forbidden address": {"url": "http://10.1.2.3", "apiKey": machineKey},
-		"a name of ours":      {"url": m.URL, "apiKey": machineKey, "id": "demo"},
-		"an id that is none":  {"url": m.URL, "apiKey": machineKey, "id": "a.b"},
-		"an unknown member":   {"url": m.URL, "apiKey": machineKey, "colour": "red"},
+		"no URL":                   {"apiKey": machineKey},
+		"no key":                   {"url": m.URL},
+		"a wrong key":              {"url": m.URL, "apiKey": "wrong"},
+		"no server at the address": {"url": "http://127.0.0.1:1", "apiKey": machineKey},
+		"a forbidden address":      {"url": "http://10.1.2.3", "apiKey": machineKey},
+		"a name of ours":           {"url": m.URL, "apiKey": machineKey, "id": "demo"},
+		"an invalid id":            {"url": m.URL, "apiKey": machineKey, "id": "a.b"},
+		"an unknown member":        {"url": m.URL, "apiKey": machineKey, "colour": "red"},
 	} {
 		if status, text := h.ask(http.MethodPost, "/api/agents", "", body, nil); status != http.StatusBadRequest {
 			t.Errorf("%s: got %d %s, want 400", name, status, text)
@@ -202,7 +202,7 @@ func TestAnAgentIsRegistered(t *testing.T) {
 	}
 }
 
-// S3-27, S3-29: an agent registers itself with a token, once, and shows with its own key that it lives.
+// An agent registers itself with a token, once, and shows with its own key that it lives.
 func TestAnAgentRegistersItselfByToken(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -228,7 +228,7 @@ func TestAnAgentRegistersItselfByToken(t *testing.T) {
 	}
 }
 
-// S3-27, S3-28: without a sign of life an agent is offline and gets no tasks; with one it is back.
+// Without a sign of life an agent is offline and gets no tasks; with one it is back.
 func TestASilentAgentIsOffline(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -259,7 +259,7 @@ func TestAFrozenAgentIsOfflineNearTheConfiguredTime(t *testing.T) {
 	h.online(true)
 }
 
-// S3-32: whoever asks hears it in the words of S3, and the task is asked about again when the agent is back.
+// The status has the wording of the TARS hub protocol, and the task is read again when the agent is back.
 func TestUnavailableAgentIsReportedAndRetried(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -281,7 +281,7 @@ func TestUnavailableAgentIsReportedAndRetried(t *testing.T) {
 	})
 }
 
-// S3-34: nobody knows whether the agent took the task; it is found by its key, and never given twice.
+// It is unknown whether the agent took the task; it is found by its key, and never assigned twice.
 func TestTaskWithLostResponseIsFound(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -353,7 +353,7 @@ func TestAnAssignmentBehindItsCancelIsRefused(t *testing.T) {
 	}
 }
 
-// S3-34: a task that the agent never took may be given again under its key, and is watched like any other.
+// A task that the agent never took may be given again under its key, and is watched like any other.
 func TestATaskThatWasNeverTakenIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -382,7 +382,7 @@ func TestATaskThatWasNeverTakenIsGivenAgain(t *testing.T) {
 	}
 }
 
-// S3-38: tasks are bounded by what is left, and stopped when nothing is.
+// Tasks are bounded by what is left, and stopped when nothing is.
 func TestBudgetsStopWork(t *testing.T) {
 	t.Parallel()
 	set := nearby()
@@ -410,7 +410,7 @@ func TestBudgetsStopWork(t *testing.T) {
 	}
 }
 
-// S3-36, S3-37: progress comes as it happens, in the form that people see.
+// Progress comes as it happens, in the form that people see.
 func TestProgressIsFollowed(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -462,7 +462,7 @@ func TestAHubThatIsStartedAgainWatchesItsTasks(t *testing.T) {
 	}
 }
 
-// S3-23, S3-32: a cancel that an agent cannot hear is told to it when it is back, also by a hub that was started again.
+// A cancel that does not reach an agent is sent when the agent is back, also by a hub that was restarted.
 func TestACancelReachesAnAgentThatWasAway(t *testing.T) {
 	t.Parallel()
 	b, database, m := bustest.New(t), "sqlite:"+filepath.Join(t.TempDir(), "hub.db"), newMachine(t)

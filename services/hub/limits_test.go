@@ -135,7 +135,7 @@ func TestRegistrationURLsNameAServerAlone(t *testing.T) {
 	}
 	status, text := h.ask(http.MethodPost, "/api/agents", "", map[string]any{"url": inner.URL, "apiKey": machineKey}, nil)
 	if status != http.StatusBadRequest || strings.Contains(text, "INTERNAL-SECRET-BODY") || !reached.Load() {
-		t.Errorf("a server that is no agent: got %d %s, want 400 without its answer", status, text)
+		t.Errorf("a server that is not an agent: got %d %s, want 400 without its answer", status, text)
 	}
 }
 

@@ -123,7 +123,7 @@ func TestDenialsOfATaskAreShown(t *testing.T) {
 	}
 }
 
-// A key stands for one task: another body under it is refused, by HTTP as on the bus.
+// A key names one task: another body under it is refused, by HTTP as on the bus.
 func TestAKeyWithAnotherTaskIsRefused(t *testing.T) {
 	t.Parallel()
 	h, m := open(t, bustest.New(t), "sqlite::memory:", nearby()), newMachine(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/remoteagent"
 )
 
-// S3-36: tasks that were given by any way are listed, in pages.
+// Tasks that were given by any way are listed, in pages.
 func TestTasksOfAnAgentAreListed(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -99,7 +99,7 @@ func numbers(lines *bufio.Scanner, n int) string {
 	return strings.Join(all, " ")
 }
 
-// S3-36: the stream of a task is that of its agent, and resumes by Last-Event-ID.
+// The stream of a task is that of its agent, and resumes by Last-Event-ID.
 func TestTheStreamOfATaskIsRelayed(t *testing.T) {
 	t.Parallel()
 	h, m := memory(t), newMachine(t)
@@ -129,7 +129,7 @@ func TestTheStreamOfATaskIsRelayed(t *testing.T) {
 		want                      int
 	}{
 		{"an unknown task", "task_9", "", http.StatusNotFound},
-		{"an event that is no number", task.TaskID, "abc", http.StatusBadRequest},
+		{"an event that is not a number", task.TaskID, "abc", http.StatusBadRequest},
 	} {
 		if got := h.stream(tt.taskID, tt.lastEventID); got.StatusCode != tt.want {
 			t.Errorf("%s: got %s, want %d", tt.name, got.Status, tt.want)

@@ -124,7 +124,7 @@ func TestAnApprovalIsEvidenceForOneCall(t *testing.T) {
 		{"of which the user said nothing does not", func(s *story, _ *record.ToolCall) { s.results = nil }, event.ToolDenied, "not given"},
 		{"that was announced and never resolved does not", func(s *story, _ *record.ToolCall) { s.resolves = nil }, event.ToolDenied, "acted"},
 		{"of another action does not", func(_ *story, c *record.ToolCall) { c.Approved = "act_other" }, event.ToolDenied, "acted"},
-		{"of an action that nobody announced does not", func(s *story, _ *record.ToolCall) {
+		{"of an action that was not announced does not", func(s *story, _ *record.ToolCall) {
 			s.announced.ActionID = "act_else"
 		}, event.ToolDenied, "it was never requested"},
 		{"that only the runner's own log announces does not", func(s *story, _ *record.ToolCall) { s.inOwnLog = true }, event.ToolDenied, "it was never requested"},
@@ -321,7 +321,7 @@ func TestAgentConfiguresToolApprovals(t *testing.T) {
 		{"an agent that asks for every tool", tool.ApprovalNever, config.Approvals{"*": "always"}, "demo", event.ToolDenied},
 		{"an agent that does not ask where the tool does", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "demo", event.ToolSuccess},
 		{"a request of another agent", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "other", event.ToolDenied},
-		{"a request that nobody accepted", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "", event.ToolDenied},
+		{"a request that was not accepted", tool.ApprovalAlways, config.Approvals{"probe": "never"}, "", event.ToolDenied},
 		{"an agent that says nothing of the tool", tool.ApprovalAlways, config.Approvals{"echo": "never"}, "demo", event.ToolDenied},
 	}
 	b := bustest.New(t)

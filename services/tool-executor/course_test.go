@@ -59,7 +59,7 @@ func TestImagesAndFilesOfAToolGoToTheObjectStore(t *testing.T) {
 	gif := []byte("GIF89a\x01\x00\x01\x00")
 	given := []event.InputPart{
 		{Type: "image", MediaType: "image/gif", Name: "a.gif", Data: gif},
-		{Type: "image", MediaType: "image/png", Data: gif}, // it is none
+		{Type: "image", MediaType: "image/png", Data: gif}, // it has none
 		{Type: "file", URL: "file:///etc/passwd"},
 		{Type: "image", URL: "https://example.com/b.png"},
 	}
@@ -280,7 +280,7 @@ func TestAbort(t *testing.T) {
 			if result.Status != event.ToolAborted || !strings.Contains(result.Content, test.content) || p.runs.Load() != test.runs {
 				t.Errorf("got %s %q after %d runs, want aborted, %q, %d", result.Status, result.Content, p.runs.Load(), test.content, test.runs)
 			}
-			if took := time.Since(begun); took > 4*time.Second { // 1 s to hear of it, 1 s of grace, and a busy machine
+			if took := time.Since(begun); took > 4*time.Second { // 1 s to receive it, 1 s of grace, and a busy machine
 				t.Errorf("the result came %v after the abort", took)
 			}
 		})
@@ -336,7 +336,7 @@ func TestProgressPrecedesTheResult(t *testing.T) {
 	p := newProbe(tool.EffectNone, func(ctx context.Context, call tool.Call) (tool.Result, error) {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for { // output is not kept: say it until somebody listens
+		for { // output is not kept: repeat it until there is a subscriber
 			call.Progress("still ")
 			select {
 			case <-listening:
@@ -362,6 +362,6 @@ func TestProgressPrecedesTheResult(t *testing.T) {
 		t.Fatalf("got %q, %v", result.Content, err)
 	}
 	if text := heard.String(); !strings.HasSuffix(text, "still done") {
-		t.Errorf("heard %q, want it to end in %q", text, "still done")
+		t.Errorf("got %q, want it to end in %q", text, "still done")
 	}
 }

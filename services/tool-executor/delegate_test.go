@@ -75,11 +75,11 @@ func TestACallOfAnAgentIsARequestOfItsOwn(t *testing.T) {
 	}
 	pointed, err := b.HasPointer(t.Context(), a)
 	if err != nil || !pointed {
-		t.Errorf("nobody was pointed at it, %v", err)
+		t.Errorf("it has no pointer, %v", err)
 	}
 }
 
-// TestACallOfAnAgentThatWasCutOff has an executor die after each record that it writes: the next one goes on with the same
+// TestACallOfAnAgentThatWasCutOff has an executor die after each record that it writes: the next one continues with the same
 // request.
 func TestACallOfAnAgentThatWasCutOff(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestACallOfAnAgentThatIsRefused(t *testing.T) {
 		{"one too deep", "lead", []string{"a", "b", "c"}, "3 levels deep"},
 		{"one that waits already", "lead", []string{"helper"}, "waits for this answer itself (helper called lead)"},
 		{"an agent that may not, whatever its runner says", "helper", nil, "agent helper may not call agent helper"},
-		{"a request that nobody accepted", "", nil, "no longer kept"},
+		{"a request that was not accepted", "", nil, "no longer kept"},
 	}
 	b := bustest.New(t)
 	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Config: team()})

@@ -31,7 +31,7 @@ func TestDrain(t *testing.T) {
 	}{
 		{"lets a running call finish", tool.EffectUnsafe, false, event.ToolSuccess, "first run"},
 		{"gives back a safe call that takes too long", tool.EffectNone, true, event.ToolSuccess, "second run"},
-		{"says of an unsafe call that takes too long that nobody knows", tool.EffectUnsafe, true, event.ToolUnknown, "may or may not"},
+		{"says that the outcome of an unsafe call that takes too long is unknown", tool.EffectUnsafe, true, event.ToolUnknown, "may or may not"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func markers(dir string, hang bool) []tool.Tool {
 }
 
 // TestKilledInTheMiddle kills an executor's process while it runs a call of each effect. The broker gives the calls to
-// another when it has heard nothing of the first for half a minute.
+// another when it has no sign of the first for half a minute.
 func TestKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	server := bustest.NewServer(t)

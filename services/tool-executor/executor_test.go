@@ -132,7 +132,7 @@ func TestACallHasItsResult(t *testing.T) {
 			`expected {"expression": string}`, 0},
 		{"of an unknown tool, which lists what exists", newProbe("", says("")), "calc", `{}`, nil, event.ToolFailed,
 			`no tool "calc"; the tools are: calculator, clock, echo, http_get, probe10, `, 0},
-		{"of a name that is no name", nil, "../x; rm -rf /", `{}`, nil, event.ToolFailed, "the tools are", 0},
+		{"of an invalid name", nil, "../x; rm -rf /", `{}`, nil, event.ToolFailed, "the tools are", 0},
 		{"of arguments that changed", newProbe("", says("ran")), "probe", `{"to":"eve"}`,
 			func(c *record.ToolCall) { c.Args = json.RawMessage(`{"to":"mallory"}`) }, event.ToolFailed, "not the ones", 0},
 		{"of arguments that are spaced and ordered otherwise", newProbe("", says("ran")), "probe", `{"a":1,"b":2}`,
@@ -147,7 +147,7 @@ func TestACallHasItsResult(t *testing.T) {
 		{"of an approval that is only claimed", &probe{spec: approval, do: says("ran")}, "probe", `{}`,
 			func(c *record.ToolCall) { c.Approved = "act_1" }, event.ToolDenied, "no client has acted on it", 0},
 		{"of an unsafe tool", newProbe(tool.EffectUnsafe, says("ran")), "probe", `{}`, nil, event.ToolSuccess, "ran", 1},
-		{"of an unsafe tool that takes too long, which nobody knows", newProbe(tool.EffectUnsafe, waits), "probe", `{}`,
+		{"of an unsafe tool that takes too long, with an unknown outcome", newProbe(tool.EffectUnsafe, waits), "probe", `{}`,
 			func(c *record.ToolCall) { c.Deadline = time.Now().Add(500 * time.Millisecond) }, event.ToolUnknown, "may or may not", 1},
 		{"of a tool that says why it failed", newProbe("", func(context.Context, tool.Call) (tool.Result, error) {
 			return tool.Result{}, apierr.New(apierr.ToolError, "no such city")
@@ -160,7 +160,7 @@ func TestACallHasItsResult(t *testing.T) {
 		}), "probe", `{}`, nil, event.ToolFailed, "the operator can see why", 1},
 		{"of a tool that panics", newProbe("", func(context.Context, tool.Call) (tool.Result, error) { panic("hunter2") }),
 			"probe", `{}`, nil, event.ToolFailed, "broke down", 1},
-		{"of an unsafe tool that panics, which nobody knows", newProbe(tool.EffectUnsafe,
+		{"of an unsafe tool that panics, with an unknown outcome", newProbe(tool.EffectUnsafe,
 			func(context.Context, tool.Call) (tool.Result, error) { panic("hunter2") }), "probe", `{}`, nil, event.ToolUnknown, "may or may not", 1},
 	}
 	b := bustest.New(t)
@@ -189,7 +189,7 @@ func TestACallHasItsResult(t *testing.T) {
 				t.Errorf("got %s %q, want %s with %q", result.Status, result.Content, test.status, test.content)
 			}
 			if strings.Contains(result.Content+result.Summary, "hunter2") {
-				t.Error("the result tells a secret")
+				t.Error("the result contains a secret")
 			}
 			if result.Summary == "" {
 				t.Error("the summary is empty")
@@ -240,7 +240,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}{
 		{"a tool without a schema of an object", toolexecutor.Deps{Tools: []tool.Tool{bad}}, `must be "object"`},
 		{"two tools of one name", toolexecutor.Deps{Tools: []tool.Tool{clash}}, `two tools are called "echo"`},
-		{"an allow entry that is none", toolexecutor.Deps{Config: config.Config{Tools: map[string]config.Tool{
+		{"an invalid allow entry", toolexecutor.Deps{Config: config.Config{Tools: map[string]config.Tool{
 			"http_get": {Allow: []string{"*"}}}}}, "tools.http_get.allow"},
 	}
 	for _, test := range tests {

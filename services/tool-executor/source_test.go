@@ -75,7 +75,7 @@ func TestCallsOfMCPToolsAndTheirAnnouncement(t *testing.T) {
 		}
 	}
 	if names := announced(t, b, "site"); !strings.Contains(names, " site__add ") {
-		t.Errorf("runners are told of %q", names)
+		t.Errorf("runners get %q", names)
 	}
 }
 
@@ -129,8 +129,8 @@ func TestSourcesThatCannotBeMade(t *testing.T) {
 	}{
 		{"a secret that there is not", config.MCPServer{URL: "http://h/", Headers: map[string]string{"A": "${NOPE}"}}, "mcp.site.headers.A: there is no secret NOPE"},
 		{"one of the environment", config.MCPServer{Command: "x", Env: map[string]string{"TOKEN": "${NOPE}"}}, "mcp.site.env.TOKEN: there is no secret NOPE"},
-		{"an address that is none", config.MCPServer{URL: "http://h/", Allow: []string{"a b"}}, "mcp.site.allow"},
-		{"a URL that is none", config.MCPServer{URL: "ftp://h/"}, "is not the URL"},
+		{"an invalid address", config.MCPServer{URL: "http://h/", Allow: []string{"a b"}}, "mcp.site.allow"},
+		{"an invalid URL", config.MCPServer{URL: "ftp://h/"}, "is not the URL"},
 	}
 	for _, tt := range tests {
 		_, err := toolexecutor.New(toolexecutor.Deps{Bus: toolexecutor.BusOf(bustest.New(t)), Config: connected(tt.server), Secret: sesame})

@@ -101,7 +101,7 @@ func TestRemoteAgentsAreKeptByTheCommandLine(t *testing.T) {
 	}{
 		"an agent that is not there":     {[]string{"agents", "remove", "home-pc-01"}, "there is no remote agent"},
 		"a key that the agent refuses":   {[]string{"agents", "add", url, "--agent-key=wrong"}, "does not take this apiKey"},
-		"an address that nobody has":     {[]string{"agents", "add", "http://127.0.0.1:1", "--agent-key=k"}, "no agent answers at"},
+		"an address without a server":    {[]string{"agents", "add", "http://127.0.0.1:1", "--agent-key=k"}, "no agent answers at"},
 		"an address on the open network": {[]string{"agents", "add", "http://169.254.169.254", "--agent-key=k"}, "must not be reached"},
 		"a hub that is not there":        {[]string{"agents", "--hub=http://127.0.0.1:1", "remote"}, "nothing answers at"},
 	}

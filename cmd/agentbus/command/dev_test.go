@@ -202,7 +202,7 @@ func TestDevRefuses(t *testing.T) {
 		},
 		"a configuration not there":  {[]string{"--config=" + wrong + ".not"}, []string{"no such file"}},
 		"a database that is unknown": {[]string{"--database=mysql://x", "--nats-addr=127.0.0.1:0"}, []string{"postgres://"}},
-		"a Redis that is no URL":     {[]string{"--redis=here", "--nats-addr=127.0.0.1:0"}, []string{"redis://host:port"}},
+		"an invalid URL of Redis":    {[]string{"--redis=here", "--nats-addr=127.0.0.1:0"}, []string{"redis://host:port"}},
 		"a pepper that is too short": {[]string{"--auth", "--nats-addr=127.0.0.1:0", "--addr=127.0.0.1:0"}, []string{"at least"}},
 	}
 	for name, test := range tests {
@@ -308,22 +308,22 @@ func TestTheCommandLineItself(t *testing.T) {
 		out  string
 		side string
 	}{
-		"nothing at all":         {nil, 0, "Usage: agentbus <command>", ""},
-		"help":                   {[]string{"chat", "--help"}, 0, "Talk to an agent.", ""},
-		"a misspelt command":     {[]string{"chatt"}, exitUsage, "", `did you mean "chat"?`},
-		"an unknown flag":        {[]string{"chat", "--colour"}, exitUsage, "", "unknown flag --colour"},
-		"a missing argument":     {[]string{"tail"}, exitUsage, "", `expected "<request>"`},
-		"the version":            {[]string{"version"}, 0, "agentbus devel go1.", ""},
-		"the version, as JSON":   {[]string{"--json", "version"}, 0, `"version":"devel"`, ""},
-		"the version, as a flag": {[]string{"--version"}, 0, "agentbus devel go1.", ""},
-		"help of all commands":   {[]string{"help"}, 0, "Usage: agentbus <command>", ""},
-		"help of one":            {[]string{"help", "keys", "create"}, 0, "Usage: agentbus keys create <subject>", ""},
-		"help of another":        {[]string{"help", "chatt"}, exitUsage, "", `did you mean "chat"?`},
-		"too few threads":        {[]string{"threads", "--limit=0"}, exitUsage, "", "--limit 0: write a number from 1 to 200"},
-		"too many threads":       {[]string{"threads", "--limit=1000"}, exitUsage, "", "--limit 1000: write a number from 1 to 200"},
-		"nobody at the address":  {[]string{"--url=http://127.0.0.1:1", "chat", "-m", "hi"}, exitFailed, "", "nothing answers at http://127.0.0.1:1: start it with `agentbus dev`"},
-		"an invalid address":     {[]string{"--url=ftp://localhost", "agents"}, exitFailed, "", "write one such as http://127.0.0.1:8080"},
-		"no NATS for keys":       {[]string{"keys", "--nats=nats://127.0.0.1:1", "list"}, exitFailed, "", "connect to NATS"},
+		"nothing at all":           {nil, 0, "Usage: agentbus <command>", ""},
+		"help":                     {[]string{"chat", "--help"}, 0, "Talk to an agent.", ""},
+		"a misspelt command":       {[]string{"chatt"}, exitUsage, "", `did you mean "chat"?`},
+		"an unknown flag":          {[]string{"chat", "--colour"}, exitUsage, "", "unknown flag --colour"},
+		"a missing argument":       {[]string{"tail"}, exitUsage, "", `expected "<request>"`},
+		"the version":              {[]string{"version"}, 0, "agentbus devel go1.", ""},
+		"the version, as JSON":     {[]string{"--json", "version"}, 0, `"version":"devel"`, ""},
+		"the version, as a flag":   {[]string{"--version"}, 0, "agentbus devel go1.", ""},
+		"help of all commands":     {[]string{"help"}, 0, "Usage: agentbus <command>", ""},
+		"help of one":              {[]string{"help", "keys", "create"}, 0, "Usage: agentbus keys create <subject>", ""},
+		"help of another":          {[]string{"help", "chatt"}, exitUsage, "", `did you mean "chat"?`},
+		"too few threads":          {[]string{"threads", "--limit=0"}, exitUsage, "", "--limit 0: write a number from 1 to 200"},
+		"too many threads":         {[]string{"threads", "--limit=1000"}, exitUsage, "", "--limit 1000: write a number from 1 to 200"},
+		"no server at the address": {[]string{"--url=http://127.0.0.1:1", "chat", "-m", "hi"}, exitFailed, "", "nothing answers at http://127.0.0.1:1: start it with `agentbus dev`"},
+		"an invalid address":       {[]string{"--url=ftp://localhost", "agents"}, exitFailed, "", "write one such as http://127.0.0.1:8080"},
+		"no NATS for keys":         {[]string{"keys", "--nats=nats://127.0.0.1:1", "list"}, exitFailed, "", "connect to NATS"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The example program shows a run as Tarko's documentation does (S0, CLI Integration).
+// The example program shows a run as Tarko's documentation does.
 func TestTheTarkoExampleShowsARun(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "tarko-cli")

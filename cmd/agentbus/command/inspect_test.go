@@ -177,7 +177,7 @@ func TestInspectExports(t *testing.T) {
 	}
 }
 
-// A request that has not ended is shown as far as it goes; nobody waits for it.
+// A request that has not ended is shown as far as it goes, without waiting for its end.
 func TestInspectARequestThatRuns(t *testing.T) {
 	t.Parallel()
 	c := begin(t, nil, shared().at("--json", "chat", "-m", "/say hello\n/sleep 30s")...)
@@ -200,11 +200,11 @@ func TestInspectRefuses(t *testing.T) {
 		want string
 	}{
 		"what is not there":     {[]string{"req_unheardof"}, exitFailed, "neither a request nor a thread req_unheardof"},
-		"a type that is none":   {[]string{"req_1", "--type=txet"}, exitFailed, `no event is of the type "txet"; there are [aborted `},
-		"a time that is none":   {[]string{"req_1", "--since=yesterday"}, exitUsage, "write one such as 2026-01-31T12:00:00Z, or 10m"},
-		"a format that is none": {[]string{"req_1", "--format=yaml"}, exitUsage, "--format"},
+		"an invalid type":       {[]string{"req_1", "--type=txet"}, exitFailed, `no event is of the type "txet"; there are [aborted `},
+		"an invalid time":       {[]string{"req_1", "--since=yesterday"}, exitUsage, "write one such as 2026-01-31T12:00:00Z, or 10m"},
+		"an invalid format":     {[]string{"req_1", "--format=yaml"}, exitUsage, "--format"},
 		"fewer than none":       {[]string{"req_1", "--limit=-1"}, exitUsage, "--limit"},
-		"two ways to tell":      {[]string{"req_1", "--stats", "-o", "x"}, exitUsage, "can't be used together"},
+		"two formats":           {[]string{"req_1", "--stats", "-o", "x"}, exitUsage, "can't be used together"},
 		"a file without folder": {[]string{"THREAD", "-o", "/nowhere/at/all.json"}, exitFailed, "/nowhere/at"},
 	}
 	_, thread := ran(t, "/say hello")

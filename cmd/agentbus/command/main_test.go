@@ -96,11 +96,11 @@ func (s stack) end(t *testing.T) {
 	}
 }
 
-// buffer is a bytes.Buffer for several goroutines, which tells of each write.
+// buffer is a bytes.Buffer for several goroutines, which signals each write.
 type buffer struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	changed chan struct{} // nil = nobody waits
+	changed chan struct{} // nil = no goroutine waits
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -169,7 +169,7 @@ func begin(t *testing.T, env map[string]string, args ...string) *command {
 func (c *command) types(t *testing.T, line string) {
 	t.Helper()
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		t.Fatalf("nobody reads %q: %v (%s)", line, err, c.err)
+		t.Fatalf("%q is not read: %v (%s)", line, err, c.err)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestFaults(t *testing.T) {
 		{Name: "502 with a web page may pass", Answer: answer(502, "Content-Type: text/html", "<html>Bad gateway</html>"), Retryable: true, Message: "status 502"},
 		{Name: "529 is overload", Answer: answer(529, "", problem("overloaded_error", "Overloaded")), Retryable: true, Message: "overloaded"},
 		{Name: "200 with a web page is another server", Answer: answer(200, "Content-Type: text/html", "<html>Welcome</html>"), Message: "check ANTHROPIC_BASE_URL"},
-		{Name: "200 with JSON is no stream", Answer: answer(200, "Content-Type: application/json", "{}"), Retryable: true, Message: "cannot be read"},
+		{Name: "200 with JSON is not a stream", Answer: answer(200, "Content-Type: application/json", "{}"), Retryable: true, Message: "cannot be read"},
 		{Name: "200 with an empty stream is cut", Answer: answer(200, "Content-Type: text/event-stream", ""), Retryable: true, Message: "broke off"},
 		{Name: "a reset before the answer", Answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Retryable: true, Message: "does not answer"},
 		{Name: "a reset within the answer", Answer: func(w http.ResponseWriter, _ *http.Request) {
@@ -197,7 +197,7 @@ func TestTakesNothingFromTheEnvironment(t *testing.T) {
 		to, sent = r.URL.String(), r.Header.Get("X-Api-Key")
 	})})
 	if _, err := backendtest.Ask(t.Context(), b, say("hi")); err == nil {
-		t.Error("got an answer from nobody")
+		t.Error("got an answer without a server")
 	}
 	if to != "https://api.anthropic.com/v1/messages" || sent != "" {
 		t.Errorf("got a call of %s with key %q", to, sent)

@@ -51,7 +51,7 @@ func TestRequests(t *testing.T) {
 		{"system, limits and thinking", backend.Turn{System: "Be brief.", MaxTokens: 100, Thinking: 4096, Messages: []backend.Message{hi}}},
 		{"a small budget is raised to the least", backend.Turn{Thinking: 1, Messages: []backend.Message{hi}}},
 		{"tools", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{
-			{Name: "clock", Description: "Tells the time.", Schema: json.RawMessage(
+			{Name: "clock", Description: "Returns the time.", Schema: json.RawMessage(
 				`{"type":"object","properties":{"zone":{"type":"string"}},"required":["zone"],"additionalProperties":false}`)},
 			{Name: "bare"}}}},
 		{"options of the request", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{{Name: "clock"}}, Request: event.RequestOptions{
@@ -61,7 +61,7 @@ func TestRequests(t *testing.T) {
 		{"options that thinking excludes", backend.Turn{Messages: []backend.Message{hi}, Tools: []tool.Spec{{Name: "clock"}}, Thinking: 2000, Request: event.RequestOptions{
 			Temperature: new(0.5), TopP: new(0.5), ToolChoice: &event.ToolChoice{Mode: event.ChooseRequired},
 		}}},
-		{"results of parallel calls stand in one message, before what the user adds", backend.Turn{Messages: []backend.Message{
+		{"results of parallel calls are in one message, before what the user adds", backend.Turn{Messages: []backend.Message{
 			hi, said(backend.Thinking{Text: "not signed"}, backend.Text{Text: "Let me see."}, call("call_1"), backend.Call{ID: "call_2", Name: "clock"}),
 			results(result("call_1", event.ToolSuccess)), results(backend.Result{ID: "call_2", Status: event.ToolDenied}),
 			user(backend.Text{Text: "and?"})}}},
@@ -101,12 +101,12 @@ func TestRequests(t *testing.T) {
 			media(event.InputPart{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf"}),
 			media(event.InputPart{Type: "file", Data: []byte("text"), MediaType: "text/markdown", Name: "a.md"}),
 		)}}},
-		{"what the API does not take is told", backend.Turn{Messages: []backend.Message{user(
+		{"what the API does not accept is described in text", backend.Turn{Messages: []backend.Message{user(
 			media(event.InputPart{Type: "file", URL: "https://example.com/a.txt", MediaType: "text/plain"}),
 			media(event.InputPart{Type: "file", Data: []byte("\x00"), MediaType: "video/mp4", Name: "a.mp4"}),
 			media(event.InputPart{Type: "image", MediaType: "image/png", Ref: &event.ObjectRef{Object: "o", Size: 7}}),
 		)}}},
-		{"what a tool gives stands in its result", backend.Turn{Messages: []backend.Message{
+		{"what a tool returns is in its result", backend.Turn{Messages: []backend.Message{
 			hi, said(call("call_1")), results(backend.Result{ID: "call_1", Content: "a cat", Status: event.ToolSuccess, Media: []event.InputPart{
 				{Type: "image", Data: []byte("png"), MediaType: "image/png"},
 				{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf"},
@@ -154,7 +154,7 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		want string
 	}{
 		{"an unknown role", backend.Turn{Messages: []backend.Message{{Role: "robot"}}}, `role "robot"`},
-		{"a schema that is no object", backend.Turn{Messages: x, Tools: []tool.Spec{{Name: "t", Schema: json.RawMessage("7")}}}, "schema of tool t"},
+		{"a schema that is not an object", backend.Turn{Messages: x, Tools: []tool.Spec{{Name: "t", Schema: json.RawMessage("7")}}}, "schema of tool t"},
 		{"a format that the API does not have", backend.Turn{Messages: x, Request: event.RequestOptions{
 			ResponseFormat: &event.ResponseFormat{Type: event.FormatJSON}}}, "use json_schema"},
 		{"a forced call of a model that refuses it", backend.Turn{Model: "claude-opus-5-5", Messages: x, Tools: []tool.Spec{{Name: "t"}},

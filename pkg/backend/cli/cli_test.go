@@ -111,7 +111,7 @@ func TestProgramGetsSupportedArguments(t *testing.T) {
 				"--resume s1 --max-turns 7 --max-budget-usd 3.000000", "do it"},
 		{"Codex, anew", Codex(Options{Args: []string{"-s", "read-only"}}), backend.State{},
 			"exec --json --skip-git-repo-check --model m1 -s read-only -", "Be brief.\n\ndo it"},
-		{"Codex, resumed: it has heard the system prompt", Codex(Options{}), resumed,
+		{"Codex, resumed: its session has the system prompt", Codex(Options{}), resumed,
 			"exec --json --skip-git-repo-check --model m1 resume s1 -", "do it"},
 		{"OpenCode, anew", OpenCode(Options{}), backend.State{}, "run --format json --model m1", "Be brief.\n\ndo it"},
 		{"OpenCode, resumed", OpenCode(Options{}), resumed, "run --format json --model m1 --session s1", "do it"},
@@ -193,10 +193,10 @@ func TestMissingSessionIsReplacedWithConversation(t *testing.T) {
 		t.Fatalf("%v", a.Err)
 	}
 	if told := bench.left("prompt"); !strings.Contains(told, "my name is Ada") || !strings.Contains(told, "Hello Ada.") {
-		t.Errorf("it was told %q", told)
+		t.Errorf("it got the prompt %q", told)
 	}
 	if slices.Contains(strings.Split(bench.left("args"), "\n"), "--resume") {
-		t.Error("it was told to resume again")
+		t.Error("it resumed again")
 	}
 	if a.Text != "hello" || a.State.ID == "gone" || a.Outcome.Usage.CostUSD != 0.25 {
 		t.Errorf("got %q, state %+v, usage %+v", a.Text, a.State, a.Outcome.Usage)
@@ -213,7 +213,7 @@ func TestResumedSessionGetsOnlyNewMessages(t *testing.T) {
 		t.Fatal(a.Err)
 	}
 	if got, want := bench.left("prompt"), "three\n\nreplay claude-resume"; got != want {
-		t.Errorf("it was told %q, want %q", got, want)
+		t.Errorf("it got the prompt %q, want %q", got, want)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestWhatAProgramHasStartedEndsWithIt(t *testing.T) {
 	}
 }
 
-// ended waits for a process to be gone, or to be a zombie that nobody waits for.
+// ended waits for a process to be gone, or to be a zombie.
 func ended(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Second)
@@ -392,6 +392,6 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 		t.Error("it started")
 	}
 	if backend.TransportOf(b) != backend.LocalAgent || backend.EstimateCost(New(Options{UnitCost: 0.1}), backend.Outcome{}) != 0.1 {
-		t.Error("it is no local agent, or costs nothing")
+		t.Error("it is not a local agent, or costs nothing")
 	}
 }

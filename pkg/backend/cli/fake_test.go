@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake reads its prompt, of which the last line that begins with a verb says what to do, and returns its exit code. Beside that it leaves its arguments
+// fake reads its prompt, of which the last line that begins with a verb says what to do, and returns its exit code. It also leaves its arguments
 // and its prompt in files of its folder, for the test.
 func fake() int {
 	stdin, err := io.ReadAll(os.Stdin)
@@ -144,7 +144,7 @@ func flood() int {
 	}
 }
 
-// child starts a program that outlives this one unless somebody ends it, and leaves its process id.
+// child starts a program that outlives this one unless it is ended, and leaves its process id.
 func child() {
 	cmd := exec.Command("sleep", "3600")
 	cmd.Stdout = os.Stdout

@@ -19,7 +19,7 @@ func TestTaskSetsProgramPermissions(t *testing.T) {
 		{"Claude Code", Claude(Options{}), `{"permissionMode":"acceptEdits","allowedTools":["Read","Bash(git *)"]}`,
 			base + " --permission-mode acceptEdits --allowedTools Read,Bash(git *)"},
 		{"no name becomes a flag", Claude(Options{}), `{"allowedTools":["--mcp-config","Read"]}`, base + " --allowedTools Read"},
-		{"the operator's word stands", Claude(Options{Args: []string{"--permission-mode=plan"}}),
+		{"the operator's setting has priority", Claude(Options{Args: []string{"--permission-mode=plan"}}),
 			`{"permissionMode":"bypassPermissions"}`, base + " --permission-mode=plan"},
 		{"Codex reads", Codex(Options{}), `{"permissionMode":"default"}`, "exec --json --skip-git-repo-check -"},
 		{"Codex edits", Codex(Options{}), `{"permissionMode":"acceptEdits"}`, "exec --json --skip-git-repo-check -s workspace-write -"},
@@ -27,7 +27,7 @@ func TestTaskSetsProgramPermissions(t *testing.T) {
 			"exec --json --skip-git-repo-check -s danger-full-access -"},
 		{"Codex within the operator's bounds", Codex(Options{Args: []string{"-s", "read-only"}}),
 			`{"permissionMode":"bypassPermissions"}`, "exec --json --skip-git-repo-check -s read-only -"},
-		{"options that are none", Claude(Options{}), `[]`, base},
+		{"invalid options", Claude(Options{}), `[]`, base},
 	}
 	for _, test := range tests {
 		args, _ := test.backend.program.tell(test.backend.options, ask{Permits: permitsOf(json.RawMessage(test.options))})

@@ -33,7 +33,7 @@ func TestRealPrograms(t *testing.T) {
 		o    Options
 		file string // of settings, in the home folder
 		text string // of it
-		gone string // the id of a session that is none
+		gone string // the id of a session that does not exist
 	}{
 		{"claude", Claude, Options{Args: []string{"--allowedTools", "Bash"}, Env: map[string]string{
 			"ANTHROPIC_BASE_URL": model, "ANTHROPIC_API_KEY": "sk-ant-mock", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -62,7 +62,7 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// works lets a program run a tool and answer, go on with its session, and begin anew where there is none.
+// works lets a program run a tool and answer, continue its session, and start another one where there is none.
 func works(t *testing.T, b *Backend, turn backend.Turn, gone string) {
 	t.Helper()
 	first := backendtest.Send(t.Context(), b, backend.State{}, turn)
@@ -101,7 +101,7 @@ func startModel(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close() // the model takes the port, which nobody else has asked for
+	_ = l.Close() // the model takes the port, which no other process has asked for
 	cmd := exec.Command("node", "testdata/model.mjs")
 	cmd.Env = append(os.Environ(), "MOCK_PORT="+port)
 	if err := cmd.Start(); err != nil {

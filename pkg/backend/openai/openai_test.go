@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 		{Name: "529 is overload", Answer: answer(529, "", ""), Retryable: true, Message: "overloaded"},
 		{Name: "an error that is a string", Answer: answer(404, "", `{"error":"model not found"}`), Message: "check the agent's model"},
 		{Name: "200 with a web page is another server", Answer: answer(200, "Content-Type: text/html", "<html>Welcome</html>"), Message: "check OPENAI_BASE_URL"},
-		{Name: "200 with JSON is no stream", Answer: answer(200, "Content-Type: application/json", "{}"), Retryable: true, Message: "cannot be read"},
+		{Name: "200 with JSON is not a stream", Answer: answer(200, "Content-Type: application/json", "{}"), Retryable: true, Message: "cannot be read"},
 		{Name: "200 with an empty stream is cut", Answer: answer(200, "Content-Type: text/event-stream", ""), Retryable: true, Message: "broke off"},
 		{Name: "a reset before the answer", Answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Retryable: true, Message: "does not answer"},
 		{Name: "a reset within the answer", Answer: func(w http.ResponseWriter, _ *http.Request) {
@@ -187,7 +187,7 @@ func TestOpenAIItselfIsTheDefault(t *testing.T) {
 		body, _ = io.ReadAll(r.Body) // an unread body fails the comparison
 	})})
 	if _, err := backendtest.Ask(t.Context(), b, turn); err == nil {
-		t.Error("got an answer from nobody")
+		t.Error("got an answer without a server")
 	}
 	if to != "https://api.openai.com/v1/chat/completions" || !strings.Contains(string(body), `"max_completion_tokens":7`) {
 		t.Errorf("got a call of %s with %s", to, body)

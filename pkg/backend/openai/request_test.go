@@ -33,7 +33,7 @@ func TestRequests(t *testing.T) {
 			Model: "m", System: "Be brief.", MaxTokens: 100, Thinking: 4096,
 			Messages: user(backend.Text{Text: "one"}, backend.Text{Text: "two"})}},
 		{"tools", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{
-			{Name: "clock", Description: "Tells the time.", Schema: json.RawMessage(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
+			{Name: "clock", Description: "Returns the time.", Schema: json.RawMessage(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
 			{Name: "bare"}}}},
 		{"options of the request", backend.Turn{Model: "m", Messages: user(backend.Text{Text: "hi"}), Tools: []tool.Spec{{Name: "clock"}}, Request: event.RequestOptions{
 			Temperature: new(1.5), TopP: new(0.5), Stop: []string{"END"}, ToolChoice: &event.ToolChoice{Mode: event.ChooseTool, Name: "clock"},
@@ -58,7 +58,7 @@ func TestRequests(t *testing.T) {
 			media(event.InputPart{Type: "file", Data: []byte("pdf"), MediaType: "application/pdf", Name: "a.pdf"}),
 			media(event.InputPart{Type: "file", Data: []byte("# hi"), MediaType: "text/markdown", Name: "a.md"}),
 		)}},
-		{"what the API does not take is told", backend.Turn{Model: "m", Messages: user(
+		{"what the API does not accept is described in text", backend.Turn{Model: "m", Messages: user(
 			media(event.InputPart{Type: "file", URL: "https://example.com/a.pdf", MediaType: "application/pdf"}),
 			media(event.InputPart{Type: "file", Data: []byte("PK\x03\x04\x00"), MediaType: "application/zip", Name: "a.zip"}),
 			media(event.InputPart{Type: "image", MediaType: "image/png", Ref: &event.ObjectRef{Object: "o", Size: 7}}),
@@ -113,7 +113,7 @@ func TestWhatCannotBeSentIsFinal(t *testing.T) {
 		want string
 	}{
 		{"an unknown role", bad(backend.Message{Role: "robot"}), `role "robot"`},
-		{"a schema that is no object", bad(say("x").Messages[0], tool.Spec{Name: "t", Schema: json.RawMessage("7")}), "schema of tool t"},
+		{"a schema that is not an object", bad(say("x").Messages[0], tool.Spec{Name: "t", Schema: json.RawMessage("7")}), "schema of tool t"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestResponsesRequests(t *testing.T) {
 		{"a plain prompt", backend.Turn{Model: "gpt-4.1", System: "Be brief.", MaxTokens: 100, Messages: []backend.Message{hi}}},
 		{"user, thread and effort", backend.Turn{Model: model, UserID: "ada", ThreadID: "thr_1", Effort: "high", Messages: []backend.Message{hi}}},
 		{"options", backend.Turn{Model: "gpt-4.1", Messages: []backend.Message{hi}, Tools: []tool.Spec{
-			{Name: "clock", Description: "Tells the time.", Schema: json.RawMessage(`{"type":"object"}`)}}, Request: event.RequestOptions{
+			{Name: "clock", Description: "Returns the time.", Schema: json.RawMessage(`{"type":"object"}`)}}, Request: event.RequestOptions{
 			Temperature: new(0.5), TopP: new(0.9), ToolChoice: &event.ToolChoice{Mode: event.ChooseTool, Name: "clock"},
 			ResponseFormat: &event.ResponseFormat{Type: event.FormatSchema, Name: "time", Schema: []byte(`{"type":"object"}`), Strict: true}}}},
 		{"a second turn", backend.Turn{Model: model, Messages: []backend.Message{hi,

@@ -36,7 +36,7 @@ func asking() []remoteagent.Body {
 func TestATaskThatNeedsActionsEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, asking()...)
-	got, outcome, err := hear(t, l.session(t, backend.State{}), "build it")
+	got, outcome, err := sendTurn(t, l.session(t, backend.State{}), "build it")
 	if err != nil {
 		t.Fatal(err)
 	}

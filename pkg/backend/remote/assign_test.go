@@ -92,7 +92,7 @@ func TestTwoTurnsWithTheSamePromptAreTwoTasks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "yes", SessionID: "s1"})
 	s := l.session(t, backend.State{ID: "s1"})
-	said := turn("go on")
+	said := turn("continue")
 	for range 2 {
 		if _, err := s.Send(t.Context(), said, func(backend.Chunk) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTwoTurnsWithTheSamePromptAreTwoTasks(t *testing.T) {
 		said.Known = 2
 	}
 	for key, a := range l.tasks {
-		if a.Task != "go on" || a.ResumeSession != "s1" {
+		if a.Task != "continue" || a.ResumeSession != "s1" {
 			t.Errorf("task %s: got %q in session %q, want the same prompt in s1", key, a.Task, a.ResumeSession)
 		}
 	}

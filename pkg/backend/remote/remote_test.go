@@ -170,8 +170,8 @@ func work() []remoteagent.Body {
 	}
 }
 
-// hear sends a turn and tells the chunks, one a line.
-func hear(t *testing.T, s backend.Session, text string) (string, backend.Outcome, error) {
+// sendTurn sends a turn and returns the chunks, one on each line.
+func sendTurn(t *testing.T, s backend.Session, text string) (string, backend.Outcome, error) {
 	t.Helper()
 	var lines []string
 	outcome, err := s.Send(t.Context(), turn(text), func(c backend.Chunk) error {
@@ -204,7 +204,7 @@ func TestTheTransportIsRemote(t *testing.T) {
 func TestATaskIsATurn(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, work()...)
-	got, outcome, err := hear(t, l.session(t, backend.State{}), "build it")
+	got, outcome, err := sendTurn(t, l.session(t, backend.State{}), "build it")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestTakeoverBehindEveryPlace(t *testing.T) {
 	}
 	for _, p := range places {
 		s := l.start(t, backend.Start{State: p.state, RequestID: "req_1", AgentID: "home-pc-01", Running: p.running})
-		got, outcome, err := hear(t, s, "build it")
+		got, outcome, err := sendTurn(t, s, "build it")
 		if err != nil || len(l.tasks) != 1 {
 			t.Fatalf("from %s: got %v and %d tasks, want the same one", p.state.ID, err, len(l.tasks))
 		}
@@ -283,7 +283,7 @@ func TestTheNextRequestLeavesTheTaskOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "new", SessionID: "s1"})
 	state := backend.State{ID: "task_9@4+@req_0#s1", Used: event.Usage{CostUSD: 3}}
-	got, _, err := hear(t, l.session(t, state), "go on")
+	got, _, err := sendTurn(t, l.session(t, state), "continue")
 	if err != nil || len(l.tasks) != 1 || !strings.Contains(got, "TextDelta new") {
 		t.Fatalf("got %v, %d new tasks and\n%s", err, len(l.tasks), got)
 	}
@@ -303,12 +303,12 @@ func TestTheNextRequestLeavesTheTaskOfTheOneBefore(t *testing.T) {
 func TestACutConnectionIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, work()...)
-	whole, _, err := hear(t, l.session(t, backend.State{}), "build it")
+	whole, _, err := sendTurn(t, l.session(t, backend.State{}), "build it")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.cuts = 3
-	cut, _, err := hear(t, l.session(t, backend.State{}), "build it")
+	cut, _, err := sendTurn(t, l.session(t, backend.State{}), "build it")
 	if err != nil || cut != whole {
 		t.Errorf("got %v\n%s\nwant\n%s", err, cut, whole)
 	}
@@ -333,12 +333,12 @@ func TestHowATaskEnds(t *testing.T) {
 		{"a task that may be tried again", remoteagent.Failure{Message: "overloaded", Recoverable: true}, "", apierr.AgentError, true},
 	}
 	for _, tt := range tests {
-		_, outcome, err := hear(t, newLab(t, tt.end).session(t, backend.State{}), "x")
+		_, outcome, err := sendTurn(t, newLab(t, tt.end).session(t, backend.State{}), "x")
 		if outcome.Finish != tt.finish || apierr.CodeOf(err) != tt.code || err != nil && apierr.From(err).Retryable != tt.again {
 			t.Errorf("%s: got %q, %v", tt.name, outcome.Finish, err)
 		}
 	}
-	if got, _, err := hear(t, newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "all"}).session(t, backend.State{}), "x"); err != nil || !strings.Contains(got, "TextDelta all") {
+	if got, _, err := sendTurn(t, newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "all"}).session(t, backend.State{}), "x"); err != nil || !strings.Contains(got, "TextDelta all") {
 		t.Errorf("a result that was never streamed: got %q, %v", got, err)
 	}
 }
@@ -440,7 +440,7 @@ func TestTheLogNamesAnAssignmentBeforeTheHubIsAsked(t *testing.T) {
 		if !errors.Is(err, errAbort) || task != "" || key == "" {
 			t.Fatalf("got %v, and the task %q and the key %q of %q", err, task, key, asked.ID)
 		}
-		if _, _, err := hear(t, l.session(t, asked), "build it"); err != nil {
+		if _, _, err := sendTurn(t, l.session(t, asked), "build it"); err != nil {
 			t.Fatal(err)
 		}
 		if a, ok := l.tasks[key]; !ok || len(l.tasks) != 1 || a.ResumeSession != state.ID {

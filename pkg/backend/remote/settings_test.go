@@ -64,7 +64,7 @@ func TestDenialsReachTheLog(t *testing.T) {
 		remoteagent.Result{Status: remoteagent.Completed, Result: "I could not.", StopReason: remoteagent.StopDenied,
 			Denials: []remoteagent.Denial{{Tool: "Write", File: "a.go", Reason: "it needs an approval"}}},
 	)
-	got, outcome, err := hear(t, l.session(t, backend.State{}), "build")
+	got, outcome, err := sendTurn(t, l.session(t, backend.State{}), "build")
 	if err != nil || outcome.Finish != event.FinishStop {
 		t.Fatalf("got %+v, %v", outcome, err)
 	}

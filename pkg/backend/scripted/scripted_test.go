@@ -166,7 +166,7 @@ func TestFailsAsScripted(t *testing.T) {
 		t.Errorf("got %v, want a retryable %s from line 3", err, apierr.StreamTimeout)
 	}
 	if answer.Text != "one two" || answer.Outcome.Usage != (event.Usage{InputTokens: 7, OutputTokens: 8}) {
-		t.Errorf("got %q and %+v beside the error", answer.Text, answer.Outcome.Usage)
+		t.Errorf("got %q and %+v in addition to the error", answer.Text, answer.Outcome.Usage)
 	}
 }
 
@@ -191,8 +191,8 @@ func TestChoosesWhatToDo(t *testing.T) {
 		{"words get the clock", say("hello"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
 		{"a script before does not run on", second(say("/tool clock"), "hello"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
 		{"arithmetic gets the calculator", say("what is (1 + 2) * 3?"), "I am a script, not a model, but the calculator can work out (1 + 2) * 3.", `calculator {"expression":"(1 + 2) * 3"}`},
-		{"a number is no arithmetic", say("I am 42"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
-		{"unbalanced parentheses are no arithmetic", say("((1+2"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
+		{"a number is not arithmetic", say("I am 42"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
+		{"unbalanced parentheses are not arithmetic", say("((1+2"), "I am a script, not a model, so I cannot answer that. I can look at the clock.", "clock"},
 		{"without tools there is a hint", without(say("6*7")), "I am a script, not a model, so I cannot answer that. Write lines such as \"/say hello\" or \"/tool clock {}\".", ""},
 	}
 	for _, tt := range tests {

@@ -14,7 +14,7 @@ func TestGather(t *testing.T) {
 		name  string
 		first int
 		each  int           // messages at every look
-		hurry time.Duration // when somebody is in one; 0 = nobody is
+		hurry time.Duration // 0 = not in a hurry
 		fails bool          // every look
 		want  int
 		took  time.Duration
@@ -23,7 +23,7 @@ func TestGather(t *testing.T) {
 		{"what comes is added", 1, 20, 0, false, 481, gatherTime},
 		{"a large batch is not kept waiting", 800, 20, 0, false, 800, 0},
 		{"a batch that has become large is not either", 1, 500, 0, false, 1001, 20 * time.Millisecond},
-		{"somebody is in a hurry", 1, 20, 25 * time.Millisecond, false, 41, 25 * time.Millisecond},
+		{"one is in a hurry", 1, 20, 25 * time.Millisecond, false, 41, 25 * time.Millisecond},
 		{"the broker does not answer", 1, 0, 0, true, 1, 10 * time.Millisecond},
 	}
 	for _, tt := range tests {

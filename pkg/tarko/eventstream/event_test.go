@@ -29,7 +29,7 @@ func TestAppend(t *testing.T) {
 		flat, nested string // "" = refused
 	}{
 		{
-			"the members of the type stand beside the envelope, or in data", example,
+			"the members of the type are on the level of the envelope, or in data", example,
 			`{"id":"a-1","type":"plan_start","timestamp":1748329959480,"sessionId":"s1"}`,
 			`{"id":"a-1","type":"plan_start","timestamp":1748329959480,"sessionId":"s1","data":{"sessionId":"s1"}}`,
 		},
@@ -51,15 +51,15 @@ func TestAppend(t *testing.T) {
 			`{"type":"x","a":"\u2028"}`, `{"type":"x","data":{"a":"\u2028"}}`,
 		},
 		{
-			"data that is no object has no flat form", eventstream.Event{Type: "x", Data: json.RawMessage(`[1]`)},
+			"data that is not an object has no flat form", eventstream.Event{Type: "x", Data: json.RawMessage(`[1]`)},
 			"", `{"type":"x","data":[1]}`,
 		},
 		{
 			"an id of the data's own has no flat form", with(func(e *eventstream.Event) { e.Data = json.RawMessage(`{"id":"call_1"}`) }),
 			"", `{"id":"a-1","type":"plan_start","timestamp":1748329959480,"sessionId":"s1","data":{"id":"call_1"}}`,
 		},
-		{"an event without a type is none", eventstream.Event{ID: "a-1"}, "", ""},
-		{"data that is no JSON is refused", eventstream.Event{Type: "x", Data: json.RawMessage(`{"a"`)}, "", ""},
+		{"an event without a type is refused", eventstream.Event{ID: "a-1"}, "", ""},
+		{"data that is not JSON is refused", eventstream.Event{Type: "x", Data: json.RawMessage(`{"a"`)}, "", ""},
 	}
 	for _, tt := range tests {
 		expect(t, tt.name+", flat", tt.event.AppendFlat, tt.flat)
@@ -99,7 +99,7 @@ func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"no type":                   `{"id":"1"}`,
-		"a type that is no text":    `{"type":1}`,
+		"a type that is not a text": `{"type":1}`,
 		"no object":                 `["type"]`,
 		"a member that comes twice": `{"type":"x","type":"y"}`,
 		"a time far beyond the end": `{"type":"x","timestamp":1e300}`,

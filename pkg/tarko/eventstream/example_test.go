@@ -11,7 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
-// Keep what happens, tell others of it, and look back.
+// Keep events, pass them to subscribers, and read them again.
 func Example() {
 	p := eventstream.New(eventstream.Options{SessionID: "s1"})
 	defer p.Dispose()
@@ -30,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := p.Drain(context.Background()); err != nil { // handlers run beside the sender
+	if err := p.Drain(context.Background()); err != nil { // handlers run in other goroutines than the sender
 		fmt.Println(err)
 		return
 	}
@@ -120,7 +120,7 @@ func ExampleSchemas() {
 	// [user_feedback]
 }
 
-// Change what everyone sees, and drop what nobody may.
+// Change what all subscribers get, and drop what none may.
 func ExampleOptions_middleware() {
 	hide := func(e eventstream.Event) (eventstream.Event, bool) {
 		if e.Type == "debug" {

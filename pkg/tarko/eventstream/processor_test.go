@@ -73,7 +73,7 @@ func TestSendRefuses(t *testing.T) {
 	p := eventstream.New(eventstream.Options{})
 	tests := map[string]error{
 		"an event without a type":     p.Send(eventstream.Event{ID: "1"}),
-		"data that is no JSON":        p.Send(eventstream.Event{Type: "x", Data: json.RawMessage(`{`)}),
+		"data that is not JSON":       p.Send(eventstream.Event{Type: "x", Data: json.RawMessage(`{`)}),
 		"data that cannot be written": func() error { _, err := p.Emit("x", func() {}); return err }(),
 		"a type that is missing":      func() error { _, err := p.Emit("", nil); return err }(),
 	}
@@ -103,7 +103,7 @@ func TestEvents(t *testing.T) {
 		{"of one type", eventstream.Of("tool_call"), "e2"},
 		{"of several types, in the order in which they came", eventstream.Of("assistant_message", "user_message"), "e0 e4"},
 		{"of any type", eventstream.Of("*"), "e0 e1 e2 e3 e4 e5 e6"},
-		{"of a type that nobody sent", eventstream.Of("plan_start"), ""},
+		{"of a type that was not sent", eventstream.Of("plan_start"), ""},
 		{"by the beginning of the type", eventstream.Filter{Prefix: "tool_"}, "e2 e3 e6"},
 		{"of a session", eventstream.Filter{SessionID: "s2"}, "e3 e5"},
 		{"from a time on", eventstream.Filter{Since: when(5)}, "e5 e6"},
@@ -197,13 +197,13 @@ func TestLatestToolResults(t *testing.T) {
 		events  []eventstream.Event
 		want    string
 	}{
-		{"none, when nobody has spoken", "", []eventstream.Event{result("s1", "c1")}, ""},
+		{"none without a message of the assistant", "", []eventstream.Event{result("s1", "c1")}, ""},
 		{"none, when nothing came since", "", []eventstream.Event{spoken, result("s1", "c1"), spoken}, ""},
 		{"those since the assistant spoke last", "", []eventstream.Event{spoken, result("s1", "c1"), spoken, result("s1", "c2"), result("s1", "c3")}, "c2 c3"},
 		{"those of the session", "s1", []eventstream.Event{spoken, result("s2", "c1"), result("s1", "c2")}, "c2"},
-		{"none of a session where nobody has spoken", "s2", []eventstream.Event{spoken, result("s2", "c1")}, ""},
+		{"none of a session without a message of the assistant", "s2", []eventstream.Event{spoken, result("s2", "c1")}, ""},
 		{"what failed says so", "", []eventstream.Event{spoken, failed}, "c9:no net"},
-		{"what is no result is left out", "", []eventstream.Event{spoken, broken, result("s1", "c1")}, "c1"},
+		{"what is not a result is left out", "", []eventstream.Event{spoken, broken, result("s1", "c1")}, "c1"},
 	}
 	for _, tt := range tests {
 		p := eventstream.New(eventstream.Options{InitialEvents: tt.events})

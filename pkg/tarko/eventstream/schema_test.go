@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	if err := flat.Validate(event("other", `{}`)); !errors.Is(err, eventschema.ErrNoSchema) {
-		t.Errorf("a type that nobody has registered: %v", err)
+		t.Errorf("a type that is not registered: %v", err)
 	}
 	if err := flat.Registry.Validate("user_feedback", []byte(`{`)); err == nil {
 		t.Error("half an event is valid")
@@ -123,7 +123,7 @@ func TestSendValidatesSchemas(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := p.Emit("unheard_of", nil); err != nil {
-		t.Errorf("a type that nobody has registered: %v", err)
+		t.Errorf("a type that is not registered: %v", err)
 	}
 	if n := p.Stats().Sent; n != 2 {
 		t.Errorf("%d events are sent", n)

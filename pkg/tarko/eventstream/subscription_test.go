@@ -16,19 +16,19 @@ import (
 	"github.com/agentbus/agentbus/pkg/tarko/eventstream"
 )
 
-// heard collects what a handler gets.
-type heard struct {
+// collector collects the events of a handler.
+type collector struct {
 	mu     sync.Mutex
 	events []eventstream.Event
 }
 
-func (h *heard) hear(e eventstream.Event) {
+func (h *collector) add(e eventstream.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 }
 
-func (h *heard) String() string {
+func (h *collector) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return ids(h.events)
@@ -38,18 +38,18 @@ func TestSubscribersHearWhatTheyAskedFor(t *testing.T) {
 	t.Parallel()
 	p := eventstream.New(eventstream.Options{InitialEvents: []eventstream.Event{at(0, "tool_call", "")}})
 	defer p.Dispose()
-	var all, some, streaming, wild heard
-	p.Subscribe(eventstream.Filter{}, all.hear)
-	p.Subscribe(eventstream.Of("tool_call", "tool_result"), some.hear)
-	p.Subscribe(eventstream.Filter{Streaming: true}, streaming.hear)
-	p.On("*", wild.hear)
-	one := p.On("user_message", func(eventstream.Event) { t.Error("who has left hears on") })
+	var all, some, streaming, wild collector
+	p.Subscribe(eventstream.Filter{}, all.add)
+	p.Subscribe(eventstream.Of("tool_call", "tool_result"), some.add)
+	p.Subscribe(eventstream.Filter{Streaming: true}, streaming.add)
+	p.On("*", wild.add)
+	one := p.On("user_message", func(eventstream.Event) { t.Error("a stopped subscriber gets events") })
 	one.Stop()
 	one.Stop()
 	send(t, p, at(1, "user_message", ""), at(2, "assistant_streaming_tool_call", ""), at(3, "tool_call", ""), at(4, "tool_result", ""))
 	drain(t, p)
 	for name, tt := range map[string]struct {
-		got  *heard
+		got  *collector
 		want string
 	}{
 		"all": {&all, "e1 e2 e3 e4"}, "some": {&some, "e3 e4"}, "streaming": {&streaming, "e2"}, "wild": {&wild, "e1 e2 e3 e4"},
@@ -64,8 +64,8 @@ func TestHandlersKeepTheOrderAcrossTypes(t *testing.T) {
 	t.Parallel()
 	p := eventstream.New(eventstream.Options{})
 	defer p.Dispose()
-	var got, all heard
-	p.Subscribe(eventstream.Filter{}, eventstream.Handlers{"a": got.hear, "b": got.hear, "*": all.hear}.Handle)
+	var got, all collector
+	p.Subscribe(eventstream.Filter{}, eventstream.Handlers{"a": got.add, "b": got.add, "*": all.add}.Handle)
 	var want []eventstream.Event
 	for n := range 100 {
 		e := at(n, []string{"a", "b", "c"}[n%3], "")
@@ -80,15 +80,15 @@ func TestHandlersKeepTheOrderAcrossTypes(t *testing.T) {
 	}
 }
 
-// A subscriber that does not come back holds up nobody; what it misses is counted, and the others miss nothing.
+// A subscriber that does not return delays no other one; what it misses is counted, and the others miss nothing.
 func TestSlowSubscriberDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := eventstream.New(eventstream.Options{Queue: 2})
 		release := make(chan struct{})
-		var quick, slow heard
-		p.Subscribe(eventstream.Filter{}, quick.hear)
-		stuck := p.Subscribe(eventstream.Filter{}, func(e eventstream.Event) { <-release; slow.hear(e) })
+		var quick, slow collector
+		p.Subscribe(eventstream.Filter{}, quick.add)
+		stuck := p.Subscribe(eventstream.Filter{}, func(e eventstream.Event) { <-release; slow.add(e) })
 		begin := time.Now()
 		for n := range 5 {
 			send(t, p, at(n, "x", ""))
@@ -98,14 +98,14 @@ func TestSlowSubscriberDelaysNoOther(t *testing.T) {
 			t.Errorf("sending took %s", took)
 		}
 		if quick.String() != "e0 e1 e2 e3 e4" || stuck.Dropped() != 3 {
-			t.Errorf("the quick one heard %s; the slow one missed %d", &quick, stuck.Dropped())
+			t.Errorf("the quick one got %s; the slow one missed %d", &quick, stuck.Dropped())
 		}
 		close(release)
 		drain(t, p)
 		send(t, p, at(5, "x", ""))
 		drain(t, p)
 		if slow.String() != "e0 e1 e5" {
-			t.Errorf("the slow one heard %s", &slow)
+			t.Errorf("the slow one got %s", &slow)
 		}
 		p.Dispose()
 	})
@@ -141,8 +141,8 @@ func TestSendWaitLosesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := eventstream.New(eventstream.Options{Queue: 1})
-		var slow heard
-		p.On("x", func(e eventstream.Event) { time.Sleep(time.Second); slow.hear(e) }) // virtual time: the work of a handler
+		var slow collector
+		p.On("x", func(e eventstream.Event) { time.Sleep(time.Second); slow.add(e) }) // virtual time: the work of a handler
 		begin := time.Now()
 		for n := range 4 {
 			if err := p.SendWait(t.Context(), at(n, "x", "")); err != nil {
@@ -162,7 +162,7 @@ func TestSendWaitLosesNothing(t *testing.T) {
 		}
 		drain(t, p)
 		if slow.String() != "e0 e1 e2 e3" {
-			t.Errorf("heard %s", &slow)
+			t.Errorf("got %s", &slow)
 		}
 		p.Dispose()
 	})
@@ -173,14 +173,14 @@ func TestSubscribersLeaveInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := eventstream.New(eventstream.Options{Queue: 1})
 		var once *eventstream.Subscription
-		var got heard
-		once = p.On("x", func(e eventstream.Event) { got.hear(e); once.Stop() })
+		var got collector
+		once = p.On("x", func(e eventstream.Event) { got.add(e); once.Stop() })
 		if err := errors.Join(p.SendWait(t.Context(), at(0, "x", "")), p.SendWait(t.Context(), at(1, "x", ""))); err != nil {
 			t.Fatal(err)
 		}
 		<-once.Done()
 		if got.String() != "e0" {
-			t.Errorf("heard %s", &got)
+			t.Errorf("got %s", &got)
 		}
 	})
 }
@@ -189,8 +189,8 @@ func TestDispose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := eventstream.New(eventstream.Options{})
-		var got heard
-		subscription := p.On("x", func(e eventstream.Event) { got.hear(e); p.Dispose() })
+		var got collector
+		subscription := p.On("x", func(e eventstream.Event) { got.add(e); p.Dispose() })
 		seen := 0
 		watched := p.Watch(t.Context(), eventstream.Filter{})
 		send(t, p, at(0, "x", ""))
@@ -204,31 +204,31 @@ func TestDispose(t *testing.T) {
 		if _, err := p.Emit("x", nil); !errors.Is(err, eventstream.ErrDisposed) {
 			t.Errorf("got %v", err)
 		}
-		<-p.On("x", got.hear).Done()
+		<-p.On("x", got.add).Done()
 		p.Dispose()
 		if got.String() != "e0" || len(p.Events(eventstream.Filter{})) != 0 || seen > 1 {
-			t.Errorf("heard %s, saw %d; kept %v", &got, seen, p.Events(eventstream.Filter{}))
+			t.Errorf("got %s, saw %d; kept %v", &got, seen, p.Events(eventstream.Filter{}))
 		}
 	})
 }
 
-// A handler that panics is told of, and goes on with the next event.
+// A handler that panics is logged, and continues with the next event.
 func TestAHandlerPanics(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	p := eventstream.New(eventstream.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	defer p.Dispose()
-	var got heard
+	var got collector
 	p.On("x", func(e eventstream.Event) {
 		if e.ID == "e0" {
 			panic("it is broken")
 		}
-		got.hear(e)
+		got.add(e)
 	})
 	send(t, p, at(0, "x", ""), at(1, "x", ""))
 	drain(t, p)
 	if got.String() != "e1" || p.Stats().Subscribers[0].Panics != 1 {
-		t.Errorf("heard %s, %+v", &got, p.Stats())
+		t.Errorf("got %s, %+v", &got, p.Stats())
 	}
 	for _, want := range []string{"it is broken", "id=e0", "TestAHandlerPanics"} {
 		if !strings.Contains(log.String(), want) {
@@ -257,18 +257,18 @@ func TestWatch(t *testing.T) {
 		defer cancel()
 		left, ended := p.Watch(ctx, eventstream.Of("x")), p.Watch(ctx, eventstream.Of("x"))
 		send(t, p, at(0, "x", ""), at(1, "y", ""), at(2, "x", ""), at(3, "x", ""))
-		var got heard
+		var got collector
 		for e := range left {
-			if got.hear(e); e.ID == "e2" {
+			if got.add(e); e.ID == "e2" {
 				break
 			}
 		}
 		if n := len(p.Stats().Subscribers); got.String() != "e0 e2" || n != 1 {
 			t.Errorf("got %s; %d subscribers are left", &got, n)
 		}
-		got = heard{}
+		got = collector{}
 		for e := range ended {
-			if got.hear(e); e.ID == "e2" {
+			if got.add(e); e.ID == "e2" {
 				cancel()
 				synctest.Wait()
 			}
@@ -279,15 +279,15 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Many senders, subscribers, readers and leavers at once: every subscriber that stays hears every event, in the order in
+// Many senders, subscribers, readers and leavers at once: every subscriber that stays gets every event, in the order in
 // which they are kept.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	const senders, each = 8, 200
 	p := eventstream.New(eventstream.Options{MaxEvents: senders * each, Queue: 16})
-	subscribers := make([]heard, 4)
+	subscribers := make([]collector, 4)
 	for i := range subscribers {
-		p.Subscribe(eventstream.Filter{}, subscribers[i].hear)
+		p.Subscribe(eventstream.Filter{}, subscribers[i].add)
 	}
 	var work sync.WaitGroup
 	for s := range senders {
@@ -313,7 +313,7 @@ func TestManyAtOnce(t *testing.T) {
 	want := ids(p.Events(eventstream.Filter{}))
 	for i := range subscribers {
 		if got := subscribers[i].String(); got != want {
-			t.Errorf("subscriber %d heard %d bytes of ids, in another order than the %d that are kept", i, len(got), len(want))
+			t.Errorf("subscriber %d got %d bytes of ids, in another order than the %d that are kept", i, len(got), len(want))
 		}
 	}
 	for s := range senders {

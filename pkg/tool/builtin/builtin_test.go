@@ -22,7 +22,7 @@ func TestExecutorsAndModelsSeeTheSameSpecs(t *testing.T) {
 		"echo":       {Approval: tool.ApprovalAlways, Effect: tool.EffectUnsafe, Timeout: config.Duration(3 * time.Second), MaxOutput: 99},
 		"clock":      {},
 		"weather": {
-			Description: "Tells the weather.", Timeout: config.Duration(time.Second),
+			Description: "Returns the weather.", Timeout: config.Duration(time.Second),
 			Schema: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}},
 			HTTP:   config.HTTPTool{URL: "https://api.example.com/{city}"},
 		},

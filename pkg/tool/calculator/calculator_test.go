@@ -77,7 +77,7 @@ func TestEvalErrors(t *testing.T) {
 		{"an unknown function", "exec(1)", `there is no function "exec"; the functions are sqrt`},
 		{"too many arguments", "sqrt(1, 2)", "sqrt takes one argument, not 2"},
 		{"too few arguments", "min()", `")" at character 5`},
-		{"decimals that are no number of decimals", "round(1, 0.5)", "whole number of decimals"},
+		{"an invalid number of decimals", "round(1, 0.5)", "whole number of decimals"},
 		{"too many arguments for round", "round(1, 2, 3)", "one or two"},
 		{"division by zero", "1 / (2 - 2)", "division by zero"},
 		{"remainder by zero", "1 % 0", "division by zero"},

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// place is a workspace with a few things in it, and a secret beside it.
+// place is a workspace with a few files in it, and a secret outside.
 func place(t *testing.T) files.Options {
 	t.Helper()
 	base := t.TempDir()
@@ -116,10 +116,10 @@ func TestCalls(t *testing.T) {
 		{"an empty file", "read_file", `{"path":"empty"}`, "", ""},
 		{"lines that are not there", "read_file", `{"path":"a.txt","from":4}`, "", "has 3 lines"},
 		{"a link within", "read_file", `{"path":"in"}`, "one\ntwo\nthree\n", ""},
-		{"a folder is no file", "read_file", `{"path":"sub"}`, "", "is not a file"},
-		{"a pipe is no file", "read_file", `{"path":"pipe"}`, "", "is not a file"},
+		{"a folder is not a file", "read_file", `{"path":"sub"}`, "", "is not a file"},
+		{"a pipe is not a file", "read_file", `{"path":"pipe"}`, "", "is not a file"},
 		{"what is too large", "read_file", `{"path":"large"}`, "", "larger than the 1000 bytes"},
-		{"what is no text", "read_file", `{"path":"binary"}`, "", "is not a text"},
+		{"what is not a text", "read_file", `{"path":"binary"}`, "", "is not a text"},
 		{"what is not there", "read_file", `{"path":"gone"}`, "", "list_files shows"},
 		{
 			"one level", "list_files", `{}`,

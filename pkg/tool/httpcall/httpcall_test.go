@@ -34,7 +34,7 @@ func server(t *testing.T) *httptest.Server {
 	mux.HandleFunc("/echo/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, "nobody of that name; your key was token-12345")
+		_, _ = io.WriteString(w, "no user of that name; your key was token-12345")
 	})
 	mux.HandleFunc("/lost", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	mux.HandleFunc("/cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -188,18 +188,18 @@ func TestFailures(t *testing.T) {
 		effect  tool.Effect
 		request httpcall.Request
 		args    string
-		want    string // "" = nobody knows what became of the call
+		want    string // "" = the outcome of the call is unknown
 	}{
 		{
-			"an error of the server is told, without secrets", tool.EffectNone,
+			"an error of the server is reported, without secrets", tool.EffectNone,
 			httpcall.Request{URL: "/broken", Headers: map[string]string{"X-Id": "${TOKEN}"}}, `{}`,
-			"answers HTTP 404 Not Found: nobody of that name; your key was (secret)",
+			"answers HTTP 404 Not Found: no user of that name; your key was (secret)",
 		},
 		{"an answer without what is looked for", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/3/name"}, `{}`, `the answer has no "/data/3"`},
 		{"an array index with a leading zero", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/00/name"}, `{}`, `the answer has no "/data/00"`},
 		{"an array index with a sign", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/+0"}, `{}`, `the answer has no "/data/+0"`},
 		{"a missing name that is escaped", tool.EffectNone, httpcall.Request{URL: "/data", Result: "/data/1/c~1d/e"}, `{}`, `the answer has no "/data/1/c~1d"`},
-		{"an answer that is no JSON", tool.EffectNone, httpcall.Request{URL: "/echo/", Result: "/data"}, `{}`, `the answer has no "/data"`},
+		{"an answer that is not JSON", tool.EffectNone, httpcall.Request{URL: "/echo/", Result: "/data"}, `{}`, `the answer has no "/data"`},
 		{"a header with a line break", tool.EffectNone, httpcall.Request{URL: "/echo/", Headers: map[string]string{"X-Id": "{id}"}}, `{"id":"a\r\nb: c"}`, "control characters"},
 		{"a connection that breaks", tool.EffectNone, httpcall.Request{URL: "/cut"}, `{}`, "cannot be reached"},
 		{"a connection that breaks under an unsafe call", tool.EffectUnsafe, httpcall.Request{Method: "POST", URL: "/cut"}, `{}`, ""},
@@ -213,7 +213,7 @@ func TestFailures(t *testing.T) {
 			_, err := call(t, newTool(t, test.effect, test.request), test.args)
 			code := apierr.CodeOf(err)
 			if test.want == "" && (err == nil || code == apierr.ToolError) {
-				t.Errorf("got %v, want an error that is not told", err)
+				t.Errorf("got %v, want an internal error", err)
 			}
 			if test.want != "" && (code != apierr.ToolError || !strings.Contains(apierr.From(err).Message, test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)

@@ -63,9 +63,9 @@ func TestHTTPGetReadsPages(t *testing.T) {
 	tests := []struct{ name, path, content, summary string }{
 		{"text", "/hello", "hello", "200 OK, text/plain, 5 bytes"},
 		{"JSON of any kind", "/json", `{"a":1}`, "200 OK, application/problem+json, 7 bytes"},
-		{"text of another charset, with what is no UTF-8 replaced", "/latin1", "caf\uFFFD", "200 OK, text/plain, 4 bytes"},
+		{"text of another charset, with what is not UTF-8 replaced", "/latin1", "caf\uFFFD", "200 OK, text/plain, 4 bytes"},
 		{"after a redirect", "/moved", "hello", "200 OK, text/plain, 5 bytes"},
-		{"with its status, when it is no success", "/gone", "HTTP 404 Not Found\n\nno such page\n", "404 Not Found, text/plain, 13 bytes"},
+		{"with its status, when it is not a success", "/gone", "HTTP 404 Not Found\n\nno such page\n", "404 Not Found, text/plain, 13 bytes"},
 		{"only the start of a long one", "/long", strings.Repeat("x", 256<<10) + "\n[cut: the page is longer than 262144 bytes]",
 			"200 OK, text/plain, the first 262144 bytes"},
 	}

@@ -46,7 +46,7 @@ func TestCall(t *testing.T) {
 		{"ends a call that takes too long", obeys, 0, limit.ErrTime, "", 10 * time.Second},
 		{"abandons a call that does not end", sleeps(time.Minute), 0, limit.ErrTime, "", 11 * time.Second},
 		{"takes a success that comes just after the end", sleeps(10500 * time.Millisecond), 0, nil, "slept", 10500 * time.Millisecond},
-		{"tells why the caller stopped it", obeys, 3 * time.Second, errStop, "", 3 * time.Second},
+		{"returns why the caller stopped it", obeys, 3 * time.Second, errStop, "", 3 * time.Second},
 		{"abandons a call that the caller stopped", sleeps(time.Minute), 3 * time.Second, errStop, "", 4 * time.Second},
 		{"keeps the tool's own error after the end", func(ctx context.Context) (tool.Result, error) {
 			<-ctx.Done()

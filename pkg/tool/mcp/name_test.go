@@ -53,7 +53,7 @@ func FuzzNames(f *testing.F) {
 		back := named("source", offered(c, b, a))
 		for name, it := range names {
 			if !id.Valid(name) {
-				t.Errorf("%q becomes %q, which is no name", it.Name, name)
+				t.Errorf("%q becomes %q, which is not a name", it.Name, name)
 			}
 			if other, ok := back[name]; !ok || other.Name != it.Name {
 				t.Errorf("%q has another name in another order", it.Name)

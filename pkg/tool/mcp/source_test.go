@@ -347,7 +347,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// alive reports whether a process runs. Nobody may have asked for the end of one whose parent is gone.
+// alive reports whether a process runs. A process whose parent is gone may be a zombie.
 func alive(pid int) bool {
 	if runtime.GOOS != "linux" {
 		return syscall.Kill(pid, 0) == nil

@@ -29,9 +29,9 @@ func TestSummaryIsSingleCleanLine(t *testing.T) {
 		{"zero-width characters are gone", "a\u200Bb\uFEFFc\u2060d\u00ADe", "abcde"},
 		{"tags are gone", "a\U000E0041b", "ab"},
 		{"fillers are gone", "a\u3164b", "ab"},
-		{"what is no UTF-8 shows", "a\xffb", "a\uFFFDb"},
+		{"what is not UTF-8 shows", "a\xffb", "a\uFFFDb"},
 		{"other scripts stay", "żółć 日本 👍", "żółć 日本 👍"},
-		{"markup stays for whoever shows it", "<b>x</b>", "<b>x</b>"},
+		{"markup is kept", "<b>x</b>", "<b>x</b>"},
 		{"a long one is cut", strings.Repeat("é", 300), strings.Repeat("é", 199) + "…"},
 	}
 	for _, test := range tests {
@@ -55,7 +55,7 @@ func TestCut(t *testing.T) {
 		{"what is too long is cut", "abcd", 3, "abc\n[cut: these are the first 3 of 4 bytes]"},
 		{"a rune is not cut in two", "aé", 2, "a\n[cut: these are the first 1 of 3 bytes]"},
 		{"a rune of four bytes is not cut", "👍👍", 7, "👍\n[cut: these are the first 4 of 8 bytes]"},
-		{"what is no UTF-8 is replaced", "a\xff", 10, "a\uFFFD"},
+		{"what is not UTF-8 is replaced", "a\xff", 10, "a\uFFFD"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -183,7 +183,7 @@ func TestOperatorsSeeHealthAndMetrics(t *testing.T) {
 
 const longScript = "/say one\n/tool clock {}\n/say two\n/sleep 700ms\n/say three"
 
-// S3-33, S3-39: a task that ran when the process was killed has failed, and its session goes on.
+// A task that ran when the process was killed has failed, and its session can be resumed.
 func TestAKilledProcessLeavesAFailedTask(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -199,7 +199,7 @@ func TestAKilledProcessLeavesAFailedTask(t *testing.T) {
 	}
 	failure, ok := events[len(events)-1].Body.(remoteagent.Failure)
 	if !ok || !failure.Recoverable || events[0].ID != last+1 {
-		t.Errorf("the stream goes on with %+v", events)
+		t.Errorf("the stream continues with %+v", events)
 	}
 	again := p.create(remoteagent.Assignment{Prompt: "/say back", SessionID: task.SessionID})
 	if _, got := p.finish(again.TaskID, 0); got.Status != remoteagent.Completed || got.Result != "back" {
@@ -228,7 +228,7 @@ func TestProgramsOfToolsRunInASandboxThatTheLogDescribes(t *testing.T) {
 	}
 }
 
-// S3-33: where the operator wants that, the task goes on instead, and does nothing twice.
+// If configured, the task continues instead, and does nothing twice.
 func TestAKilledProcessResumesItsTask(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -275,7 +275,7 @@ func TestAStopFailsWhatItCutsOff(t *testing.T) {
 	}
 }
 
-// S3-30: keys come from a file, which is read again.
+// Keys come from a file, which is read again.
 func TestKeysAreReloaded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -318,7 +318,6 @@ func TestKeysAreReloaded(t *testing.T) {
 	}
 }
 
-// S3-31.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -59,7 +59,7 @@ func program(dir string) error {
 }
 
 // A process that is killed takes the program of its task with it, and what that has started. The process that resumes
-// the task runs no second program beside the first.
+// the task runs no second program while the first one runs.
 func TestAKilledProcessLeavesNoProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -49,7 +49,7 @@ func say(prompt string) backend.Turn {
 	return backend.Turn{
 		Model: "a-model", System: "Be brief.", MaxTokens: 1000, Thinking: 1024,
 		Messages: []backend.Message{{Role: backend.User, Parts: []backend.Part{backend.Text{Text: prompt}}}},
-		Tools: []tool.Spec{{Name: "get_weather", Description: "Tells the weather.",
+		Tools: []tool.Spec{{Name: "get_weather", Description: "Returns the weather.",
 			Schema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
 	}
 }
@@ -69,7 +69,7 @@ func TestBackends(t *testing.T) {
 				})
 			})
 			t.Run("brings what the fixtures hold", func(t *testing.T) { content(t, b) })
-			t.Run("tells what went wrong", func(t *testing.T) { faults(t, b) })
+			t.Run("reports the failure", func(t *testing.T) { faults(t, b) })
 		})
 	}
 }

@@ -60,7 +60,7 @@ func session(t *testing.T, name, query string) string {
 	return made.SessionID
 }
 
-func TestFirstPageStartsSession(t *testing.T) { // K1, S0-34, S0-38, S0-46
+func TestFirstPageStartsSession(t *testing.T) {
 	p := open(t, gateway+"/")
 	p.shows("What shall the agent do?")
 	p.sends(everything)
@@ -80,7 +80,7 @@ func TestFirstPageStartsSession(t *testing.T) { // K1, S0-34, S0-38, S0-46
 	p.answers("a second answer")
 }
 
-func TestSessionsAreListedAndOpened(t *testing.T) { // K1, S0-37
+func TestSessionsAreListedAndOpened(t *testing.T) {
 	name := "Sums of " + rand.Text() // a run of its own, however often the test runs
 	id := session(t, name, everything)
 	p := open(t, gateway+"/")
@@ -94,7 +94,7 @@ func TestSessionsAreListedAndOpened(t *testing.T) { // K1, S0-37
 	again.shows("first words", "Calculator", "last words")
 }
 
-func TestARunIsStopped(t *testing.T) { // K1, S0-44, C10
+func TestARunIsStopped(t *testing.T) {
 	id := session(t, "Long", "/say before")
 	p := open(t, gateway+"/"+id)
 	p.shows("before")
@@ -107,11 +107,11 @@ func TestARunIsStopped(t *testing.T) { // K1, S0-44, C10
 	if state := standing(t, id); state != "aborted" {
 		t.Errorf("the button is gone, and the session is %q", state)
 	}
-	p.sends("/say it goes on")
-	p.answers("it goes on")
+	p.sends("/say it continues")
+	p.answers("it continues")
 }
 
-// standing says where a session stands.
+// standing returns the state of a session.
 func standing(t *testing.T, id string) string {
 	t.Helper()
 	var now struct {
@@ -123,7 +123,7 @@ func standing(t *testing.T, id string) string {
 	return now.Status.State
 }
 
-func TestWhatAModelWritesIsNoProgram(t *testing.T) { // S0-52
+func TestWhatAModelWritesIsNoProgram(t *testing.T) {
 	const attack = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
 	id := session(t, "Attack", "/say before "+attack+" behind\n/tool echo {\"text\":\""+strings.ReplaceAll(attack, `"`, `\"`)+"\"}\n/say done")
 	p := open(t, gateway+"/"+id)

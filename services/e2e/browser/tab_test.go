@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// standings counts how often the page has asked where its session stands, and how many answers it has read.
+// standings counts how often the page has asked for the state of its session, and how many answers it has read.
 const standings = `(() => {
 	const real = window.fetch;
 	window.standings = {asked: 0, read: 0};
@@ -37,7 +37,7 @@ const waitTimeout = 30 * time.Second
 // tab is a page of the browser.
 type tab struct {
 	t   *testing.T
-	ctx context.Context //nolint:containedctx // the tab is what the context stands for
+	ctx context.Context //nolint:containedctx // the tab has the lifetime of the context
 
 	opened time.Time
 }
@@ -62,7 +62,7 @@ func script(source string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// settled waits until the page knows where its session stands. It asks that a moment after it has opened a session, and takes
+// settled waits until the page has the state of its session. It asks for it a moment after it has opened a session, and takes
 // the answer for the newest word, even when it has sent a query meanwhile: then it hides its Stop button while the query runs.
 func (p *tab) settled() {
 	p.t.Helper()

@@ -46,7 +46,7 @@ func fetchUI(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("fetch %s: %w", uiPackage, err)
 	}
 	if err := os.Rename(fresh, home); err != nil {
-		if _, there := os.Stat(page); there != nil { // somebody else was faster
+		if _, there := os.Stat(page); there != nil { // another process was faster
 			return "", err
 		}
 	}

@@ -25,7 +25,7 @@ func (p *tab) idle() {
 	p.until(`document.querySelector("[title='Stop generation']") === null`)
 }
 
-func TestAPictureOfAToolIsVisible(t *testing.T) { // S4-7
+func TestAPictureOfAToolIsVisible(t *testing.T) {
 	p := open(t, gateway+"/"+session(t, "Picture", "/say before"))
 	p.shows("before")
 	p.settled()
@@ -53,7 +53,7 @@ func (p *tab) uploads(width int) {
 	p.click("form [type=submit], [title='Send message'], [aria-label='Send message']")
 }
 
-func TestALargePictureOfAUserIsVisible(t *testing.T) { // S0-36, S4-2
+func TestALargePictureOfAUserIsVisible(t *testing.T) {
 	id := session(t, "Upload", "/say before")
 	p := open(t, gateway+"/"+id)
 	p.shows("before")
@@ -97,7 +97,7 @@ func TestPicturesOfASharedPageNeedNoServer(t *testing.T) { // K2
 	alone.seesPicture(48, 1)
 }
 
-func TestAQueryThatIsTooLargeIsRefusedVisibly(t *testing.T) { // S0-50
+func TestAQueryThatIsTooLargeIsRefusedVisibly(t *testing.T) {
 	p := open(t, gateway+"/"+session(t, "Refused", "/say before"))
 	p.shows("before")
 	p.settled()
@@ -123,7 +123,7 @@ func TestApprovalsAndQuestionsAreAnsweredByTyping(t *testing.T) {
 	p.answers("both are decided")
 }
 
-func TestASecondWindowAndAReloadedPageFollowARun(t *testing.T) { // S0-40, S0-46
+func TestASecondWindowAndAReloadedPageFollowARun(t *testing.T) {
 	id := session(t, "Two windows", "/say before")
 	first, second := open(t, gateway+"/"+id), open(t, gateway+"/"+id)
 	for _, p := range []*tab{first, second} {
@@ -147,7 +147,7 @@ func TestASecondWindowAndAReloadedPageFollowARun(t *testing.T) { // S0-40, S0-46
 	first.answers("from the second window")
 }
 
-func TestThePageWorksWithALogin(t *testing.T) { // S0-52
+func TestThePageWorksWithALogin(t *testing.T) {
 	key := regexp.MustCompile(`ak_[0-9a-z]+_[0-9a-z]+`).FindString(locked.Logs() + output(t))
 	if key == "" {
 		t.Fatal("the gateway printed no key")

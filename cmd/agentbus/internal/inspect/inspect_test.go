@@ -67,7 +67,7 @@ func TestValidateReportsErrors(t *testing.T) {
 		t.Errorf("got %q, want %q", &side, want)
 	}
 	if out.Len() > 0 {
-		t.Errorf("got %q besides the mistakes", &out)
+		t.Errorf("got %q in addition to the mistakes", &out)
 	}
 	out.Reset()
 	if err := inspect.Run(t.Context(), inspect.Options{Client: thread(t, false, newer), ID: "thr_1", Format: inspect.Native}, &out, &side); err != nil {
@@ -78,7 +78,7 @@ func TestValidateReportsErrors(t *testing.T) {
 	}
 }
 
-// What breaks off is told of, and leaves no file that looks whole.
+// An export that breaks off returns an error, and leaves no file that looks whole.
 func TestALogThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

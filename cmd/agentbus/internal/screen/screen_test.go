@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 			},
 			"wro\n", "(that does not count: it is being said again)\n",
 		},
-		"thinking stands aside": {
+		"thinking goes to the other output": {
 			[]event.Body{
 				event.Thinking{Block: block("b0", event.StageStart)}, event.Thinking{Block: block("b0", event.StageDelta), Delta: "hm"},
 				event.Thinking{Block: block("b0", event.StageStop), Thinking: "hm"},

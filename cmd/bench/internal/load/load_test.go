@@ -39,7 +39,7 @@ func TestReadHoldsAStreamToItsPromises(t *testing.T) {
 		{"an event after the terminal one", start + delta(3) + done + delta(8), "after the terminal one"},
 		{"another terminal event", start + delta(3) + event("error", 4, `"code":"agent_error"`), "agent_error"},
 		{"cut within an event", start + delta(3)[:20], "unexpected EOF"},
-		{"an id that is none", start + strings.Replace(delta(3), "k3f9-3", "k3f9", 1), "has no number"},
+		{"an invalid id", start + strings.Replace(delta(3), "k3f9-3", "k3f9", 1), "has no number"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

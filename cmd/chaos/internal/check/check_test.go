@@ -62,7 +62,7 @@ func TestEachViolationIsFound(t *testing.T) {
 			cut(r, resolver, 2)
 			write(t, log(r, resolver), resolver, 1, 20, 11, event.Claim{Epoch: 1})
 		}},
-		{"an epoch that goes on after it was given out of hand", "I2", func(t *testing.T, r *Run) {
+		{"an epoch that continues after it was handed over", "I2", func(t *testing.T, r *Run) {
 			cut(r, resolver, 2)
 			write(t, log(r, resolver), resolver, 1, 20, 11, event.Claim{Epoch: 1, Released: true}, event.Done{ThreadID: "thr_a"})
 		}},
@@ -358,7 +358,7 @@ func TestValidEvidenceIsNotAViolation(t *testing.T) {
 			project(r, stopped)
 		}},
 		{"what a script prescribes", speaks("/say one\n/say two\n/stream 2 10 5", "one\ntwo\n0 th 1 th ")},
-		{"a prompt that is no script", speaks("hello", "anything")},
+		{"a prompt that is not a script", speaks("hello", "anything")},
 		{"an abort that comes while its runner is frozen", func(t *testing.T, r *Run) {
 			l := r.Logs[id(stopped)]
 			l.Frames = l.Frames[:1]
@@ -380,7 +380,7 @@ func TestValidEvidenceIsNotAViolation(t *testing.T) {
 		{"a message of another epoch fences", func(_ *testing.T, r *Run) {
 			r.Marks = append(r.Marks, Mark{What: MarkFenced, Subject: "agentbus.event.ash." + resolver, Sequence: 10, Epoch: 1})
 		}},
-		{"what was acknowledged stands there", func(_ *testing.T, r *Run) {
+		{"what was acknowledged is there", func(_ *testing.T, r *Run) {
 			r.Marks = append(r.Marks, Mark{What: MarkAcknowledged, Subject: "agentbus.event.ash." + resolver, Sequence: 9})
 		}},
 	}

@@ -30,7 +30,7 @@ func loops(t *testing.T) bool {
 	return true
 }
 
-// oneDisk returns a disk that lasts as long as the test, or nil where there can be none and the reason was told.
+// oneDisk returns a disk that lasts as long as the test, or nil where there can be none and the reason was logged.
 func oneDisk(t *testing.T) *disk {
 	t.Helper()
 	disks, err := newDisks(t.TempDir(), 1)

@@ -116,7 +116,7 @@ func TestDeafProxyForwardsTheClient(t *testing.T) {
 	}
 	p.Set(Mode{})
 	if _, err := say(t, conn, 10*time.Second); err == nil {
-		t.Error("the connection goes on, though a part of it is missing")
+		t.Error("the connection continues, although a part of it is missing")
 	}
 }
 

@@ -45,11 +45,11 @@ func decoded(d Decoder, pieces ...[]byte) string {
 	if failed == nil {
 		failed = err
 	}
-	return told(chunks, d.Report(), failed)
+	return formatted(chunks, d.Report(), failed)
 }
 
-// told is the form in which golden files hold a run. Pieces of one text are one.
-func told(chunks []backend.Chunk, report Report, failed error) string {
+// formatted returns the form in which golden files contain a run. Pieces of one text are one.
+func formatted(chunks []backend.Chunk, report Report, failed error) string {
 	var b strings.Builder
 	text := ""
 	say := func() {
@@ -167,7 +167,7 @@ func TestALineWithoutEndIsRefused(t *testing.T) {
 		t.Error("a line longer than the limit was taken")
 	}
 	if _, err := d.Write([]byte("\n{}\n")); err == nil {
-		t.Error("it goes on after an error")
+		t.Error("it continues after an error")
 	}
 }
 
@@ -241,7 +241,7 @@ func FuzzDecoders(f *testing.F) {
 				n := 1 + random.IntN(len(rest))
 				pieces, rest = append(pieces, rest[:n]), rest[n:]
 			}
-			if got, want := decoded(open(), pieces...), told(chunks, d.Report(), err); got != want {
+			if got, want := decoded(open(), pieces...), formatted(chunks, d.Report(), err); got != want {
 				t.Fatalf("%s: cut in %d it gives\n%s\nwant\n%s", name, len(pieces), got, want)
 			}
 		}

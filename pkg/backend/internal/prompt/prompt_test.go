@@ -31,12 +31,12 @@ func TestPrompts(t *testing.T) {
 		messages []backend.Message
 		want     string
 	}{
-		{"what the user says stands alone", []backend.Message{user("one"), user("two")}, "one\n\ntwo"},
-		{"pictures are told of", []backend.Message{picture}, "[image https://example.com/a.png]\n[image \"b.png\" (image/png, 1 bytes), which cannot be shown here]"},
+		{"the user's text alone", []backend.Message{user("one"), user("two")}, "one\n\ntwo"},
+		{"pictures are described", []backend.Message{picture}, "[image https://example.com/a.png]\n[image \"b.png\" (image/png, 1 bytes), which cannot be shown here]"},
 		{"a conversation has its speakers", []backend.Message{user("one"), assistant, result, user("two")},
 			"This is the conversation until now.\n\nUser:\none\n\nAssistant:\nI look.\n[called read with {\"path\":\"a\"}]\n\n" +
 				"Tool read gave (success):\nA\n\nUser:\ntwo\n\nAnswer what the user said last."},
-		{"an answer that was interrupted goes on", []backend.Message{user("one"), assistant, result},
+		{"an answer that was interrupted continues", []backend.Message{user("one"), assistant, result},
 			"This is the conversation until now.\n\nUser:\none\n\nAssistant:\nI look.\n[called read with {\"path\":\"a\"}]\n\n" +
 				"Tool read gave (success):\nA\n\nThe answer was interrupted there. Continue it, and do not repeat what is done."},
 	}

@@ -75,7 +75,7 @@ func TestArguments(t *testing.T) {
 		t.Errorf("missing: got %v", got)
 	}
 	if _, whole := text.Argument(); whole {
-		t.Error("a text of several parts is no argument")
+		t.Error("a text of several parts is not an argument")
 	}
 }
 

@@ -111,7 +111,7 @@ func (w *world) Read(context.Context, bus.LogID, uint64) iter.Seq2[event.Frame, 
 
 func (w *world) AdvanceBacklog(context.Context, uint64) (uint64, error) { return 0, nil }
 
-// Now stands still, so that the ages of a case are exact.
+// Now is constant, so that the ages of a case are exact.
 func (w *world) Now() time.Time { return w.start }
 
 func (w *world) Open(_ context.Context, q historyapi.OpenQuery) (historyapi.OpenPage, error) {

@@ -12,7 +12,7 @@ import (
 // message that is not empty.
 func FuzzAssignment(f *testing.F) {
 	f.Add([]byte(`{"prompt":"Fix the tests","cwd":"src","maxTurns":5,"maxBudgetUsd":0.5,"permissionMode":"plan"}`))
-	f.Add([]byte(`{"prompt":"Go on","sessionId":"sess_1","allowedTools":["Read"],"of_tomorrow":true}`))
+	f.Add([]byte(`{"prompt":"Continue","sessionId":"sess_1","allowedTools":["Read"],"of_tomorrow":true}`))
 	f.Add([]byte(`{"prompt":"","maxTurns":-1}`))
 	f.Add([]byte(`{"prompt":"a","prompt":"b"}`))
 	f.Add([]byte(`[]`))
@@ -36,7 +36,7 @@ func FuzzAssignment(f *testing.F) {
 
 // FuzzAnswer holds that a body has results with an action and a known status, or is refused with what is wrong.
 func FuzzAnswer(f *testing.F) {
-	f.Add([]byte(`{"actionResults":[{"actionId":"act_1","status":"success","result":"Oslo"}],"message":"go on"}`))
+	f.Add([]byte(`{"actionResults":[{"actionId":"act_1","status":"success","result":"Oslo"}],"message":"continue"}`))
 	f.Add([]byte(`{"actionResults":[{"actionId":"act_1","status":"denied","error":"no"},{"status":"success"}]}`))
 	f.Add([]byte(`{"actionResults":[]}`))
 	f.Add([]byte(`[]`))

@@ -15,7 +15,7 @@ import (
 	"github.com/agentbus/agentbus/services/agent-server/internal/store"
 )
 
-// full is a store with one task to tell of, whose disk is full when that shall be noted for the first time.
+// full is a store with one task to report, whose disk is full at the first attempt to mark it as reported.
 type full struct {
 	tries atomic.Int64
 	noted chan struct{}
@@ -61,13 +61,13 @@ func TestHubGetsOneReportIfTheMarkIsDelayed(t *testing.T) {
 	select {
 	case <-f.noted:
 	case <-time.After(30 * time.Second):
-		t.Error("that the hub was told is not noted")
+		t.Error("the report to the hub is not marked")
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	if told.Load() != 1 {
-		t.Errorf("the hub was told %d times, want once", told.Load())
+		t.Errorf("the hub got %d reports, want one", told.Load())
 	}
 }

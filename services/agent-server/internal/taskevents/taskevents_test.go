@@ -12,8 +12,8 @@ import (
 	"github.com/agentbus/agentbus/services/agent-server/internal/taskevents"
 )
 
-// tell tells of one call and its success.
-func tell(t *taskevents.Converter, tool, args string) (start remoteagent.ToolStart, end remoteagent.ToolEnd) {
+// callEvents returns the events of one call.
+func callEvents(t *taskevents.Converter, tool, args string) (start remoteagent.ToolStart, end remoteagent.ToolEnd) {
 	at := event.Block{BlockID: "b1", Stage: event.StageStop}
 	call := event.ToolCall{Block: at, ToolCallID: "call_1", Tool: tool, Args: json.RawMessage(args)}
 	result := event.ToolResult{Block: at, ToolCallID: "call_1", Tool: tool, Status: event.ToolSuccess}
@@ -44,12 +44,12 @@ func TestToolsAreDescribedForUsers(t *testing.T) {
 		{"reading", "Read", `{"file_path":"/work/app/a"}`, "Reading a", "a", ""},
 		{"searching", "Grep", `{"pattern":"func main"}`, "Searching for func main", "", ""},
 		{"a tool of a server of tools", "files__read_file", `{"path":"a"}`, "Reading a", "a", ""},
-		{"a tool that nobody knows", "credit_check", `{"name":"x"}`, "Using credit_check", "", ""},
-		{"arguments that are none", "Edit", `{"file_path":7}`, "Using Edit", "", ""},
+		{"an unknown tool", "credit_check", `{"name":"x"}`, "Using credit_check", "", ""},
+		{"invalid arguments", "Edit", `{"file_path":7}`, "Using Edit", "", ""},
 	}
 	for _, test := range tests {
 		converter := taskevents.New(remoteagent.Task{}, "/work/app")
-		start, end := tell(converter, test.tool, test.args)
+		start, end := callEvents(converter, test.tool, test.args)
 		if start.Activity != test.activity || start.File != test.file || end.File != test.file || !end.Success {
 			t.Errorf("%s: got %+v and %+v", test.name, start, end)
 		}
@@ -61,13 +61,13 @@ func TestToolsAreDescribedForUsers(t *testing.T) {
 
 func TestLongArgumentsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	start, _ := tell(taskevents.New(remoteagent.Task{}, "/"), "Write", `{"path":"a","content":"`+strings.Repeat("x", 20<<10)+`"}`)
+	start, _ := callEvents(taskevents.New(remoteagent.Task{}, "/"), "Write", `{"path":"a","content":"`+strings.Repeat("x", 20<<10)+`"}`)
 	if start.File != "a" || start.Input != nil {
 		t.Errorf("got %d bytes of input", len(start.Input))
 	}
 }
 
-// A task that waits for somebody goes on in another request: what both used is added.
+// A task that waits for an answer continues in another request: the usage of both is added.
 func TestRequestsOfATaskAddUp(t *testing.T) {
 	t.Parallel()
 	converter := taskevents.New(remoteagent.Task{}, "/")

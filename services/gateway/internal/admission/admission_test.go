@@ -27,6 +27,6 @@ func TestHashOfTheSameCallIsEqual(t *testing.T) {
 		}
 	}
 	if admission.Hash("a", []byte("{")) == admission.Hash("a", []byte("[")) {
-		t.Error("two bodies that are no JSON hash alike")
+		t.Error("two bodies that are not JSON hash alike")
 	}
 }

@@ -30,9 +30,9 @@ func TestNoNewRequestsWhileTheStreamsAreNearlyFull(t *testing.T) {
 			{"empty", 0, nil, false},
 			{"filling", .79, nil, false},
 			{"nearly full", .8, nil, true},
-			{"nobody answers: what was said last stands", 0, errors.New("no answer"), true},
+			{"without an answer the last value counts", 0, errors.New("no answer"), true},
 			{"room again", .5, nil, false},
-			{"nobody answers again", 1, errors.New("no answer"), false},
+			{"no answer again", 1, errors.New("no answer"), false},
 		} {
 			now.Store(&step)
 			time.Sleep(checkInterval)

@@ -259,7 +259,7 @@ func TestDrainEndsDetachedStreamsAndWaitsForThem(t *testing.T) {
 		t.Errorf("the response looks whole: %v", err)
 	}
 	if !strings.Contains(string(body), ": draining\n") {
-		t.Errorf("the client is not told: %q", body)
+		t.Errorf("the client gets no error: %q", body)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestRevokedKeyEndsDetachedStreams(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	l.parked()
-	l.streamer.Revoke("") // the key of whoever has none
+	l.streamer.Revoke("") // the key of a client without one
 	if err := <-l.ended; !errors.Is(err, stream.ErrTruncated) {
 		t.Errorf("got %v", err)
 	}
@@ -290,8 +290,8 @@ func TestAConnectionThatIsToBeClosedIs(t *testing.T) {
 func TestStreamThatCannotBeDetachedIsServedByItsHandler(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
-		"HTTP/1.0, which has no chunks":      "GET /stream HTTP/1.0\r\nHost: x\r\n\r\n",
-		"a body of which nobody read a part": "GET /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
+		"HTTP/1.0, which has no chunks":    "GET /stream HTTP/1.0\r\nHost: x\r\n\r\n",
+		"a body of which no part was read": "GET /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
 	}
 	for name, request := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -174,7 +174,7 @@ func TestAClientThatLeavesIsNotCut(t *testing.T) {
 	})
 }
 
-// TestAClientThatTakesNothingIsGivenUp writes into a connection that nobody reads.
+// TestAClientThatTakesNothingIsGivenUp writes into a connection whose client reads nothing.
 func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

@@ -88,7 +88,7 @@ func TestGivesUpWhenTheProjectionStaysBehind(t *testing.T) {
 		t.Errorf("got %v, want unavailable, and when to come again", err)
 	}
 	if hurried.Load() == 0 {
-		t.Error("it waited without telling the recorder to hurry")
+		t.Error("it waited without hurrying the recorder")
 	}
 }
 
@@ -215,6 +215,6 @@ func TestOpenRequestsComeInPages(t *testing.T) {
 		}
 	}
 	if _, err := a.Open(t.Context(), historyapi.OpenQuery{Cursor: "?"}); apierr.CodeOf(err) != apierr.InvalidMessageFormat {
-		t.Errorf("a cursor that is none gives %v", err)
+		t.Errorf("an invalid cursor gives %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A call of which nobody says who makes it is refused, and never taken for one of a hub without authentication.
+// A call without a caller is refused, and never taken for one of a hub without authentication.
 func TestCallWithoutOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]*sdk.RequestExtra{

@@ -143,7 +143,7 @@ func TestCalls(t *testing.T) {
 		{"a task is assigned", "assign_task", all, map[string]any{"agent_id": "home-pc-01", "task": "build"}, "taskId task_1", false},
 		{"an agent that there is not is said", "assign_task", all, map[string]any{"agent_id": "x", "task": "build"}, `there is no agent "x"`, true},
 		{"a missing argument is said", "check_status", all, map[string]any{"agent_id": "x"}, "task_id", true},
-		{"a result is told", "get_result", all, ref, "all built", false},
+		{"a result is returned", "get_result", all, ref, "all built", false},
 		{"a task is cancelled", "cancel_task", all, ref, "Task cancelled by orchestrator", false},
 		{"agents are those of the key's tenant", "list_agents", all, nil, "Home PC of acme", false},
 		{"and of another's", "list_agents", connect(t, server, "other"), nil, "Home PC of umbrella", false},

@@ -172,7 +172,7 @@ func TestCandidatesThatAreRefused(t *testing.T) {
 		{"a wrong key", registry.Candidate{URL: url, APIKey: "wrong"}, "AGENT_KEYS"},
 		{"a long name", registry.Candidate{URL: url, APIKey: key, Name: strings.Repeat("a", 1025)}, "1024"},
 		{"a negative budget", registry.Candidate{URL: url, APIKey: key, BudgetUSD: -1}, "budgetUsd"},
-		{"an id that is no token", registry.Candidate{URL: url, APIKey: key, ID: "a.b"}, "id"},
+		{"an id that is not a token", registry.Candidate{URL: url, APIKey: key, ID: "a.b"}, "id"},
 		{"the id of a configured agent", registry.Candidate{URL: url, APIKey: key, ID: "demo"}, "another id"},
 		{"too many capabilities", registry.Candidate{URL: url, APIKey: key, Capabilities: many}, "64 capabilities"},
 		{"a server that does not run", registry.Candidate{URL: gone.URL, APIKey: key}, "no agent answers"},

@@ -123,7 +123,7 @@ func keepsAgents(t *testing.T, s *store.Store) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"removed again": s.RemoveAgent(t.Context(), want.ID), "heard of": s.Beat(t.Context(), want.ID, noon),
+		"removed again": s.RemoveAgent(t.Context(), want.ID), "known": s.Beat(t.Context(), want.ID, noon),
 		"lost": s.Offline(t.Context(), want.ID),
 	} {
 		if !errors.Is(err, store.ErrNotFound) {

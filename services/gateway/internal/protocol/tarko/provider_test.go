@@ -82,7 +82,7 @@ func TestProvidersThatTakeNoPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := guarded.upload(t.Context(), shareable, "", ""); err == nil || !strings.Contains(err.Error(), "egress") {
-		t.Errorf("one that nobody has allowed: got %v", err)
+		t.Errorf("one that is not allowed: got %v", err)
 	}
 }
 

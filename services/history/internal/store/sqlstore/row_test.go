@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a frame in letters: s an event that is no delta, d a delta, x one that cannot be read, t the terminal event.
+// drawn is a frame in letters: s an event that is not a delta, d a delta, x one that cannot be read, t the terminal event.
 // Each event is a second after the one before.
 func drawn(letters string) event.Frame {
 	f := event.Frame{Incarnation: "i1", First: 100, Time: at().Add(-time.Hour)}
@@ -64,7 +64,7 @@ func TestLongRunsOfDeltasAreRowsOfTheirOwn(t *testing.T) {
 		{"an event is a row", []string{"s"}},
 		{"deltas are a row", []string{long}},
 		{"a few deltas stay with the rest", []string{"ss" + short + "s" + short + "st"}},
-		{"many deltas stand apart from what comes before", []string{"ss", long}},
+		{"many deltas are in a row of their own", []string{"ss", long}},
 		{"and from what follows", []string{long + long, "st"}},
 		{"an answer in one frame is three rows", []string{"ssss", long + "ddd", "sst"}},
 		{"runs on both sides leave what is between them", []string{long, "s" + short + "s", long, "x"}},
@@ -144,7 +144,7 @@ func TestRowsOfOneKindThatFollowOneAnotherAreJoined(t *testing.T) {
 	}{
 		{"deltas", []string{"d", "dd", "d"}, []string{"dddd"}},
 		{"what is more than deltas", []string{"s", "sds", "t"}, []string{"ssdst"}},
-		{"deltas stand apart from the rest", []string{"ss", "d", "d", "st"}, []string{"ss", "dd", "st"}},
+		{"deltas are in other rows than the rest", []string{"ss", "d", "d", "st"}, []string{"ss", "dd", "st"}},
 		{"another incarnation", []string{"d", "/", "d"}, []string{"d", "d"}},
 		{"a hole", []string{"d", "-", "d"}, []string{"d", "d"}},
 		{"a row that is large enough", []string{strings.Repeat("d", 150), "d", strings.Repeat("d", 100)}, []string{strings.Repeat("d", 151), strings.Repeat("d", 100)}},

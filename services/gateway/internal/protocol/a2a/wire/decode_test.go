@@ -47,7 +47,7 @@ func TestRequest(t *testing.T) {
 			text(`[{"type":"text","text":"see"},{"type":"image","url":"https://example.com/a.png","mediaType":"image/png"},` +
 				`{"type":"file","data":"aGk=","mediaType":"text/plain","name":"a.txt"}]`)},
 		{"data", `{"data":{"a":[1]}}`, nil, text(`"{\"a\":[1]}"`)},
-		{"data that is no answer", `{"data":{"page":1}}`, waits(input), text(`"{\"page\":1}"`)},
+		{"data that is not an answer", `{"data":{"page":1}}`, waits(input), text(`"{\"page\":1}"`)},
 		{"an approval", `{"data":{"actionId":"act_approval","approved":true}}`, waits(approval, input), result("approval", `"success"`)},
 		{"an approval without its action", `{"data":{"approved":true}}`, waits(approval), result("approval", `"success"`)},
 		{"a denial", `{"data":{"approved":false,"reason":"no"}}`, waits(approval), result("approval", `"denied","error":"no"`)},

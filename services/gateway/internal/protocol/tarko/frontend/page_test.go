@@ -10,7 +10,7 @@ func TestScriptsOfAPage(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		html string
-		want string // of the policy's sources; "" = it is no page
+		want string // of the policy's sources; "" = it is not a page
 	}{
 		{"a script within the page", "<script>a</script>", hash([]byte("a"))},
 		{"one that speaks of scripts", `<script>"<script>"</script>`, hash([]byte(`"<script>"`))},

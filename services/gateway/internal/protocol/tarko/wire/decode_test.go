@@ -33,8 +33,8 @@ func TestDecodeTakes(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"file","data":"JVBERi0xLjcK","mediaType":"application/pdf","name":"a.pdf"}]}],"threadId":"s1"}`},
 		{"an answer to an action, without a text", `{"sessionId":"s1","actionResults":[{"actionId":"act_1","status":"success","result":{"a":1}}]}`,
 			`{"messages":[],"threadId":"s1","context":{"actionResults":[{"actionId":"act_1","status":"success","result":{"a":1}}]}}`},
-		{"an answer to an action, and a text", `{"sessionId":"s1","query":"go on","actionResults":[{"actionId":"act_1","status":"denied","error":"no"}]}`,
-			`{"messages":[{"role":"user","content":"go on"}],"threadId":"s1","context":{"actionResults":[{"actionId":"act_1","status":"denied","error":"no"}]}}`},
+		{"an answer to an action, and a text", `{"sessionId":"s1","query":"continue","actionResults":[{"actionId":"act_1","status":"denied","error":"no"}]}`,
+			`{"messages":[{"role":"user","content":"continue"}],"threadId":"s1","context":{"actionResults":[{"actionId":"act_1","status":"denied","error":"no"}]}}`},
 	}
 	for _, test := range tests {
 		r, err := wire.Codec{}.Decode([]byte(test.body))
@@ -66,7 +66,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"an image without a URL", query(`[{"type":"image_url"}]`), "query[0] must be"},
 		{"an image of a page", query(`[{"type":"image_url","image_url":{"url":"javascript:alert(1)"}}]`), "query[0].image_url.url"},
 		{"a drawing that may hold scripts", query(`[{"type":"image_url","image_url":{"url":"data:image/svg+xml;base64,PHN2Zz4="}}]`), "image/svg+xml"},
-		{"base64 that is none", query(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}]`), "base64"},
+		{"invalid base64", query(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}]`), "base64"},
 		{"a file in two places", query(`[{"type":"file","file":{"file_data":"data:a/b;base64,AA==","url":"https://a/b"}}]`), "query[0] must be"},
 		{"a file with a path for a name", query(`[{"type":"file","file":{"filename":"../a","file_data":"data:text/plain;base64,YQ=="}}]`), "path"},
 		{"too many parts", query(`[` + strings.Repeat(`{},`, 100) + `{}]`), "more than 100 entries"},

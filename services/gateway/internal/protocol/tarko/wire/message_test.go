@@ -36,7 +36,7 @@ func spoken(t *testing.T, d wire.Codec, bodies ...event.Body) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestMessagesSayWhereTheyBelong compares each message with the event that it carries (S0-45).
+// TestMessagesSayWhereTheyBelong compares each message with the event that it carries.
 func TestMessagesSayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	log := []event.Body{
@@ -68,7 +68,7 @@ func TestMessagesSayWhereTheyBelong(t *testing.T) {
 			}
 		}
 		want := []string{`"k3f9-0"`, `"k3f9-1"`, `"k3f9-2"`, `"k3f9-3"`, `"k3f9-4"`}
-		if !slices.Equal(cursors, want) { // each once, with the last event that it stands for
+		if !slices.Equal(cursors, want) { // each once, with the last event that it represents
 			t.Errorf("got the cursors %v, want %v", cursors, want)
 		}
 	}

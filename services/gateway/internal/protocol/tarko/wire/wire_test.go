@@ -61,7 +61,7 @@ func TestEveryFramingCarriesTheSameEvents(t *testing.T) {
 }
 
 // TestThePublishedFrontendTakesEveryBlock reads a query's stream as that frontend does (C2): it cuts at empty lines, and
-// takes what stands behind "data: " for JSON.
+// takes the text after "data: " for JSON.
 func TestThePublishedFrontendTakesEveryBlock(t *testing.T) {
 	t.Parallel()
 	taken, ids := 0, 0

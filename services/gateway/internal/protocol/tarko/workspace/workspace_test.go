@@ -10,7 +10,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko/workspace"
 )
 
-// folder makes a workspace with a few files, beside a secret that is outside.
+// folder makes a workspace with a few files, and a secret outside.
 func folder(t *testing.T) *workspace.Workspace {
 	t.Helper()
 	base := t.TempDir()
