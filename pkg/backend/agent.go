@@ -15,6 +15,8 @@ type ToolStarted struct {
 	ID   string // the agent's own, unique within a Send
 	Name string
 	Args json.RawMessage // an object; empty = {}
+
+	Signature string // as that of a [Call]
 }
 
 // ToolProgress is what a running tool prints.

@@ -11,12 +11,19 @@ import (
 // The backends of agents that another server runs behind HTTP.
 const (
 	BackendHTTP = "http" // one that implements the contract of schemas/agent
+	BackendAGUI = "agui" // one that is served as AG-UI
+)
+
+// The values of Agent.Send.
+const (
+	SendAll = "all"
+	SendNew = "new"
 )
 
 // BehindHTTP reports whether another server runs the agent, at its URL.
 func (a Agent) BehindHTTP() bool { return slices.Contains(behindHTTP(), a.Backend) }
 
-func behindHTTP() []string { return []string{BackendHTTP} }
+func behindHTTP() []string { return []string{BackendAGUI, BackendHTTP} }
 
 // upstream checks what an agent says about the server that runs it, or that it says nothing.
 func (c checker) upstream(path string, a Agent) {
@@ -27,8 +34,12 @@ func (c checker) upstream(path string, a Agent) {
 	if a.SigningKeyEnv != "" && a.Backend != BackendHTTP {
 		c.report(join(path, "signingKeyEnv"), "is only for backend: http; remove it, or change the backend")
 	}
+	c.choice(join(path, "send"), a.Send, SendAll, SendNew)
+	if a.Send != "" && a.Backend == BackendHTTP {
+		c.report(join(path, "send"), "is not for backend http, whose requests say which messages are known; remove it")
+	}
 	if !a.BehindHTTP() {
-		for member, set := range map[string]bool{"url": a.URL != "", "quiet": a.Quiet != 0} {
+		for member, set := range map[string]bool{"url": a.URL != "", "quiet": a.Quiet != 0, "send": a.Send != ""} {
 			if set && slices.Contains(c.known.Backends, a.Backend) {
 				c.report(join(path, member), "is for the backends %s; remove it, or change the backend", strings.Join(behindHTTP(), ", "))
 			}

@@ -128,7 +128,7 @@ func (s *turnWriter) toolStarted(c backend.ToolStarted) error {
 	}
 	// Atomically: after a crash, a call without a result block would never get a result.
 	err := r.events.atomically(func() (err error) {
-		if err := s.callOf(t, shown(c.Args)); err != nil {
+		if err := s.callOf(t, shown(c.Args), clean(c.Signature)); err != nil {
 			return err
 		}
 		t.blockID, err = r.events.open(func(b event.Block) event.Body {
@@ -141,7 +141,7 @@ func (s *turnWriter) toolStarted(c backend.ToolStarted) error {
 }
 
 // callOf writes the whole call of an agent's tool.
-func (s *turnWriter) callOf(t *agentTool, args json.RawMessage) error {
+func (s *turnWriter) callOf(t *agentTool, args json.RawMessage, signature string) error {
 	j := &s.run.events
 	blockID, err := j.open(func(b event.Block) event.Body {
 		return event.ToolCall{Block: b, ToolCallID: t.callID, Tool: t.name}
@@ -152,7 +152,7 @@ func (s *turnWriter) callOf(t *agentTool, args json.RawMessage) error {
 	if err := j.emit(event.ToolCall{Block: j.delta(blockID, 0), ToolCallID: t.callID, Delta: string(args)}); err != nil {
 		return err
 	}
-	return j.emit(event.ToolCall{Block: j.stop(blockID), ToolCallID: t.callID, Tool: t.name, Args: args, ByAgent: true})
+	return j.emit(event.ToolCall{Block: j.stop(blockID), ToolCallID: t.callID, Tool: t.name, Args: args, ByAgent: true, Signature: signature})
 }
 
 // shown returns arguments as the log stores them. The tool has run already, so long arguments are replaced by their

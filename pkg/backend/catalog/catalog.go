@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/acp"
+	"github.com/agentbus/agentbus/pkg/backend/agui"
 	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/cli"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
@@ -41,6 +42,7 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 		config.BackendCLI:       program(cli.New),
 		config.BackendACP:       newACP,
 		config.BackendHTTP:      newHTTP,
+		config.BackendAGUI:      newAGUI,
 		config.BackendRemote:    func(config.Agent, Environment) backend.Backend { return nil },
 	}
 }
@@ -158,6 +160,13 @@ func newHTTP(a config.Agent, getenv Environment) backend.Backend {
 	return httpagent.New(httpagent.Options{
 		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
 		SigningKey: named(a.SigningKeyEnv, getenv), SigningEnv: a.SigningKeyEnv, Quiet: time.Duration(a.Quiet),
+	})
+}
+
+func newAGUI(a config.Agent, getenv Environment) backend.Backend {
+	return agui.New(agui.Options{
+		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
+		New: a.Send == config.SendNew, Quiet: time.Duration(a.Quiet),
 	})
 }
 

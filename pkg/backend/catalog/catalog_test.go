@@ -20,9 +20,12 @@ func TestEachBackendReportsItsTransport(t *testing.T) {
 	want := map[string]backend.Transport{
 		"anthropic": backend.LLM, "openai": backend.LLM, "openai-responses": backend.LLM, "scripted": backend.LLM,
 		config.BackendClaude: backend.LocalAgent, config.BackendCLI: backend.LocalAgent, config.BackendCodex: backend.LocalAgent,
-		config.BackendOpenCode: backend.LocalAgent, config.BackendACP: backend.ACP,
+		config.BackendOpenCode: backend.LocalAgent, config.BackendACP: backend.ACP, config.BackendHTTP: backend.Remote, config.BackendAGUI: backend.Remote,
 	}
 	for _, name := range Names() {
+		if name == config.BackendRemote {
+			continue // the runner opens it, which has the hub
+		}
 		b, err := Open(config.Agent{Backend: name}, nothing, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -1,32 +1,8 @@
 // The backend acp, with an agent on the published SDK as a process, and with `agentbus acp` as the agent.
 import assert from "node:assert/strict";
 import { test } from "./harness.mjs";
+import { abort, results, run, text } from "./upstream.mjs";
 
-const base = process.env.AGENTBUS_URLS.split(",")[0];
-
-// run runs a request of an agent and returns its events.
-async function run(agent, text, rest = {}, seen = () => {}) {
-  const messages = text === undefined ? [] : [{ role: "user", content: text }];
-  const response = await fetch(`${base}/v1/agents/${agent}/stream?include=plan,notice,tool_output`, {
-    method: "POST", headers: { "Content-Type": "application/json", Accept: "application/x-ndjson" },
-    body: JSON.stringify({ messages, ...rest }),
-  });
-  assert.equal(response.status, 200, await (response.ok ? "" : response.text()));
-  const events = [];
-  let buffer = "";
-  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
-    const lines = (buffer + part).split("\n");
-    buffer = lines.pop();
-    for (const line of lines.filter(Boolean)) {
-      events.push(JSON.parse(line));
-      await seen(events.at(-1));
-    }
-  }
-  return events;
-}
-
-const text = (events) => events.filter((e) => e.event === "text" && e.stage === "stop").map((e) => e.text).join("");
-const results = (events) => events.filter((e) => e.event === "tool_output").map((e) => [e.status, e.content]);
 const answer = (events, result) => {
   const { actionId } = events.find((e) => e.event === "continuation");
   return { threadId: events[0].threadId, context: { actionResults: [{ actionId, status: "success", result }] } };
@@ -69,7 +45,7 @@ test("an abort ends the agent", async () => {
   const events = await run("sdk", "say: begun\nwait: long", {}, async (e) => {
     if (e.event !== "text" || aborted) return;
     aborted = Date.now();
-    await fetch(`${base}/v1/requests/${e.requestId}/abort`, { method: "POST" });
+    await abort(e.requestId);
   });
   assert.equal(events.at(-1).event, "aborted");
   assert.ok(Date.now() - aborted < 5000, "the abort took too long");

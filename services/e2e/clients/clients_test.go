@@ -92,7 +92,7 @@ func configure(dir string) (file, workspace string, err error) {
 	}
 	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
 	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page,
-		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent).Replace(string(text))
+		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream).Replace(string(text))
 	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
 }
 
@@ -105,6 +105,8 @@ func TestUseChat(t *testing.T) { suite(t, "aisdk_react.test.mjs") }
 func TestACP(t *testing.T) { suite(t, "acp.test.mjs") }
 
 func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }
+
+func TestAgentsThatServeAGUI(t *testing.T) { suite(t, "agui_backend.test.mjs") }
 
 func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
@@ -185,7 +187,7 @@ func suite(t *testing.T, file string) {
 	t.Helper()
 	var out bytes.Buffer
 	node := exec.CommandContext(t.Context(), "node", file)
-	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program)
+	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream)
 	node.Stdout, node.Stderr = &out, &out
 	if err := node.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out.Bytes())

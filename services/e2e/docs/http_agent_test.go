@@ -26,6 +26,21 @@ func TestHTTPAgent(t *testing.T) {
 	wantTexts(t, shell(t, dir, url, "", "printf 'deploy\ny\n' | "+binaries+"/agentbus chat support"), "deployed: success")
 }
 
+func TestAGUIAgent(t *testing.T) {
+	t.Parallel()
+	need(t, "node")
+	dir := t.TempDir()
+	p := read(t, "agui.md")
+	address := freeAddress(t)
+	_, p.text, _ = strings.Cut(p.text, "## An agent that serves AG-UI")
+	p.text = strings.NewReplacer("127.0.0.1:8000", address, `8000, "127.0.0.1"`, address[strings.LastIndex(address, ":")+1:]+`, "127.0.0.1"`).Replace(p.text)
+	p.write(dir, "agui.yaml")
+	p.write(dir, "agent.mjs")
+	run(t, dir, address, "node", "agent.mjs")
+	url := serve(t, filepath.Join(dir, "agui.yaml"), binaries)
+	wantTexts(t, shell(t, dir, url, "", p.blocks("`agent.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
+}
+
 // freeAddress returns an address of loopback on which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
