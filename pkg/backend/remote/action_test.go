@@ -153,6 +153,9 @@ func TestTheNextRequestAnswersTheTask(t *testing.T) {
 			if a.TaskID != "task_1" || a.Message != tt.says {
 				t.Errorf("got %+v, want the message %q", a, tt.says)
 			}
+			if strings.Contains(got, "Step {") { // the only turn of the agent ends with the turn
+				t.Errorf("a turn that ended before the answer is counted again: %s", got)
+			}
 			if outcome.Usage.CostUSD != 0.5 || !strings.HasPrefix(got, "State task_1@4!@req_1#s1") || !strings.Contains(got, "ToolEnded {ID:c1") {
 				t.Errorf("got %+v from %s", outcome, got)
 			}

@@ -25,6 +25,7 @@ type turn struct {
 	heard   uint64 // number of the newest event
 	base    event.Usage
 	turns   int
+	resumed bool // the next Progress says that the task continues after its actions
 	said    bool
 	open    []backend.RunningTool
 	step    *remoteagent.Progress // the agent has ended a turn, and may continue
@@ -34,7 +35,7 @@ type turn struct {
 }
 
 func newTurn(p place, running []backend.RunningTool, emit backend.Emit) *turn {
-	return &turn{emit: emit, place: p, heard: p.after, base: p.used, said: p.said, open: running}
+	return &turn{emit: emit, place: p, heard: p.after, base: p.used, said: p.said, open: running, resumed: p.wait != ""}
 }
 
 func (t *turn) say(c backend.Chunk) error {
@@ -146,6 +147,9 @@ func (t *turn) running(callID, name string) (backend.RunningTool, bool) {
 
 // progress notes that a turn of the agent has ended. Whether it was the last one shows what comes next.
 func (t *turn) progress(p remoteagent.Progress, number uint64) error {
+	if t.resumed {
+		t.resumed, t.turns = false, p.TurnsCompleted
+	}
 	if p.TurnsCompleted <= t.turns {
 		return nil
 	}
