@@ -253,6 +253,14 @@ class TestThreads(Case):
         self.assertEqual({event["requestId"] for event in events}, {started["requestId"]})
         self.assertEqual(text(events), "again")
 
+    def test_a_thread_is_followed_after_the_start_of_a_request(self) -> None:
+        thread_id = CLIENT.start("demo", prompt("/say hello"))["threadId"]
+        stream = CLIENT.follow_thread(thread_id, from_start=True)
+        first = next(iter(stream))
+        assert stream.cursor is not None
+        start = stream.cursor.rpartition(".")[0] + ".start"  # the X-Stream-Start of a stream that begins with the request
+        self.assertEqual(next(iter(OTHER.follow_thread(thread_id, after=start))), first)
+
     def test_a_history(self) -> None:
         stream = CLIENT.stream("demo", prompt("/say hello"))
         live = list(stream)

@@ -64,7 +64,8 @@ export class EventStream implements AsyncIterable<AgentEvent> {
     this.options = options;
     this.requestId = source.requestId;
     this.threadId = source.threadId;
-    this.cursor = this.last = source.cursor;
+    this.cursor = source.cursor;
+    this.last = source.cursor !== undefined && position(source.cursor) ? source.cursor : undefined;
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<AgentEvent, void, undefined> {
@@ -199,15 +200,18 @@ export class EventStream implements AsyncIterable<AgentEvent> {
 /** The path of a request's stream. */
 export const requestPath = (requestId: string) => `/v1/requests/${encodeURIComponent(requestId)}/stream`;
 
-// isAfter compares cursors, <incarnation>-<n> or <incarnation>-<index>.<n>. Those of another incarnation are those of another log.
+// isAfter compares the ids of events, <incarnation>-<n> or <incarnation>-<index>.<n>. Those of another incarnation are those of
+// another log.
 function isAfter(cursor: string, last: string): boolean {
-  const [incarnation, index, n] = position(cursor);
-  const [lastIncarnation, lastIndex, lastN] = position(last);
+  const at = position(cursor);
+  if (!at) throw new ProtocolError(`${JSON.stringify(cursor)} is not the id of an event`);
+  const [incarnation, index, n] = at;
+  const [lastIncarnation, lastIndex, lastN] = position(last)!;
   return incarnation !== lastIncarnation || index > lastIndex || (index === lastIndex && n > lastN);
 }
 
-function position(cursor: string): [incarnation: string, index: number, n: number] {
-  const [, incarnation = "", index = "0", n] = /^([a-z0-9]+)-(?:(\d+)\.)?(\d+)$/.exec(cursor) ?? [];
-  if (n === undefined) throw new ProtocolError(`${JSON.stringify(cursor)} is not the id of an event`);
-  return [incarnation, Number(index), Number(n)];
+// position returns undefined for a cursor that is not the id of an event, such as the start of a thread's stream.
+function position(cursor: string): [incarnation: string, index: number, n: number] | undefined {
+  const [, incarnation, index = "0", n] = /^([a-z0-9]+)-(?:(\d+)\.)?(\d+)$/.exec(cursor) ?? [];
+  return incarnation === undefined ? undefined : [incarnation, Number(index), Number(n)];
 }

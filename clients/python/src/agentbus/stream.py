@@ -54,7 +54,7 @@ class EventStream:
         self._resumable = resumable  # the call resumes the stream; otherwise it starts a request
         self._thread = thread
         self._on_reset = on_reset
-        self._last = after  # the cursor up to which events are not yielded again
+        self._last = after if after and _position(after) else None  # the cursor up to which events are not yielded again
         self._closed = threading.Event()
         self._backoff = Backoff(self._closed)
         self._connection: Connection | None = None
@@ -230,12 +230,17 @@ def stream_path(request_id: str) -> str:
 
 
 def _is_after(cursor: str, last: str) -> bool:
-    """Compares cursors, <incarnation>-<n> or <incarnation>-<index>.<n>. Those of another incarnation are those of another log."""
-    return _position(cursor)[0] != _position(last)[0] or _position(cursor) > _position(last)
-
-
-def _position(cursor: str) -> tuple[str, int, int]:
-    match = re.fullmatch(r"([a-z0-9]+)-(?:([0-9]+)\.)?([0-9]+)", cursor)
-    if match is None:
+    """Compares the ids of events. Those of another incarnation are those of another log."""
+    at, before = _position(cursor), _position(last)
+    if at is None or before is None:
         raise ProtocolError(f"{cursor!r} is not the id of an event")
-    return match[1], int(match[2] or 0), int(match[3])
+    return at[0] != before[0] or at > before
+
+
+def _position(cursor: str) -> tuple[str, int, int] | None:
+    """Reads <incarnation>-<n> or <incarnation>-<index>.<n>.
+
+    It returns None for a cursor that is not the id of an event, such as the start of a thread's stream.
+    """
+    match = re.fullmatch(r"([a-z0-9]+)-(?:([0-9]+)\.)?([0-9]+)", cursor)
+    return None if match is None else (match[1], int(match[2] or 0), int(match[3]))

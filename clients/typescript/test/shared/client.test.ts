@@ -263,6 +263,24 @@ describe("a thread", () => {
     expect(text(events)).toBe("again");
   });
 
+  test("is followed after the position at which a stream without an event was left", async () => {
+    const { threadId, requestId } = await client.start("demo", prompt("/say hello"));
+    await collect(client.follow(requestId));
+    const stop = new AbortController();
+    const idle: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      stop.abort();
+      return response;
+    };
+    const stream = new AgentClient(gateways[0]!, { fetch: idle }).followThread(threadId, { signal: stop.signal });
+    await rejection(collect(stream));
+    const next = await client.start("demo", { ...prompt("/say again"), threadId });
+    for await (const event of other.followThread(threadId, { after: stream.cursor! })) {
+      expect(event.requestId).toBe(next.requestId);
+      if (event.event === "done") break;
+    }
+  });
+
   test("that does not exist is an error", async () => {
     expect(await rejection(collect(client.followThread("thr_missing")))).toMatchObject({ code: "thread_not_found" });
   });
