@@ -20,7 +20,8 @@ VULNVERSION := v1.1.4
 VULNDB      ?= https://vuln.go.dev
 MCPSUITE    := 0.2.0-alpha.12
 MCPCLIENT   := initialize tools_call sse-retry request-metadata http-standard-headers http-invalid-tool-headers \
-               json-schema-ref-no-deref json-schema-2020-12-preservation
+               json-schema-ref-no-deref json-schema-2020-12-preservation sep-2322-client-request-state \
+               elicitation-sep1034-client-defaults
 CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/rediscache/... ./services/...
 
 .DEFAULT_GOAL := help

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/mcp"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -46,7 +47,7 @@ func run(ctx context.Context, url string) error {
 			return fmt.Errorf("MCP_CONFORMANCE_CONTEXT: %w", err)
 		}
 	}
-	options := mcp.Options{Name: "suite", URL: url, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	options := mcp.Options{Name: "suite", URL: url, Elicitation: true, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	var err error
 	if options.Allow, err = egress.ParseAllow([]string{"localhost", "127.0.0.0/8", "::1/128"}); err != nil { // the suite's own servers
 		return err
@@ -107,7 +108,16 @@ func call(ctx context.Context, source *mcp.Source, name string, args json.RawMes
 	if err != nil {
 		return err
 	}
-	result, err := t.Call(ctx, tool.Call{ID: "call_1", Args: args, Progress: func(string) {}})
+	next := tool.Call{ID: "call_1", Args: args, Progress: func(string) {}}
+	result, err := t.Call(ctx, next)
+	for err == nil && result.Ask != nil {
+		var answer json.RawMessage
+		if answer, err = example(tool.Spec{Name: "the answer", Schema: result.Ask.Schema}, nil); err != nil {
+			return err
+		}
+		next.Answer = &tool.Answer{Ask: *result.Ask, Result: event.ActionResult{Status: event.ActionSuccess, Result: answer}}
+		result, err = t.Call(ctx, next)
+	}
 	if apierr.CodeOf(err) == apierr.ToolError {
 		fmt.Fprintln(os.Stderr, name, "refuses:", err) // an example checks types only
 		return nil
