@@ -114,7 +114,7 @@ func TestAfterAReconnectAResultIsLookedForAtOnce(t *testing.T) {
 	log := broker.LogID{Tenant: "t", RequestID: "r"}
 	found := make(chan error, 2)
 	go func() {
-		_, err := far.AwaitToolResult(t.Context(), log, "c", func(string) {})
+		_, err := far.AwaitToolResult(t.Context(), log, "c", func(record.ToolProgress) {})
 		found <- err
 	}()
 	stop, err := far.WatchAbort(t.Context(), log, func(record.Abort) { found <- nil })

@@ -214,8 +214,8 @@ func awaitsToolResult(t *testing.T, b *bus.Bus) {
 	var once sync.Once
 	result := make(chan record.ToolResult)
 	go func() {
-		r, err := b.AwaitToolResult(t.Context(), log, call, func(s string) {
-			output.WriteString(s)
+		r, err := b.AwaitToolResult(t.Context(), log, call, func(p record.ToolProgress) {
+			output.WriteString(p.Delta)
 			once.Do(func() { close(heard) })
 		})
 		if err != nil {

@@ -257,7 +257,7 @@ func (r *simRun) call(ctx context.Context, callID string) error {
 	if err := r.bus.CallTool(wait, "builtin", c); err != nil {
 		return r.cause(ctx, err)
 	}
-	result, err := r.bus.AwaitToolResult(wait, r.log, callID, func(string) {})
+	result, err := r.bus.AwaitToolResult(wait, r.log, callID, func(record.ToolProgress) {})
 	if err != nil {
 		return r.cause(ctx, err)
 	}

@@ -43,6 +43,7 @@ type HTTPTool struct {
 	Headers map[string]string `yaml:"headers"` // as Query
 	Body    any               `yaml:"body"`    // JSON: a text that is one argument keeps its type; default: all arguments
 	Result  string            `yaml:"result"`  // JSON pointer to what the model reads of the answer; default: all of it
+	Events  bool              `yaml:"events"`  // lines of the answer that begin with "::event " are events; default: they are part of it
 }
 
 // CommandTool is a tool whose calls are processes.

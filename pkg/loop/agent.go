@@ -208,7 +208,7 @@ func (s *turnWriter) toolEnded(c backend.ToolEnded) error {
 	return s.run.events.result(t.callID, t.name, t.blockID, Output{
 		Status: cmp.Or(c.Status, event.ToolSuccess), Content: content,
 		Summary: cmp.Or(clean(c.Summary), tool.Size(content)), Elapsed: cmp.Or(c.Elapsed, time.Since(t.started)),
-	}, nil)
+	}, nil, 0)
 }
 
 // endTools ends the tools that the agent has started and not ended.

@@ -15,7 +15,7 @@ import (
 func asker(t *testing.T) (th *thread, runs *int) {
 	th, runs = newThread(t), new(int)
 	th.agent.Tools = append(th.agent.Tools, tool.Spec{Name: "order", Effect: tool.EffectUnsafe})
-	th.tools["order"] = func(_ context.Context, call backend.Call, _ func(string)) (Output, error) {
+	th.tools["order"] = func(_ context.Context, call backend.Call, _ func(Progress)) (Output, error) {
 		*runs++
 		if *runs > 1 {
 			return Output{Status: event.ToolSuccess, Content: "ordered", Summary: "ordered"}, nil

@@ -70,6 +70,7 @@ type job struct {
 	over    bool
 	blockID string
 	deltas  int
+	shown   int // how many events of the tool were written while it ran
 }
 
 type jobEnd struct {
@@ -191,16 +192,37 @@ func (j *job) do(ctx context.Context) (Output, error) {
 	return j.run.Tools.Call(ctx, j.call.Call, j.decision.approval, j.progress)
 }
 
-func (j *job) progress(delta string) {
+func (j *job) progress(p Progress) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.over || delta == "" {
+	if j.over {
+		return
+	}
+	if p.Event != nil {
+		j.show(*p.Event, p.Index)
+	}
+	if p.Delta == "" {
 		return
 	}
 	at := j.run.events.delta(j.blockID, j.deltas)
 	j.deltas++
 	// If the log is lost, writing the result will return the error.
-	_ = j.run.events.emit(event.ToolResult{Block: at, ToolCallID: j.call.ID, Delta: clean(delta)})
+	_ = j.run.events.emit(event.ToolResult{Block: at, ToolCallID: j.call.ID, Delta: clean(p.Delta)})
+}
+
+// show writes an event of the tool while it runs, if it is the next one of its result, and if the log has no events of the call
+// from a crashed runner. The others are written with the result. It must be called with mu held.
+func (j *job) show(e event.Custom, index int) {
+	if index != j.shown || j.shown == 0 && j.run.events.writtenCustoms(j.call.ID) > 0 {
+		return
+	}
+	body, err := event.NewCustom(e.Type, e.Data)
+	if err != nil {
+		return
+	}
+	body.ToolCallID = j.call.ID
+	j.shown++
+	_ = j.run.events.custom(body) // as in progress
 }
 
 func (j *job) cut() {
@@ -226,7 +248,11 @@ func (j *job) finish(ctx context.Context, output Output) error {
 		}
 		ref = &stored
 	}
-	return j.run.events.result(j.call.ID, j.call.Name, j.blockID, output, ref)
+	written := j.run.events.writtenCustoms(j.call.ID)
+	if j.shown > 0 { // the log has these events, or the warnings about them
+		written, output.Events = 0, output.Events[min(j.shown, len(output.Events)):]
+	}
+	return j.run.events.result(j.call.ID, j.call.Name, j.blockID, output, ref, written)
 }
 
 // asks reports whether the user must decide about a call whose outcome is unknown.
@@ -252,9 +278,10 @@ func (j *job) giveUp(reason string) error {
 	}, reason)
 }
 
-// result writes the custom events of a call, its output for the model, and the stop of its block for clients.
-func (j *eventWriter) result(callID, name, blockID string, output Output, ref *event.ObjectRef) error {
-	if err := j.customs(callID, output.Events); err != nil {
+// result writes the custom events of a call after the first ones, which a crashed runner has written, its output for the model,
+// and the stop of its block for clients.
+func (j *eventWriter) result(callID, name, blockID string, output Output, ref *event.ObjectRef, written int) error {
+	if err := j.customs(callID, output.Events, written); err != nil {
 		return err
 	}
 	body := event.ToolOutput{ToolCallID: callID, Status: output.Status, Content: clean(output.Content), Media: output.Media}

@@ -54,8 +54,7 @@ func brief(err error) string {
 
 // customs writes the custom events of a tool after those that a crashed runner has written. The executor has logged the
 // invalid ones.
-func (j *eventWriter) customs(callID string, events []event.Custom) error {
-	written := j.writtenCustoms(callID)
+func (j *eventWriter) customs(callID string, events []event.Custom, written int) error {
 	for _, e := range events {
 		body, err := event.NewCustom(e.Type, e.Data)
 		if err != nil {

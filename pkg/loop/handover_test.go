@@ -55,8 +55,8 @@ func leaving(th *thread, next backend.Model) backend.Model {
 	})
 }
 
-func (th *thread) leavingTool() func(context.Context, backend.Call, func(string)) (Output, error) {
-	return func(context.Context, backend.Call, func(string)) (Output, error) {
+func (th *thread) leavingTool() func(context.Context, backend.Call, func(Progress)) (Output, error) {
+	return func(context.Context, backend.Call, func(Progress)) (Output, error) {
 		th.stop()
 		return Output{Status: event.ToolSuccess, Content: "42", Summary: "42"}, nil
 	}
@@ -145,7 +145,7 @@ func TestFinishedStepsAreNotRepeated(t *testing.T) {
 				ran++
 				return next.Run(ctx, turn, emit)
 			})
-			th.tools["calculator"] = func(_ context.Context, call backend.Call, _ func(string)) (Output, error) {
+			th.tools["calculator"] = func(_ context.Context, call backend.Call, _ func(Progress)) (Output, error) {
 				if slices.Contains(outputs, call.ID) {
 					t.Errorf("after %d events call %s ran again, which has its result", n, call.ID)
 				}

@@ -47,41 +47,52 @@ func newThread(t *testing.T) *thread {
 			Tools: []tool.Spec{
 				{Name: "calculator"}, {Name: "slow"}, {Name: "broken"}, {Name: "stubborn"}, {Name: "long"},
 				{Name: "delete_file", Approval: tool.ApprovalAlways}, {Name: "pick_file", Client: true}, AskUser(),
-				{Name: "metered"}, {Name: "sloppy"}, Planning(), FinalAnswer(),
+				{Name: "metered"}, {Name: "sloppy"}, {Name: "reporting"}, Planning(), FinalAnswer(),
 			},
 		},
 		tools: tools{
-			"calculator": func(context.Context, backend.Call, func(string)) (Output, error) {
+			"calculator": func(context.Context, backend.Call, func(Progress)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "42", Summary: "42"}, nil
 			},
-			"slow": func(ctx context.Context, _ backend.Call, progress func(string)) (Output, error) {
+			"slow": func(ctx context.Context, _ backend.Call, progress func(Progress)) (Output, error) {
 				sleep(ctx, time.Second)
-				progress("half")
+				progress(Progress{Delta: "half"})
 				if !sleep(ctx, time.Second) {
 					return Output{}, ctx.Err()
 				}
 				return Output{Status: event.ToolSuccess, Content: "slept", Summary: "slept", Elapsed: 2 * time.Second}, nil
 			},
-			"broken": func(context.Context, backend.Call, func(string)) (Output, error) { panic("out of cheese") },
-			"stubborn": func(_ context.Context, _ backend.Call, progress func(string)) (Output, error) {
+			"broken": func(context.Context, backend.Call, func(Progress)) (Output, error) { panic("out of cheese") },
+			"stubborn": func(_ context.Context, _ backend.Call, progress func(Progress)) (Output, error) {
 				time.Sleep(3 * time.Second)
-				progress("late")
+				progress(Progress{Delta: "late"})
 				return Output{Status: event.ToolSuccess, Content: "late"}, nil
 			},
-			"long": func(context.Context, backend.Call, func(string)) (Output, error) {
+			"long": func(context.Context, backend.Call, func(Progress)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: strings.Repeat("long ", maxOutputBytes), Summary: "long"}, nil
 			},
-			"metered": func(context.Context, backend.Call, func(string)) (Output, error) {
+			"metered": func(context.Context, backend.Call, func(Progress)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
 					{Type: "metric", Data: json.RawMessage(`{"n":1}`)}, {Type: "done"}, {Type: "metric", Data: json.RawMessage(`{"n":2}`)},
 				}}, nil
 			},
-			"sloppy": func(context.Context, backend.Call, func(string)) (Output, error) {
+			"sloppy": func(context.Context, backend.Call, func(Progress)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: []event.Custom{
 					{Type: "strict"}, {Type: "strict", Data: json.RawMessage(`{"n":2}`)},
 				}}, nil
 			},
-			"delete_file": func(context.Context, backend.Call, func(string)) (Output, error) {
+			"reporting": func(ctx context.Context, _ backend.Call, progress func(Progress)) (Output, error) {
+				all := []event.Custom{
+					{Type: "metric", Data: json.RawMessage(`{"n":1}`)}, {Type: "strict"}, {Type: "metric", Data: json.RawMessage(`{"n":2}`)},
+					{Type: "metric", Data: json.RawMessage(`{"n":3}`)}, {Type: "metric", Data: json.RawMessage(`{"n":4}`)},
+				}
+				for _, index := range []int{0, 1, 0, 2, 4} { // the first one comes twice, and the fourth one is lost
+					progress(Progress{Event: &all[index], Index: index})
+				}
+				sleep(ctx, time.Second)
+				return Output{Status: event.ToolSuccess, Content: "7", Summary: "7", Events: all}, nil
+			},
+			"delete_file": func(context.Context, backend.Call, func(Progress)) (Output, error) {
 				return Output{Status: event.ToolSuccess, Content: "deleted", Summary: "deleted"}, nil
 			},
 		},
@@ -198,9 +209,9 @@ func (l *memoryLog) Flush(context.Context) error {
 }
 
 // tools runs calls in the test's process.
-type tools map[string]func(context.Context, backend.Call, func(string)) (Output, error)
+type tools map[string]func(context.Context, backend.Call, func(Progress)) (Output, error)
 
-func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress func(string)) (Output, error) {
+func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress func(Progress)) (Output, error) {
 	do, ok := t[call.Name]
 	if !ok {
 		return Output{}, errors.New("the loop dispatched a tool that does not exist: " + call.Name)

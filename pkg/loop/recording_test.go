@@ -120,7 +120,7 @@ func replay(t *testing.T, r tarkotest.Recording, traffic [][]byte, prompt string
 		for _, c := range turn.Calls {
 			name := strings.Replace(c.Name, "final_answer", writeReport, 1)
 			results[name] = append(results[name], c.Result)
-			th.tools[name] = func(_ context.Context, call backend.Call, _ func(string)) (Output, error) {
+			th.tools[name] = func(_ context.Context, call backend.Call, _ func(Progress)) (Output, error) {
 				next := results[call.Name][0]
 				results[call.Name] = results[call.Name][1:]
 				return Output{Status: event.ToolSuccess, Content: string(next), Summary: "done"}, nil

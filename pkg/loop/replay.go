@@ -144,7 +144,7 @@ func (j *eventWriter) endAbandoned(b transcript.Block) error {
 			Block: j.stop(b.ID), ToolCallID: b.CallID, Tool: b.Tool, Status: output.Status, Media: output.Media,
 		})
 	case j.state.ByAgent(b.CallID):
-		return j.result(b.CallID, b.Tool, b.ID, interruptedTool(), nil)
+		return j.result(b.CallID, b.Tool, b.ID, interruptedTool(), nil, 0)
 	}
 	return j.discard(b, reasonSuperseded)
 }

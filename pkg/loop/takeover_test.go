@@ -23,6 +23,7 @@ func TestTakeoverAnywhere(t *testing.T) {
 		"a plan":                  "/plan a; b\n/plan-done 1\n/plan-finish ok\n/plan c\n/say done",
 		"a final answer":          "/think hm\n/say so\n/answer Report | all of it is well\n/say bye",
 		"custom events":           "/say a\n/custom x {\"n\":1}\n/custom strict\n/custom x {\"n\":2}\n/tools metered {}; metered {}\n/custom y\n/say b",
+		"events of running tools": "/say a\n/tools reporting {}; reporting {}\n/say b",
 		"a summary":               "/say a\n/tool calculator {}\n/usage 2000000 1\n/tool metered {}\n/say b\n/tool calculator {}\n/say c",
 		"a failure":               "/say first\n/tool calculator {}\n/fail tool_error",
 	}
@@ -226,7 +227,7 @@ func TestToolRunsAgainUnderTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := newThread(t)
 		var ids []string
-		th.tools["calculator"] = func(_ context.Context, call backend.Call, _ func(string)) (Output, error) {
+		th.tools["calculator"] = func(_ context.Context, call backend.Call, _ func(Progress)) (Output, error) {
 			ids = append(ids, call.ID)
 			return Output{Status: event.ToolSuccess, Content: "42"}, nil
 		}

@@ -16,7 +16,7 @@ func doubtful(t *testing.T, ends int, ask bool) (th *thread, runs *int) {
 	th, runs = newThread(t), new(int)
 	th.agent.AskUnknown = ask
 	th.agent.Tools = append(th.agent.Tools, tool.Spec{Name: "send", Effect: tool.EffectUnsafe})
-	th.tools["send"] = func(context.Context, backend.Call, func(string)) (Output, error) {
+	th.tools["send"] = func(context.Context, backend.Call, func(Progress)) (Output, error) {
 		*runs++
 		if *runs <= ends {
 			return Output{Status: event.ToolUnknown, Content: "the outcome is unknown"}, nil

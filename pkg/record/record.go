@@ -170,6 +170,8 @@ type ToolAsk struct {
 
 // ToolProgress is output of a running tool: agentbus.progress.<tenant>.<requestId>.<toolCallId>, kept nowhere.
 type ToolProgress struct {
-	ToolCallID string `json:"toolCallId"`
-	Delta      string `json:"delta"`
+	ToolCallID string        `json:"toolCallId"`
+	Delta      string        `json:"delta"`
+	Event      *event.Custom `json:"event,omitempty"` // that the tool has emitted; nil = Delta alone
+	Index      int           `json:"index,omitzero"`  // of Event in [ToolResult.Events]
 }

@@ -48,11 +48,23 @@ type Call struct {
 	Progress func(string)    // receives output of the tool while it runs; never nil, never blocks, safe to call concurrently
 	For      Caller          // the zero value if unknown
 
+	// Emit shows an event of the call while the tool runs. The tool must return all events in [Result.Events], in the order in
+	// which it has shown them: one that was shown may be lost. nil = they are shown at the end alone; see [Call.Show]. It never
+	// blocks, and is safe to call concurrently.
+	Emit func(event.Custom)
+
 	// Context is the context of the request that the client sent, an object; nil = none. The model does not choose it.
 	Context json.RawMessage
 
 	// Answer is what a client did about the [Ask] of an earlier call with the same ID and arguments; nil = none.
 	Answer *Answer
+}
+
+// Show passes an event of the call to Emit, if that is set.
+func (c Call) Show(e event.Custom) {
+	if c.Emit != nil {
+		c.Emit(e)
+	}
 }
 
 // Caller says for whom a call is.

@@ -66,7 +66,7 @@ type Commands interface {
 // Tools sends tool calls to executors, and lists the tools of MCP servers.
 type Tools interface {
 	CallTool(ctx context.Context, toolset string, c record.ToolCall) error
-	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (record.ToolResult, error)
+	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(record.ToolProgress)) (record.ToolResult, error)
 	WatchToolsets(ctx context.Context, changed func(bus.Toolset), ready func()) error
 }
 

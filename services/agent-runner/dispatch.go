@@ -42,7 +42,7 @@ func (c *claim) dispatcher(agent loop.Agent) dispatcher {
 }
 
 // Call implements loop.Tools. An executor that never answers gives the status "unknown".
-func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string, progress func(string)) (loop.Output, error) {
+func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string, progress func(loop.Progress)) (loop.Output, error) {
 	hash, err := record.HashArgs(call.Args)
 	if err != nil {
 		return loop.Output{}, err
@@ -63,7 +63,9 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 	started := time.Now()
 	wait, cancel := context.WithTimeoutCause(ctx, timeout+queueTime, errNoAnswer)
 	defer cancel()
-	result, err := c.runner.deps.Bus.AwaitToolResult(wait, c.log, call.ID, progress)
+	result, err := c.runner.deps.Bus.AwaitToolResult(wait, c.log, call.ID, func(p record.ToolProgress) {
+		progress(loop.Progress{Delta: p.Delta, Event: p.Event, Index: p.Index})
+	})
 	if err != nil && errors.Is(context.Cause(wait), errNoAnswer) {
 		return loop.Output{
 			Status:  event.ToolUnknown,

@@ -44,7 +44,7 @@ func (a subagents) Has(tool string) bool {
 // Call implements loop.Agents.
 func (a subagents) Call(ctx context.Context, call backend.Call, approval string, relay loop.Relay) (loop.Output, error) {
 	started := time.Now()
-	asked, err := a.dispatcher.Call(ctx, call, approval, func(string) {})
+	asked, err := a.dispatcher.Call(ctx, call, approval, func(loop.Progress) {})
 	if err != nil || asked.Status != event.ToolSuccess {
 		return asked, err
 	}

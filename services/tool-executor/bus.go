@@ -37,7 +37,7 @@ type Results interface {
 	ToolStarted(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolStarted, error)
 	PutToolStarted(ctx context.Context, log bus.LogID, s record.ToolStarted) (record.ToolStarted, bool, error)
 	ToolResult(ctx context.Context, log bus.LogID, toolCallID string) (record.ToolResult, error)
-	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(string)) (record.ToolResult, error)
+	AwaitToolResult(ctx context.Context, log bus.LogID, toolCallID string, progress func(record.ToolProgress)) (record.ToolResult, error)
 	PutToolResult(ctx context.Context, log bus.LogID, r record.ToolResult) (record.ToolResult, bool, error)
 }
 

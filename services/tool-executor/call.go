@@ -160,6 +160,7 @@ func (e *Executor) run(ctx context.Context, j job) (verdict, error) {
 	})
 	result, err := e.limiter.Call(call, j.tool, tool.Call{
 		ID: j.ToolCallID, Args: j.Args, Progress: progress.Write,
+		Emit:    e.shower(call, j),
 		For:     tool.Caller{Tenant: j.Tenant, ThreadID: j.ThreadID, RequestID: j.RequestID, AgentID: j.AgentID},
 		Context: j.Context, Answer: j.proof.answer,
 	}, e.time(j))

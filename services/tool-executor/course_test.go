@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -329,6 +331,45 @@ func TestLargeContentGoesToTheObjectStore(t *testing.T) {
 	}
 }
 
+// TestEventsAreShownWhileTheToolRuns drops the event that no log may have, and counts the others as the result does.
+func TestEventsAreShownWhileTheToolRuns(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	listening := make(chan struct{})
+	all := []event.Custom{{Type: "step"}, {Type: "done"}, {Type: "step", Data: json.RawMessage(`{"n":2}`)}}
+	p := newProbe(tool.EffectNone, func(ctx context.Context, call tool.Call) (tool.Result, error) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for { // output is not kept: repeat it until the runner has subscribed
+			call.Progress(".")
+			select {
+			case <-listening:
+				for _, e := range all {
+					call.Show(e)
+				}
+				return tool.Result{Content: "end", Events: all}, nil
+			case <-ctx.Done():
+				return tool.Result{}, ctx.Err()
+			case <-tick.C:
+			}
+		}
+	})
+	start(t, toolexecutor.Deps{Bus: toolexecutor.BusOf(b), Tools: []tool.Tool{p}})
+	c := newCall(t, "probe", `{}`)
+	send(t, b, c)
+	var once sync.Once
+	var shown []string
+	result, err := b.AwaitToolResult(t.Context(), logOf(c), c.ToolCallID, func(p record.ToolProgress) {
+		once.Do(func() { close(listening) })
+		if p.Event != nil {
+			shown = append(shown, fmt.Sprintf("%d %s %s", p.Index, p.Event.Type, p.Event.Data))
+		}
+	})
+	if want := []string{"0 step {}", `1 step {"n":2}`}; err != nil || len(result.Events) != 2 || !slices.Equal(shown, want) {
+		t.Errorf("got %q, %d events of the result, %v; want %q", shown, len(result.Events), err, want)
+	}
+}
+
 func TestProgressPrecedesTheResult(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
@@ -352,11 +393,11 @@ func TestProgressPrecedesTheResult(t *testing.T) {
 	c := newCall(t, "probe", `{}`)
 	send(t, b, c)
 	var heard strings.Builder
-	result, err := b.AwaitToolResult(t.Context(), logOf(c), c.ToolCallID, func(delta string) {
+	result, err := b.AwaitToolResult(t.Context(), logOf(c), c.ToolCallID, func(p record.ToolProgress) {
 		if heard.Len() == 0 {
 			close(listening)
 		}
-		heard.WriteString(delta)
+		heard.WriteString(p.Delta)
 	})
 	if err != nil || result.Content != "end" {
 		t.Fatalf("got %q, %v", result.Content, err)

@@ -172,7 +172,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		tool.EffectUnsafe:     {event.ToolUnknown, 1},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-		result, err := b.AwaitToolResult(ctx, logOf(calls[effect]), calls[effect].ToolCallID, func(string) {})
+		result, err := b.AwaitToolResult(ctx, logOf(calls[effect]), calls[effect].ToolCallID, func(record.ToolProgress) {})
 		cancel()
 		if err != nil {
 			t.Fatalf("%s: no result: %v", effect, err)

@@ -106,7 +106,7 @@ func await(t *testing.T, b *bus.Bus, c record.ToolCall) record.ToolResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	result, err := b.AwaitToolResult(ctx, logOf(c), c.ToolCallID, func(string) {})
+	result, err := b.AwaitToolResult(ctx, logOf(c), c.ToolCallID, func(record.ToolProgress) {})
 	if err != nil {
 		t.Fatalf("no result of call %s: %v", c.ToolCallID, err)
 	}

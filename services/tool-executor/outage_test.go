@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus"
 	"github.com/agentbus/agentbus/pkg/bus/embedded"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/pkg/tool"
 	toolexecutor "github.com/agentbus/agentbus/services/tool-executor"
 )
@@ -50,7 +51,7 @@ func TestAResultOutlastsALongOutageOfNATS(t *testing.T) {
 	defer nats.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	result, err := b.AwaitToolResult(ctx, logOf(call), call.ToolCallID, func(string) {})
+	result, err := b.AwaitToolResult(ctx, logOf(call), call.ToolCallID, func(record.ToolProgress) {})
 	if err != nil || result.Status != event.ToolSuccess || result.Content != "the only run" || probe.runs.Load() != 1 {
 		t.Errorf("got %s %q after %d runs, %v", result.Status, result.Content, probe.runs.Load(), err)
 	}

@@ -88,7 +88,7 @@ func (e *Executor) handOn(ctx context.Context, j job) (settled bool, err error) 
 	}
 	wait, cancel := context.WithTimeout(ctx, e.time(j)+keptWait)
 	defer cancel()
-	_, err = e.deps.Bus.AwaitToolResult(wait, j.log, j.ToolCallID, func(string) {})
+	_, err = e.deps.Bus.AwaitToolResult(wait, j.log, j.ToolCallID, func(record.ToolProgress) {})
 	return err == nil, context.Cause(ctx)
 }
 

@@ -164,6 +164,6 @@ func (e *Executor) awaitKept(ctx context.Context, j job) error {
 	wait, cancel := context.WithTimeout(ctx, keptWait)
 	defer cancel()
 	// With or without a result: the first one that is written counts.
-	_, _ = e.deps.Bus.AwaitToolResult(wait, j.log, j.ToolCallID, func(string) {})
+	_, _ = e.deps.Bus.AwaitToolResult(wait, j.log, j.ToolCallID, func(record.ToolProgress) {})
 	return context.Cause(ctx)
 }

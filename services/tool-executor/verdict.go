@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -122,23 +123,53 @@ func (e *Executor) media(ctx context.Context, j job, given []event.InputPart) []
 	return kept
 }
 
+// eventFilter admits the events of a call that have room. It is for one goroutine.
+type eventFilter struct{ room int }
+
+// admit returns an event in the form in which it is stored, or why it is dropped.
+func (f *eventFilter) admit(emitted event.Custom) (event.Custom, error) {
+	custom, err := event.NewCustom(emitted.Type, emitted.Data)
+	if err != nil {
+		return custom, err
+	}
+	size := len(custom.Type) + len(custom.Data)
+	if size > f.room {
+		return custom, fmt.Errorf("the events of a call have at most %d bytes", tool.MaxEventBytes)
+	}
+	f.room -= size
+	return custom, nil
+}
+
 // events leaves out what cannot be an event, or has no room.
 func (e *Executor) events(ctx context.Context, j job, emitted []event.Custom) []event.Custom {
 	var events []event.Custom
-	room := tool.MaxEventBytes
+	filter := eventFilter{tool.MaxEventBytes}
 	for _, custom := range emitted {
-		custom, err := event.NewCustom(custom.Type, custom.Data)
-		if err == nil && len(custom.Type)+len(custom.Data) > room {
-			err = fmt.Errorf("the events of a call have at most %d bytes", tool.MaxEventBytes)
-		}
+		custom, err := filter.admit(custom)
 		if err != nil {
 			e.log(ctx, j, "an event of a tool was dropped", err)
 			continue
 		}
-		room -= len(custom.Type) + len(custom.Data)
 		events = append(events, custom)
 	}
 	return events
+}
+
+// shower returns a function that sends the events of a call to its runner while the tool runs, with their index in the result.
+// Lost events are not an error: the result has them.
+func (e *Executor) shower(ctx context.Context, j job) func(event.Custom) {
+	var mu sync.Mutex
+	filter, index := eventFilter{tool.MaxEventBytes}, 0
+	return func(emitted event.Custom) {
+		mu.Lock()
+		defer mu.Unlock()
+		custom, err := filter.admit(emitted)
+		if err != nil {
+			return
+		}
+		_ = e.deps.Bus.Progress(ctx, j.log, record.ToolProgress{ToolCallID: j.ToolCallID, Event: &custom, Index: index})
+		index++
+	}
 }
 
 func (j job) aborted(err error) verdict {

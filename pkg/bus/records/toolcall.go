@@ -48,10 +48,10 @@ func (b *ToolCalls) ToolResult(ctx context.Context, log broker.LogID, toolCallID
 	return r, err
 }
 
-// AwaitToolResult waits for the result of a call until ctx is done. It calls progress with the output of the tool, in order
-// and from this goroutine. Output may be missing, because it is not stored.
+// AwaitToolResult waits for the result of a call until ctx is done. It calls progress with the output and the events of the tool,
+// in order and from this goroutine. Some may be missing, because they are not stored.
 func (b *ToolCalls) AwaitToolResult(
-	ctx context.Context, log broker.LogID, toolCallID string, progress func(delta string),
+	ctx context.Context, log broker.LogID, toolCallID string, progress func(record.ToolProgress),
 ) (record.ToolResult, error) {
 	result, err := b.conn.Subject(broker.KindResult, log.Tenant, log.RequestID, toolCallID)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *ToolCalls) AwaitToolResult(
 	return broker.Await[record.ToolResult](ctx, b.conn, b.conn.ResultsStream(), result, output, func(msg *nats.Msg) {
 		var p record.ToolProgress
 		if json.Unmarshal(msg.Data, &p) == nil {
-			progress(p.Delta)
+			progress(p)
 		}
 	})
 }

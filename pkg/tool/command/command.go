@@ -17,6 +17,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
+	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
 const (
@@ -144,26 +145,26 @@ func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call)
 		}
 		cmd.Stdin = strings.NewReader(text)
 	}
-	output := &printed{room: p.spec.MaxOutput, progress: call.Progress}
-	lines := &eventLines{next: output}
-	cmd.Stdout, cmd.Stderr = output, output
+	printed := &printed{room: p.spec.MaxOutput, progress: call.Progress}
+	lines := &output.EventLines{Next: printed, Emit: call.Show}
+	cmd.Stdout, cmd.Stderr = printed, printed
 	if p.events {
 		cmd.Stdout, cmd.Stderr = lines, lines
 	}
 	err = cmd.Run()
-	_ = lines.flush() // output never fails
+	_ = lines.Flush() // printed never fails
 	if ctx.Err() != nil {
 		return tool.Result{}, ctx.Err()
 	}
-	if sandbox.Failed(err, output.text) {
-		return tool.Result{}, fmt.Errorf("sandbox of %s: %s", p.spec.Name, sandbox.Reason(err, output.text))
+	if sandbox.Failed(err, printed.text) {
+		return tool.Result{}, fmt.Errorf("sandbox of %s: %s", p.spec.Name, sandbox.Reason(err, printed.text))
 	}
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	if err != nil && !ended && !errors.Is(err, exec.ErrWaitDelay) {
 		return tool.Result{}, err
 	}
-	result := output.result(exit)
-	result.Events = lines.events
+	result := printed.result(exit)
+	result.Events = lines.Events
 	return result, nil
 }
 

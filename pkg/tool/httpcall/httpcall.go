@@ -22,6 +22,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
+	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
 const (
@@ -41,6 +42,7 @@ type Request struct {
 	Headers map[string]string
 	Body    any    // nil = all arguments, where the method has a body
 	Result  string // JSON pointer to what the model reads of the answer; "" = all of it
+	Events  bool   // lines of the answer that begin with "::event " are events, and not part of the result
 }
 
 // New returns the tool that spec describes. It reaches public addresses, and those of allow. An error describes what is
@@ -57,7 +59,7 @@ func New(spec tool.Spec, request Request, allow egress.AllowList, secrets templa
 	if f.method != http.MethodGet {
 		redirects = -1 // what has taken effect must not do so again elsewhere
 	}
-	e := &endpoint{spec: spec, form: f, client: egress.NewClient(egress.Options{
+	e := &endpoint{spec: spec, form: f, events: request.Events, client: egress.NewClient(egress.Options{
 		PlainHTTP: true, Ports: ports(request.URL), Allow: allow, Timeout: spec.Timeout, MaxBody: maxAnswer, MaxRedirects: redirects,
 	})}
 	return tool.Func(spec, e.call), nil
@@ -89,6 +91,7 @@ func Effect(method string) tool.Effect {
 type endpoint struct {
 	spec   tool.Spec
 	form   form
+	events bool
 	client *http.Client
 }
 
@@ -105,11 +108,19 @@ func (e *endpoint) call(ctx context.Context, args template.Args, call tool.Call)
 		return tool.Result{}, e.explain(ctx, request.URL, err)
 	}
 	defer func() { _ = response.Body.Close() }() // what was read is complete or already an error
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return tool.Result{}, e.explain(ctx, request.URL, err)
+	var body bytes.Buffer
+	lines := output.EventLines{Next: &body, Emit: call.Show, Clean: e.form.hide}
+	var into io.Writer = &body
+	if e.events {
+		into = &lines
 	}
-	return e.read(response, body)
+	if _, err := io.Copy(into, response.Body); err != nil {
+		return tool.Result{Events: lines.Events}, e.explain(ctx, request.URL, err)
+	}
+	_ = lines.Flush() // a buffer never fails
+	result, err := e.read(response, body.Bytes())
+	result.Events = lines.Events
+	return result, err
 }
 
 func (e *endpoint) read(response *http.Response, body []byte) (tool.Result, error) {

@@ -6,12 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	"github.com/agentbus/agentbus/pkg/tool/httpcall"
 	"github.com/agentbus/agentbus/pkg/tool/tooltest"
@@ -30,16 +33,28 @@ const schema = `{
 // server answers with what it was asked.
 func server(t *testing.T) *httptest.Server {
 	t.Helper()
+	shown := make(chan struct{}) // is closed by a request to /shown
+	var once sync.Once
 	mux := http.NewServeMux()
 	mux.HandleFunc("/echo/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, "no user of that name; your key was token-12345")
 	})
+	mux.HandleFunc("/shown", func(http.ResponseWriter, *http.Request) { once.Do(func() { close(shown) }) })
 	mux.HandleFunc("/lost", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	mux.HandleFunc("/cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/echo/there", http.StatusTemporaryRedirect)
+	})
+	mux.HandleFunc("/reports", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "first\n::event {\"type\":\"step\",\"data\":{\"key\":\"\\u0074oken-12345\"}}\n")
+		_ = http.NewResponseController(w).Flush()
+		select { // the rest follows when the first event was shown
+		case <-shown:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, "::event {\"type\":\"step\"}\nlast\n::event token-12345\n")
 	})
 	mux.HandleFunc("/data", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"data":[{"name":"Ann"},{"big":12345678901234567890,"a/b":true},"\u0074oken-12345"]}`)
@@ -67,7 +82,11 @@ func secrets(name string) (string, error) {
 // newTool makes a tool whose URL begins with the address of a server.
 func newTool(t *testing.T, effect tool.Effect, r httpcall.Request) tool.Tool {
 	t.Helper()
-	s := server(t)
+	return toolOn(t, server(t), effect, r)
+}
+
+func toolOn(t *testing.T, s *httptest.Server, effect tool.Effect, r httpcall.Request) tool.Tool {
+	t.Helper()
 	allow, err := egress.ParseAllow([]string{strings.TrimPrefix(s.URL, "http://")})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +118,55 @@ func TestTool(t *testing.T) {
 		Bad:  []string{`{}`, `{"id":""}`, `{"id":".."}`, `{"id":"."}`, `{"id":null}`, `{"id":7}`},
 		Slow: `{"id":"slow"}`,
 	})
+}
+
+// TestEventsOfAnAnswer shows the first event before the answer has ended.
+func TestEventsOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		events  bool
+		content string
+		want    []string
+	}{
+		{"with events", true, "first\nlast\n::event (secret)\n[not an event: the line must be ::event {\"type\":…,\"data\":{…}}]\n",
+			[]string{`step {"key":"(secret)"}`, "step {}"}},
+		{"without", false, "first\n::event {\"type\":\"step\",\"data\":{\"key\":\"\\u0074oken-12345\"}}\n::event {\"type\":\"step\"}\nlast\n::event (secret)\n", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var address string
+			reach := func() {
+				response, err := http.Get(address + "/shown") //nolint:noctx // of this test
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = response.Body.Close()
+			}
+			s := server(t)
+			address = s.URL
+			if !test.events {
+				reach()
+			}
+			var shown, got []string
+			result, err := toolOn(t, s, tool.EffectNone, httpcall.Request{
+				URL: "/reports", Events: test.events, Headers: map[string]string{"Authorization": "Bearer ${TOKEN}"},
+			}).Call(t.Context(), tool.Call{
+				ID: "call_7", Args: json.RawMessage(`{}`), Progress: func(string) {},
+				Emit: func(e event.Custom) {
+					shown = append(shown, e.Type+" "+string(e.Data))
+					reach()
+				},
+			})
+			for _, e := range result.Events {
+				got = append(got, e.Type+" "+string(e.Data))
+			}
+			if err != nil || result.Content != test.content || !slices.Equal(got, test.want) || !slices.Equal(shown, test.want) {
+				t.Errorf("got %q, %q, shown %q, %v; want %q and %q", result.Content, got, shown, err, test.content, test.want)
+			}
+		})
+	}
 }
 
 func TestRequests(t *testing.T) {

@@ -160,7 +160,7 @@ func TestACallOfATool(t *testing.T) {
 	task.equip(nil)
 	call := func(name string) loop.Output {
 		t.Helper()
-		o, err := tools{task}.Call(t.Context(), backend.Call{ID: "call_" + name, Name: name, Args: json.RawMessage(`{}`)}, "", func(string) {})
+		o, err := tools{task}.Call(t.Context(), backend.Call{ID: "call_" + name, Name: name, Args: json.RawMessage(`{}`)}, "", func(loop.Progress) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ type tools struct{ task *task }
 
 // Call implements loop.Tools. A call of an unsafe tool that had begun when the process died does not run again: its end
 // is unknown.
-func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress func(string)) (loop.Output, error) {
+func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress func(loop.Progress)) (loop.Output, error) {
 	w := t.task.worker
 	subject, ok := t.task.tools[call.Name]
 	if !ok {
@@ -70,7 +70,7 @@ func (t tools) Call(ctx context.Context, call backend.Call, _ string, progress f
 				"and was not run again. Find out before you repeat it."), nil
 		}
 	}
-	printed := output.NewStream(progress)
+	printed := output.NewStream(func(delta string) { progress(loop.Progress{Delta: delta}) })
 	started := time.Now()
 	result, err := t.run(ctx, subject, tool.Call{
 		ID: call.ID, Args: call.Args, Progress: printed.Write, For: tool.Caller{

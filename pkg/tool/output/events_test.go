@@ -1,4 +1,4 @@
-package command
+package output
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestLinesOfOutputThatAreEvents(t *testing.T) {
 	for _, test := range tests {
 		for size, read := range map[string]bool{"at once": false, "byte by byte": true} {
 			var out bytes.Buffer
-			w := &eventLines{next: &out}
+			w := &EventLines{Next: &out}
 			if read {
 				source := iotest.OneByteReader(strings.NewReader(test.output))
 				piece := make([]byte, 1)
@@ -39,9 +39,9 @@ func TestLinesOfOutputThatAreEvents(t *testing.T) {
 			} else {
 				_, _ = w.Write([]byte(test.output))
 			}
-			_ = w.flush()
+			_ = w.Flush()
 			var events []string
-			for _, e := range w.events {
+			for _, e := range w.Events {
 				events = append(events, e.Type+" "+string(e.Data))
 			}
 			if out.String() != test.text || strings.Join(events, "|") != strings.Join(test.events, "|") {
@@ -54,13 +54,13 @@ func TestLinesOfOutputThatAreEvents(t *testing.T) {
 func TestEventsOfACallHaveALimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := &eventLines{next: &out}
+	w := &EventLines{Next: &out}
 	line := `::event {"type":"a","data":{"x":"` + strings.Repeat("x", 60<<10) + "\"}}\n"
 	for range 5 {
 		_, _ = w.Write([]byte(line))
 	}
-	if w.bytes > tool.MaxEventBytes || len(w.events) != 2 || !strings.Contains(out.String(), "at most 131072 bytes") {
-		t.Errorf("got %d events of %d bytes, want 2 and a reason in the output", len(w.events), w.bytes)
+	if w.bytes > tool.MaxEventBytes || len(w.Events) != 2 || !strings.Contains(out.String(), "at most 131072 bytes") {
+		t.Errorf("got %d events of %d bytes, want 2 and a reason in the output", len(w.Events), w.bytes)
 	}
 }
 
@@ -71,14 +71,14 @@ func FuzzEventLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, output string, size int) {
 		read := func(size int) (string, int) {
 			var out bytes.Buffer
-			w := &eventLines{next: &out}
+			w := &EventLines{Next: &out}
 			for rest := []byte(output); len(rest) > 0; {
 				n := min(size, len(rest))
 				_, _ = w.Write(rest[:n])
 				rest = rest[n:]
 			}
-			_ = w.flush()
-			return out.String(), len(w.events)
+			_ = w.Flush()
+			return out.String(), len(w.Events)
 		}
 		whole, events := read(len(output) + 1)
 		pieces, same := read(max(size, 1))

@@ -1,4 +1,4 @@
-package command
+package output
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/tool"
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // eventPrefix begins a line of output that is an event: ::event {"type":"progress","data":{"percent":40}}.
@@ -17,17 +18,20 @@ const eventPrefix = "::event "
 // maxEventLine bounds a line that is kept until its end is read.
 const maxEventLine = event.MaxCustomBytes + 1<<10
 
-// eventLines passes output on without the lines that are events, which it collects. It is for one writer at a time.
-type eventLines struct {
-	next   io.Writer
-	events []event.Custom
-	bytes  int    // of their types and data
-	line   []byte // the beginning of a line that may be an event
-	plain  bool   // the rest of the line is not an event
+// EventLines passes output on without the lines that are events, which it collects. It is for one writer at a time.
+type EventLines struct {
+	Next   io.Writer
+	Emit   func(event.Custom)       // is called with each event; nil = not
+	Clean  func(line []byte) []byte // removes secrets from an event; nil = there are none
+	Events []event.Custom
+
+	bytes int    // of the types and data of the events
+	line  []byte // the beginning of a line that may be an event
+	plain bool   // the rest of the line is not an event
 }
 
-// Write never fails, if next does not.
-func (w *eventLines) Write(piece []byte) (int, error) {
+// Write never fails, if Next does not.
+func (w *EventLines) Write(piece []byte) (int, error) {
 	size := len(piece)
 	for len(piece) > 0 {
 		end := bytes.IndexByte(piece, '\n') + 1
@@ -44,7 +48,7 @@ func (w *eventLines) Write(piece []byte) (int, error) {
 }
 
 // add adds a part of a line, which ends the line if ended is set.
-func (w *eventLines) add(part []byte, ended bool) error {
+func (w *EventLines) add(part []byte, ended bool) error {
 	if !w.plain {
 		w.line = append(w.line, part...)
 		shown := min(len(w.line), len(eventPrefix))
@@ -56,33 +60,40 @@ func (w *eventLines) add(part []byte, ended bool) error {
 	}
 	if w.plain {
 		w.plain = !ended
-		_, err := w.next.Write(part)
+		_, err := w.Next.Write(part)
 		return err
 	}
 	if ended {
-		return w.flush()
+		return w.Flush()
 	}
 	return nil
 }
 
-// flush ends a line. One that cannot be an event is passed on, with the reason.
-func (w *eventLines) flush() error {
+// Flush ends a line. One that cannot be an event is passed on, with the reason.
+func (w *EventLines) Flush() error {
 	line := w.line
 	w.line, w.plain = nil, false
 	text, found := bytes.CutPrefix(line, []byte(eventPrefix))
 	if !found {
-		_, err := w.next.Write(line)
+		_, err := w.Next.Write(line)
 		return err
+	}
+	if w.Clean != nil {
+		_ = (*jsontext.Value)(&text).Format() // JSON may have escaped a secret; what is not JSON is refused below
+		text = w.Clean(text)
 	}
 	custom, err := parseEvent(text)
 	if size := len(custom.Type) + len(custom.Data); err == nil && w.bytes+size > tool.MaxEventBytes {
 		err = fmt.Errorf("the events of a call have at most %d bytes", tool.MaxEventBytes)
 	}
 	if err == nil {
-		w.events, w.bytes = append(w.events, custom), w.bytes+len(custom.Type)+len(custom.Data)
+		w.Events, w.bytes = append(w.Events, custom), w.bytes+len(custom.Type)+len(custom.Data)
+		if w.Emit != nil {
+			w.Emit(custom)
+		}
 		return nil
 	}
-	_, err = fmt.Fprintf(w.next, "%s\n[not an event: %v]\n", bytes.TrimRight(line, "\n"), err)
+	_, err = fmt.Fprintf(w.Next, "%s\n[not an event: %v]\n", bytes.TrimRight(line, "\n"), err)
 	return err
 }
 
