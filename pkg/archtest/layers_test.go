@@ -52,6 +52,7 @@ func layers() []layer {
 		{"pkg/tool", []string{"pkg/event", "pkg/apierr", "pkg/id"}, nil, "an interface does not depend on its implementations"},
 		{"pkg/tool/builtin", []string{"pkg/tool/...", "pkg/config", "pkg/contextvar", "pkg/egress", "pkg/event", "pkg/apierr", "pkg/hubapi", "pkg/id", "pkg/sandbox"}, nil,
 			"it is the one list of the built-in tools"},
+		{"pkg/tool/internal/eventline", []string{"pkg/event", "pkg/tool"}, nil, "it finds the events in the output of tools"},
 		{"pkg/tool/internal/...", []string{"pkg/apierr", "pkg/id", "pkg/contextvar"}, nil, "shared code does not depend on implementations"},
 		{"pkg/tool/hubtool", and("pkg/hubapi", "pkg/remoteagent"), nil, "it depends on the hub's API, and on no other implementation"},
 		{"pkg/tool/command", and("pkg/sandbox", "pkg/tool/internal/..."), nil, "programs run in a sandbox only"},

@@ -16,8 +16,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/sandbox"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/internal/eventline"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
-	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
 const (
@@ -146,7 +146,7 @@ func (p *prepared) call(ctx context.Context, args template.Args, call tool.Call)
 		cmd.Stdin = strings.NewReader(text)
 	}
 	printed := &printed{room: p.spec.MaxOutput, progress: call.Progress}
-	lines := &output.EventLines{Next: printed, Emit: call.Show}
+	lines := &eventline.Writer{Next: printed, Emit: call.Show}
 	cmd.Stdout, cmd.Stderr = printed, printed
 	if p.events {
 		cmd.Stdout, cmd.Stderr = lines, lines

@@ -21,8 +21,8 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/egress"
 	"github.com/agentbus/agentbus/pkg/tool"
+	"github.com/agentbus/agentbus/pkg/tool/internal/eventline"
 	"github.com/agentbus/agentbus/pkg/tool/internal/template"
-	"github.com/agentbus/agentbus/pkg/tool/output"
 )
 
 const (
@@ -109,7 +109,7 @@ func (e *endpoint) call(ctx context.Context, args template.Args, call tool.Call)
 	}
 	defer func() { _ = response.Body.Close() }() // what was read is complete or already an error
 	var body bytes.Buffer
-	lines := output.EventLines{Next: &body, Emit: call.Show, Clean: e.form.hide}
+	lines := eventline.Writer{Next: &body, Emit: call.Show, Clean: e.form.hide}
 	var into io.Writer = &body
 	if e.events {
 		into = &lines

@@ -4,6 +4,7 @@ package agui
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
@@ -55,6 +56,14 @@ func agent(x *protocol.Exchange) (string, error) {
 		return "", apierr.New(apierr.AgentNotFound, "there is no agent %.64q; GET /v1/agents lists them", agentID)
 	}
 	return agentID, nil
+}
+
+// toolOutput returns what lets the client read the output of tools, if it asks for it by include=tool_output; nil = it does not.
+func (s *Server) toolOutput(x *protocol.Exchange, agentID string) (func() bool, error) {
+	if !slices.Contains(x.QueryList("include"), protocol.IncludeToolOutput) {
+		return nil, nil //nolint:nilnil // as Options.ToolOutput
+	}
+	return func() bool { return true }, s.CheckToolOutput(x.Principal(), agentID)
 }
 
 // read returns the agent of the path, and the decoded body.

@@ -42,13 +42,17 @@ func (s *Server) connect(x *protocol.Exchange) (response stream.Response, err er
 	if err != nil {
 		return response, err
 	}
+	output, err := s.toolOutput(x, agentID)
+	if err != nil {
+		return response, err
+	}
 	messages, err := s.earlier(x.Context(), r)
 	if err != nil {
 		return response, err
 	}
 	x.SetHeader(protocol.HeaderRequestID, r.RequestID)
 	x.SetHeader(protocol.HeaderThreadID, r.ThreadID)
-	enc, err := x.Encoder(wire.Codec{Attach: &wire.Attach{Messages: messages}}, codec.Options{From: from})
+	enc, err := x.Encoder(wire.Codec{Attach: &wire.Attach{Messages: messages}}, codec.Options{From: from, ToolOutput: output})
 	if err != nil {
 		return response, err
 	}

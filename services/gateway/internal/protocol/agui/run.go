@@ -26,7 +26,11 @@ func (s *Server) startRun(x *protocol.Exchange) (response stream.Response, err e
 	if err != nil {
 		return response, err
 	}
-	enc, err := x.Encoder(wire.Codec{}, codec.Options{})
+	output, err := s.toolOutput(x, agentID)
+	if err != nil {
+		return response, err
+	}
+	enc, err := x.Encoder(wire.Codec{}, codec.Options{ToolOutput: output})
 	if err != nil {
 		return response, err
 	}

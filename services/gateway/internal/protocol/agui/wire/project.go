@@ -25,6 +25,8 @@ type run struct {
 	plan      []event.PlanStep
 	waiting   []event.Continuation
 	answered  []string // actions that the client's tool messages answer
+	// toolOutput reports whether the client may read the output of tools; nil = no.
+	toolOutput func() bool
 
 	at  int64 // of the event being projected, in milliseconds
 	out []Event
@@ -267,7 +269,9 @@ func (r *run) discard(a *agent, id, reason string) {
 func (r *run) result(a *agent, b event.ToolResult) {
 	switch {
 	case b.Stage == event.StageDelta:
-		r.custom(a, "tool_output", map[string]any{"toolCallId": b.ToolCallID, "delta": b.Delta}, "")
+		if r.toolOutput != nil && r.toolOutput() {
+			r.custom(a, "tool_output", map[string]any{"toolCallId": b.ToolCallID, "delta": b.Delta}, "")
+		}
 	case b.Stage == event.StageStop && !b.Discarded:
 		about := Metadata{"status": string(b.Status)}
 		if b.ElapsedMS > 0 {

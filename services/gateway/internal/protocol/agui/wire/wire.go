@@ -31,12 +31,13 @@ type Attach struct {
 
 var _ codec.Codec = Codec{}
 
-// Encoder returns an encoder for server-sent events. AG-UI shows everything except internal events, so that Options.Include
-// and Options.Accept are not used.
+// Encoder returns an encoder for server-sent events. AG-UI shows everything except internal events and, unless
+// Options.ToolOutput allows it, what tools print. Options.Include and Options.Accept are not used.
 //
 // An event of a log can become several events of AG-UI. The last of them has the cursor.
 func (c Codec) Encoder(o codec.Options) (codec.Encoder, error) {
 	e := &encoder{from: o.From, cursor: o.Cursor, run: newRun(), attaches: c.Attach != nil}
+	e.run.toolOutput = o.ToolOutput
 	if c.Attach != nil {
 		e.attached = newConversation(c.Attach.Messages)
 	}

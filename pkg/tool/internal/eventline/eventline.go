@@ -1,4 +1,5 @@
-package output
+// Package eventline finds the events in what a tool prints: lines that begin with "::event ".
+package eventline
 
 import (
 	"bytes"
@@ -18,11 +19,11 @@ const eventPrefix = "::event "
 // maxEventLine bounds a line that is kept until its end is read.
 const maxEventLine = event.MaxCustomBytes + 1<<10
 
-// EventLines passes output on without the lines that are events, which it collects. It is for one writer at a time.
-type EventLines struct {
+// Writer passes output on without the lines that are events, which it collects. It is for one writer at a time.
+type Writer struct {
 	Next   io.Writer
 	Emit   func(event.Custom)       // is called with each event; nil = not
-	Clean  func(line []byte) []byte // removes secrets from an event; nil = there are none
+	Clean  func(line []byte) []byte // removes secrets from an event; nil = not needed
 	Events []event.Custom
 
 	bytes int    // of the types and data of the events
@@ -31,7 +32,7 @@ type EventLines struct {
 }
 
 // Write never fails, if Next does not.
-func (w *EventLines) Write(piece []byte) (int, error) {
+func (w *Writer) Write(piece []byte) (int, error) {
 	size := len(piece)
 	for len(piece) > 0 {
 		end := bytes.IndexByte(piece, '\n') + 1
@@ -48,7 +49,7 @@ func (w *EventLines) Write(piece []byte) (int, error) {
 }
 
 // add adds a part of a line, which ends the line if ended is set.
-func (w *EventLines) add(part []byte, ended bool) error {
+func (w *Writer) add(part []byte, ended bool) error {
 	if !w.plain {
 		w.line = append(w.line, part...)
 		shown := min(len(w.line), len(eventPrefix))
@@ -70,7 +71,7 @@ func (w *EventLines) add(part []byte, ended bool) error {
 }
 
 // Flush ends a line. One that cannot be an event is passed on, with the reason.
-func (w *EventLines) Flush() error {
+func (w *Writer) Flush() error {
 	line := w.line
 	w.line, w.plain = nil, false
 	text, found := bytes.CutPrefix(line, []byte(eventPrefix))

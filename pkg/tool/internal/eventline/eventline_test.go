@@ -1,4 +1,4 @@
-package output
+package eventline
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestLinesOfOutputThatAreEvents(t *testing.T) {
 	for _, test := range tests {
 		for size, read := range map[string]bool{"at once": false, "byte by byte": true} {
 			var out bytes.Buffer
-			w := &EventLines{Next: &out}
+			w := &Writer{Next: &out}
 			if read {
 				source := iotest.OneByteReader(strings.NewReader(test.output))
 				piece := make([]byte, 1)
@@ -54,7 +54,7 @@ func TestLinesOfOutputThatAreEvents(t *testing.T) {
 func TestEventsOfACallHaveALimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := &EventLines{Next: &out}
+	w := &Writer{Next: &out}
 	line := `::event {"type":"a","data":{"x":"` + strings.Repeat("x", 60<<10) + "\"}}\n"
 	for range 5 {
 		_, _ = w.Write([]byte(line))
@@ -64,14 +64,14 @@ func TestEventsOfACallHaveALimit(t *testing.T) {
 	}
 }
 
-// FuzzEventLines checks that the pieces in which output arrives do not matter.
-func FuzzEventLines(f *testing.F) {
+// FuzzWriter checks that the pieces in which output arrives do not matter.
+func FuzzWriter(f *testing.F) {
 	f.Add("a\n::event {\"type\":\"a\"}\nb", 3)
 	f.Add("::event x\n::eve", 1)
 	f.Fuzz(func(t *testing.T, output string, size int) {
 		read := func(size int) (string, int) {
 			var out bytes.Buffer
-			w := &EventLines{Next: &out}
+			w := &Writer{Next: &out}
 			for rest := []byte(output); len(rest) > 0; {
 				n := min(size, len(rest))
 				_, _ = w.Write(rest[:n])
