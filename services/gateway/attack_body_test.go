@@ -78,6 +78,9 @@ func TestAttackBodies(t *testing.T) {
 			}
 			a := b.do(b.request(r.method, r.at(to), body))
 			if !r.strict() {
+				if r.readsHistory() && a.status == http.StatusServiceUnavailable {
+					continue // the body is accepted, and this gateway has no history
+				}
 				if a.status >= 500 || a.status == 0 {
 					t.Errorf("%s with %s: got %d %.200s %v", r, what, a.status, a.body, a.err)
 				} else if a.status >= 400 {

@@ -65,6 +65,11 @@ func (r route) strict() bool {
 // isRPC reports whether the errors of the route are in responses with the status 200.
 func (r route) isRPC() bool { return r.path == "/a2a/:agentName" }
 
+// readsHistory reports whether the route needs history to respond to a body that it accepts.
+func (r route) readsHistory() bool {
+	return strings.HasSuffix(r.path, "/threads/search") || strings.HasSuffix(r.path, "/history") || r.method == http.MethodPatch
+}
+
 // strangers returns bodies with the id ID in other places than the thread of [route.body].
 func (r route) strangers() []string {
 	switch {

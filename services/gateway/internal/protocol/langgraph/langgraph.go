@@ -62,7 +62,7 @@ func (s *Server) Routes() []protocol.Route {
 		get(run, s.getRun),
 		stream(get(run+"/stream", s.joinStream)),
 		stream(get(run+"/join", s.joinRun)),
-		post(run+"/cancel", auth.ScopeRun, s.cancelRun),
+		withoutBody(post(run+"/cancel", auth.ScopeRun, s.cancelRun)),
 	}
 }
 
@@ -80,6 +80,11 @@ func get(path string, serve func(*protocol.Exchange) error) protocol.Route {
 
 func post(path string, scope auth.Scope, serve func(*protocol.Exchange) error) protocol.Route {
 	return route(http.MethodPost, path, scope, serve)
+}
+
+func withoutBody(r protocol.Route) protocol.Route {
+	r.Body, r.MaxBody = false, 0
+	return r
 }
 
 func limited(l protocol.Limit, r protocol.Route) protocol.Route {

@@ -98,10 +98,21 @@ func (s *Server) createThread(x *protocol.Exchange) error {
 	if made.Metadata, err = encodeMetadata(d.Metadata); err != nil {
 		return err
 	}
-	if _, err = s.Bus.UpdateSession(ctx, p.Tenant, made, bus.SessionRecord{}); err != nil && !errors.Is(err, bus.ErrConflict) {
+	_, err = s.Bus.UpdateSession(ctx, p.Tenant, made, bus.SessionRecord{})
+	if errors.Is(err, bus.ErrConflict) { // another call has created it
+		return s.replyThread(x, threadID)
+	}
+	if err != nil {
 		return authz.Unavailable(err)
 	}
-	return s.replyThread(x, threadID)
+	return x.Reply(http.StatusOK, newThread(created(made)))
+}
+
+// created is what history will have of a new thread.
+func created(made record.Session) historyapi.Session {
+	return historyapi.Session{Record: &made, Thread: historyapi.Thread{
+		ThreadID: made.ThreadID, AgentID: made.AgentID, CreatedAt: made.CreatedAt, UpdatedAt: made.UpdatedAt,
+	}}
 }
 
 // text returns a string of JSON; "" for anything else.
@@ -194,9 +205,7 @@ func (s *Server) session(ctx context.Context, thread historyapi.ThreadRef) (hist
 	if err != nil {
 		return found, authz.Unavailable(err)
 	}
-	return historyapi.Session{Record: &stored.Session, Thread: historyapi.Thread{
-		ThreadID: stored.ThreadID, AgentID: stored.AgentID, CreatedAt: stored.CreatedAt, UpdatedAt: stored.UpdatedAt,
-	}}, nil
+	return created(stored.Session), nil
 }
 
 // status returns the status of a thread, which is that of its newest run.
