@@ -77,6 +77,49 @@ func TestEveryTestOfTheProtocolsExists(t *testing.T) {
 	}
 }
 
+// TestEveryScenarioOfTheFeaturesExists looks for each cell of the table of features in the file that heads its column.
+func TestEveryScenarioOfTheFeaturesExists(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/protocols.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Features by protocol")
+	var columns []string // the texts of the files
+	found := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		cells = cells[2 : len(cells)-1]
+		if columns == nil {
+			for _, head := range cells {
+				_, file, _ := strings.Cut(head, "`")
+				scenarios, err := os.ReadFile("../../services/e2e/clients/" + strings.Split(file, "`")[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				columns = append(columns, string(scenarios))
+			}
+			continue
+		}
+		for i, cell := range cells {
+			name, ok := strings.CutPrefix(strings.TrimSpace(cell), "“")
+			if !ok {
+				continue
+			}
+			found++
+			if name = strings.TrimSuffix(name, "”"); !strings.Contains(columns[i], name) {
+				t.Errorf("%s: got no scenario %q", strings.TrimSpace(strings.Split(line, "|")[1]), name)
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("got %d scenarios in the table of features, want more", found)
+	}
+}
+
 var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 
 // testsOf lists the tests, fuzz targets and examples of a folder.

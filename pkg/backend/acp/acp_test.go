@@ -78,7 +78,7 @@ func TestToolsAndPlansAreReported(t *testing.T) {
 		t.Fatalf("got %q, %v", a.Text, a.Err)
 	}
 	for _, want := range []string{
-		"backend.ToolStarted {ID:c1 Name:Multiply Args:[123 34 101 120 112 114 101 115 115 105 111 110 34 58 34 54 42 55 34 125]}",
+		"backend.ToolStarted {ID:c1 Name:Multiply Args:[123 34 101 120 112 114 101 115 115 105 111 110 34 58 34 54 42 55 34 125] Signature:}",
 		"backend.ToolProgress {ID:c1 Delta:4}",
 		"backend.ToolEnded {ID:c1 Status: Content:42 Summary: Elapsed:0s}",
 		"backend.Plan {Steps:[{Content:multiply Done:true} {Content:say it Done:false}]}",

@@ -20,6 +20,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/langgraph/wire"
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // Run is a request as a run.
@@ -227,7 +228,7 @@ func (s *Server) joinStream(x *protocol.Exchange) error {
 func (s *Server) joinModes(x *protocol.Exchange, r authz.Request) (wire.Modes, error) {
 	names := x.QueryList("stream_mode")
 	if len(names) == 1 && names[0] != "" && names[0][0] == '[' { // a list as JSON
-		if err := json.Unmarshal([]byte(names[0]), &names); err != nil {
+		if err := jsonv2.Unmarshal([]byte(names[0]), &names); err != nil {
 			return wire.Modes{}, apierr.New(apierr.InvalidMessageFormat, "stream_mode must be a mode, or a list of modes")
 		}
 	}
