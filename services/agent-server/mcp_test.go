@@ -28,7 +28,7 @@ func TestAnAgentUsesTheToolsOfMCPServers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		events := s.follow(s.say(tt.prompt+"\n/say done").TaskID, 0)
-		if text := fmt.Sprintf("%s", events); !strings.Contains(text, tt.want) {
+		if text := fmt.Sprintf("%v", events); !strings.Contains(text, tt.want) {
 			t.Errorf("%s: got %s, want %q", tt.name, text, tt.want)
 		}
 	}

@@ -15,8 +15,8 @@ func TestHubToolsetIsExpanded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ names, want []string }{
 		"no hub":                         {[]string{"clock", "echo"}, []string{"clock", "echo"}},
-		"the hub alone":                  {[]string{"hub"}, []string{"assign_task", "cancel_task", "check_status", "get_result", "list_agents"}},
-		"the hub in addition to its own": {[]string{"list_agents", "hub"}, []string{"assign_task", "cancel_task", "check_status", "get_result", "list_agents"}},
+		"the hub alone":                  {[]string{"hub"}, []string{"answer_task", "assign_task", "cancel_task", "check_status", "get_result", "list_agents"}},
+		"the hub in addition to its own": {[]string{"list_agents", "hub"}, []string{"answer_task", "assign_task", "cancel_task", "check_status", "get_result", "list_agents"}},
 	} {
 		if got := builtin.Spread(tt.names); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
