@@ -91,16 +91,7 @@ func (c checker) mcp(path, name string, m MCPServer) {
 	case m.Command != "" && (len(m.Headers) > 0 || len(m.Allow) > 0 || m.OAuth != MCPOAuth{}):
 		c.report(path, "has a command, so it is not reached by HTTP; remove headers, oauth and allow")
 	}
-	switch o := m.OAuth; {
-	case o.TokenFile != "" && !filepath.IsAbs(o.TokenFile):
-		c.report(join(path, "oauth.tokenFile"), "%q must be an absolute path", o.TokenFile)
-	case o.TokenFile != "" && o.ClientSecret != "" && o.ClientID == "":
-		c.report(join(path, "oauth"), "has a clientSecret without clientId")
-	case o.TokenFile == "" && o != (MCPOAuth{}) && (o.Issuer == "" || o.ClientID == "" || o.ClientSecret == ""):
-		c.report(join(path, "oauth"), "needs issuer, clientId and clientSecret, or tokenFile")
-	}
-	c.httpURL(join(path, "oauth.issuer"), m.OAuth.Issuer)
-	c.mcpSecrets(join(path, "oauth"), map[string]string{"clientSecret": m.OAuth.ClientSecret})
+	c.mcpOAuth(join(path, "oauth"), m.OAuth)
 	c.httpURL(join(path, "url"), m.URL)
 	c.mcpSecrets(join(path, "headers"), m.Headers)
 	c.mcpSecrets(join(path, "env"), m.Env)
@@ -117,6 +108,19 @@ func (c checker) mcp(path, name string, m MCPServer) {
 	c.allow(join(path, "allow"), m.Allow)
 	atLeastZero(c, join(path, "timeout"), m.Timeout)
 	atLeastZero(c, join(path, "maxOutput"), m.MaxOutput)
+}
+
+func (c checker) mcpOAuth(path string, o MCPOAuth) {
+	switch {
+	case o.TokenFile != "" && !filepath.IsAbs(o.TokenFile):
+		c.report(join(path, "tokenFile"), "%q must be an absolute path", o.TokenFile)
+	case o.TokenFile != "" && o.ClientSecret != "" && o.ClientID == "":
+		c.report(path, "has a clientSecret without clientId")
+	case o.TokenFile == "" && o != (MCPOAuth{}) && (o.Issuer == "" || o.ClientID == "" || o.ClientSecret == ""):
+		c.report(path, "needs issuer, clientId and clientSecret, or tokenFile")
+	}
+	c.httpURL(join(path, "issuer"), o.Issuer)
+	c.mcpSecrets(path, map[string]string{"clientSecret": o.ClientSecret})
 }
 
 // offered reports whether name is a tool, or all tools, of an MCP server that the file has. What that offers is not known

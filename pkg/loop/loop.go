@@ -34,8 +34,8 @@ type Log interface {
 // Tools runs tool calls.
 type Tools interface {
 	// Call runs a call and returns its output; tools that require it run at most once for each call ID. approval is the
-	// id of the action that allowed the call, or by which the user answered its question, or "". An error ends the request. progress must not be called after Call
-	// has returned. Call returns soon after ctx is done, and is safe for concurrent use.
+	// id of the action that allowed the call, or by which the user answered its question, or "". An error ends the request.
+	// progress must not be called after Call has returned. Call returns soon after ctx is done, and is safe for concurrent use.
 	Call(ctx context.Context, call backend.Call, approval string, progress func(Progress)) (Output, error)
 }
 

@@ -56,7 +56,7 @@ func TestWorkForARemoteAgentHasItsPermissions(t *testing.T) {
 	if _, err := assign("more", "bypassPermissions"); err == nil || !strings.Contains(err.Error(), "maxPermissionMode") {
 		t.Errorf("more than the maximum: got %v, want a refusal", err)
 	}
-	for file, context := range map[string]string{"denied-by-v1": `{}`, "written-by-v1": `{"task":{"permissionMode":"acceptEdits"}}`} {
+	for file, context := range map[string]string{"denied-by-v1": `{"task":{"approvals":"deny"}}`, "written-by-v1": `{"task":{"permissionMode":"acceptEdits"}}`} {
 		body := strings.Replace(prompt(write(file)), "{", `{"context":`+context+`,`, 1)
 		tr := o.read(t.Context(), t, http.MethodPost, o.URL+"/v1/agents/vm-1/stream?include=extended", body).end(t, time.Minute)
 		checkStream(t, tr)

@@ -22,7 +22,7 @@ type chatCommand struct {
 	Thread  string `help:"Continue this thread."`
 	Message string `short:"m" help:"Say this alone, and leave after the answer."`
 	Model   string `help:"Ask for another model than the agent's own."`
-	History string `env:"AGENTBUS_CHAT_HISTORY" help:"File that keeps the lines that are typed; off keeps none. Default: chat_history in the user's state folder."`
+	History string `env:"AGENTBUS_CHAT_HISTORY" help:"File that keeps the lines that are typed; off keeps none. Default: chat_history in the state folder."`
 }
 
 // noHistory is the value of --history for a chat whose lines are not stored.

@@ -41,7 +41,9 @@ func (r *reader) finish(e aguiEvent) error {
 	switch reason := e.about().FinishReason; {
 	case r.asked > 0:
 		r.outcome.Finish = event.FinishToolCalls
-	case slices.Contains([]event.FinishReason{event.FinishLength, event.FinishMaxTurns, event.FinishBudget, event.FinishContentFilter, event.FinishRefusal}, reason):
+	case slices.Contains([]event.FinishReason{
+		event.FinishLength, event.FinishMaxTurns, event.FinishBudget, event.FinishContentFilter, event.FinishRefusal,
+	}, reason):
 		r.outcome.Finish = reason
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
+	"github.com/agentbus/agentbus/pkg/media"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
@@ -241,10 +242,10 @@ func content(parts []backend.Part) any {
 
 func mediaOf(p event.InputPart) part {
 	one := part{Type: "document", Source: &source{Type: "url", Value: p.URL, MimeType: p.MediaType}}
-	switch {
-	case p.Type == "image":
+	switch p.Type {
+	case media.Image:
 		one.Type = "image"
-	case p.Type == event.ContentText:
+	case event.ContentText:
 		return part{Type: "text", Text: p.Text}
 	}
 	if len(p.Data) > 0 {

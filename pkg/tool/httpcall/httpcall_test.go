@@ -137,7 +137,7 @@ func TestEventsOfAnAnswer(t *testing.T) {
 			t.Parallel()
 			var address string
 			reach := func() {
-				response, err := http.Get(address + "/shown") //nolint:noctx // of this test
+				response, err := http.Get(address + "/shown")
 				if err != nil {
 					t.Error(err)
 					return

@@ -40,11 +40,11 @@ type invocation struct {
 // invoke runs a call, or continues it with the answer of the user, until the server has a result or asks the user.
 func (s *Source) invoke(ctx context.Context, in invocation) (tool.Result, error) {
 	if in.call.Answer != nil {
-		ask, err := in.dialog.restore(*in.call.Answer)
+		ask, err := in.restore(*in.call.Answer)
 		if err != nil || ask != nil {
 			return tool.Result{Ask: ask}, err
 		}
-		if in.dialog.refused {
+		if in.refused {
 			return tool.Result{}, apierr.New(apierr.ToolError, "the user did not visit the page that the MCP server %s needs visited first", s.options.Name)
 		}
 	}
@@ -63,13 +63,13 @@ func (s *Source) invoke(ctx context.Context, in invocation) (tool.Result, error)
 			if !s.options.Elicitation {
 				return tool.Result{}, apierr.New(apierr.ToolError, "the MCP server %s asks the user, which its configuration does not allow", s.options.Name)
 			}
-			ask, err := in.dialog.next(r.result.InputRequests, r.result.RequestState)
+			ask, err := in.next(r.result.InputRequests, r.result.RequestState)
 			return tool.Result{Ask: ask}, err
 		}
 		if tries == busyTries {
 			return tool.Result{}, apierr.New(apierr.ToolError, "the MCP server %s has no capacity for the call; try again later", s.options.Name)
 		}
-		in.dialog.State = r.result.RequestState
+		in.State = r.result.RequestState
 		select {
 		case <-time.After(busyWait):
 		case <-ctx.Done():
@@ -86,8 +86,8 @@ type reply struct {
 
 // try sends a call to the server, and once more on the next connection if that does no harm.
 func (s *Source) try(ctx context.Context, in invocation) (reply, error) {
-	if in.dialog.Live != "" {
-		if c := s.open.take(in.dialog.Live); c != nil {
+	if in.Live != "" {
+		if c := s.open.take(in.Live); c != nil {
 			return s.resume(ctx, in, c)
 		}
 		if in.spec.Effect == tool.EffectUnsafe {
@@ -99,8 +99,8 @@ func (s *Source) try(ctx context.Context, in invocation) (reply, error) {
 		_, r, err = s.send(ctx, l, in)
 	}
 	if requests := visits(err); len(requests) > 0 && s.options.Elicitation {
-		in.dialog.Visits = true
-		r.ask, err = in.dialog.next(requests, "")
+		in.Visits = true
+		r.ask, err = in.next(requests, "")
 	}
 	return r, err
 }
@@ -121,9 +121,9 @@ func (s *Source) send(ctx context.Context, not *link, in invocation) (*link, rep
 }
 
 func (in invocation) params(ctx context.Context, token string) *sdk.CallToolParams {
-	params := &sdk.CallToolParams{Meta: trace(ctx), Name: in.name, Arguments: in.args, RequestState: in.dialog.State}
-	if in.dialog.Live == "" && !in.dialog.Visits {
-		params.InputResponses = in.dialog.responses()
+	params := &sdk.CallToolParams{Meta: trace(ctx), Name: in.name, Arguments: in.args, RequestState: in.State}
+	if in.Live == "" && !in.Visits {
+		params.InputResponses = in.responses()
 	}
 	params.SetProgressToken(token)
 	return params

@@ -20,7 +20,7 @@ import (
 func asking(t *testing.T, old bool) mcp.Options {
 	t.Helper()
 	server := mcptest.New(func() {})
-	handler := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: !old})
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: !old})
 	if old {
 		mcptest.Old(server)
 	}

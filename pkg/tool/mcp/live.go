@@ -223,7 +223,7 @@ func (s *Source) connection(ctx context.Context, l *link) (_ *link, release func
 // resume gives the answer of the user to a call that waits for it.
 func (s *Source) resume(ctx context.Context, in invocation, c *openCall) (reply, error) {
 	c.progress.Store(&in.call.Progress)
-	c.answer <- in.dialog.Answers[in.dialog.Asked]
+	c.answer <- in.Answers[in.Asked]
 	return s.follow(ctx, in, c)
 }
 
@@ -232,7 +232,7 @@ func (s *Source) follow(ctx context.Context, in invocation, c *openCall) (reply,
 	for {
 		select {
 		case q := <-c.asks:
-			ask, err := in.dialog.live(c.name, q.params)
+			ask, err := in.live(c.name, q.params)
 			if err != nil {
 				q.answer <- &sdk.ElicitResult{Action: actionDecline} // the server may continue without
 				continue

@@ -60,7 +60,7 @@ func Login(ctx context.Context, o Options, port int, show func(page string) erro
 		return fmt.Errorf("listen for the redirect of the login: %w", err)
 	}
 	back := newCallback(listener)
-	defer back.close()
+	defer back.close() //nolint:contextcheck // ctx may be done, and the server must stop all the same
 	saved := false
 	settings := &auth.AuthorizationCodeHandlerConfig{
 		RedirectURL: "http://" + listener.Addr().String() + callbackPath, RequestRefreshToken: true, AcceptUnadvertisedIss: true, Client: oauthClient(allow),
@@ -158,7 +158,7 @@ func (c *callback) wait(ctx context.Context) (*auth.AuthorizationResult, error) 
 		}
 		return result, nil
 	case <-ctx.Done():
-		return nil, errors.New("no user has logged in in time")
+		return nil, errors.New("no user has logged in before the time limit")
 	}
 }
 
@@ -252,7 +252,7 @@ func (u *userTokens) Authorize(_ context.Context, request *http.Request, respons
 	u.mu.Lock()
 	u.refused = strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	u.mu.Unlock()
-	_, err := u.Token()
+	_, err := u.Token() //nolint:contextcheck // the interface of oauth2 has no context
 	return err
 }
 

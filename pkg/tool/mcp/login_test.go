@@ -156,7 +156,7 @@ func TestALoginThatIsRefused(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		response, err := http.Get(u.Query().Get("redirect_uri") + "?error=access_denied") //nolint:noctx // a browser
+		response, err := http.Get(u.Query().Get("redirect_uri") + "?error=access_denied")
 		if err != nil {
 			return err
 		}

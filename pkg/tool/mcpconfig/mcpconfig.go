@@ -16,7 +16,8 @@ import (
 // Options returns the options of a server. secret returns the secrets that the configuration names.
 func Options(name string, m config.MCPServer, secret func(string) (string, error)) (mcp.Options, error) {
 	o := mcp.Options{
-		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools, Resources: m.Resources, Prompts: m.Prompts, Elicitation: m.Elicitation,
+		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools,
+		Resources: m.Resources, Prompts: m.Prompts, Elicitation: m.Elicitation,
 		Headers: make(map[string]string, len(m.Headers)), Env: mcp.Environment(),
 	}
 	var err error

@@ -272,7 +272,9 @@ func (s *Server) mergeMetadata(ctx context.Context, thread historyapi.ThreadRef,
 		if err != nil {
 			return err
 		}
-		stored.Session = record.Session{ThreadID: thread.ThreadID, Owner: owner, AgentID: found.AgentID, Name: found.Title, CreatedAt: found.CreatedAt, UpdatedAt: found.UpdatedAt}
+		stored.Session = record.Session{
+			ThreadID: thread.ThreadID, Owner: owner, AgentID: found.AgentID, Name: found.Title, CreatedAt: found.CreatedAt, UpdatedAt: found.UpdatedAt,
+		}
 		if found.Record != nil {
 			stored.Session = *found.Record
 		}

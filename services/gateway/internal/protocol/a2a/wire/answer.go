@@ -25,7 +25,7 @@ type answer struct {
 func answerOf(where string, data json.RawMessage, waiting []event.Continuation) (r event.ActionResult, ok bool, err error) {
 	var a answer
 	if jsonv2.Unmarshal(data, &a) != nil {
-		return r, false, nil
+		return r, false, nil //nolint:nilerr // other data is not an answer
 	}
 	says := a.Approved != nil || a.Answer != nil || len(a.Result) > 0 || a.Error != ""
 	if a.ActionID == "" && (!says || len(waiting) != 1) {

@@ -215,7 +215,7 @@ func DecodeTaskQuery(body []byte) (TaskQuery, error) {
 // ParseLength parses a parameter of a URL; nil without one.
 func ParseLength(name, text string) (*int, error) {
 	if text == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // as its comment says
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {

@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -86,9 +87,7 @@ func (f *Fold) Task() Task {
 
 func (f *Fold) taskMetadata() json.RawMessage {
 	members := map[string]any{"requestIds": f.requests}
-	for name, value := range f.metadata {
-		members[name] = value
-	}
+	maps.Copy(members, f.metadata)
 	return own(members)
 }
 
@@ -206,10 +205,11 @@ func (f *Fold) text(b event.Block, delta, whole string, about block) []Update {
 	}
 	a := Artifact{ID: id, Name: opened.name, Metadata: opened.about}
 	sent := opened.sent
-	switch {
-	case b.Stage == event.StageStart:
+	switch b.Stage {
+	case event.StageStop:
+	case event.StageStart:
 		return nil
-	case b.Stage == event.StageDelta:
+	case event.StageDelta:
 		opened.sent = true
 		f.keep(a, delta, true)
 		a.Parts = []Part{textPart(delta)}
@@ -312,9 +312,7 @@ func (f *Fold) ended(about map[string]any, usage *event.Usage) map[string]any {
 	if usage != nil {
 		about["usage"] = usage
 	}
-	for name, value := range about {
-		f.metadata[name] = value
-	}
+	maps.Copy(f.metadata, about)
 	return about
 }
 

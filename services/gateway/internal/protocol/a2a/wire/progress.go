@@ -132,9 +132,10 @@ func finalAnswer(b event.FinalAnswer) json.RawMessage {
 
 // The answers to actions, as JSON Schema.
 const (
-	approvalSchema = `{"type":"object","properties":{"actionId":{"type":"string"},"approved":{"type":"boolean"},"reason":{"type":"string"}},"required":["actionId","approved"]}`
-	inputSchema    = `{"type":"object","properties":{"actionId":{"type":"string"},"answer":{"type":"string"}},"required":["actionId","answer"]}`
-	toolSchema     = `{"type":"object","properties":{"actionId":{"type":"string"},"result":{},"error":{"type":"string"}},"required":["actionId"]}`
+	approvalSchema = `{"type":"object","properties":{"actionId":{"type":"string"},"approved":{"type":"boolean"},"reason":{"type":"string"}},` +
+		`"required":["actionId","approved"]}`
+	inputSchema = `{"type":"object","properties":{"actionId":{"type":"string"},"answer":{"type":"string"}},"required":["actionId","answer"]}`
+	toolSchema  = `{"type":"object","properties":{"actionId":{"type":"string"},"result":{},"error":{"type":"string"}},"required":["actionId"]}`
 )
 
 // question describes an action that the task waits for.

@@ -320,6 +320,7 @@ func contentParts(where string, value json.RawMessage) (event.InputContent, erro
 			return nil, nil
 		}
 		return event.InputContent{{Type: event.ContentText, Text: text}}, nil
+	default:
 	}
 	var blocks []inBlock
 	if err := jsonv2.Unmarshal(value, &blocks, jsonv2.WithUnmarshalers(lists)); err != nil {

@@ -55,8 +55,8 @@ type UsageMetadata struct {
 	TotalTokens  int64 `json:"total_tokens"`
 }
 
-// Todo is a step of the agent's plan, in the form of LangChain's todo list.
-type Todo struct {
+// Step is a step of the agent's plan, in the form of LangChain's list of them.
+type Step struct {
 	Content string `json:"content"`
 	Status  string `json:"status"` // pending, in_progress, completed
 }

@@ -12,7 +12,7 @@ import (
 // Values is the state of a thread: what LangGraph calls the values of its channels.
 type Values struct {
 	Messages   []Message   `json:"messages"`
-	Todos      []Todo      `json:"todos,omitempty"`
+	Todos      []Step      `json:"todos,omitempty"`
 	Interrupts []Interrupt `json:"__interrupt__,omitempty"`
 }
 
@@ -22,7 +22,7 @@ type state struct {
 	requestID string // whose events come now
 	threadID  string
 	messages  []Message
-	todos     []Todo
+	todos     []Step
 	draft     *draft            // the message of the agent that grows; nil = none
 	tools     map[string]string // names of the tools by call
 	used      event.Usage       // of the request until its last turn
@@ -46,7 +46,7 @@ type draftBlock struct {
 	whole json.RawMessage
 }
 
-func newState(messages []Message, todos []Todo) state {
+func newState(messages []Message, todos []Step) state {
 	return state{messages: slices.Clip(messages), todos: todos, tools: map[string]string{}, turn: -1}
 }
 
@@ -200,10 +200,10 @@ func (s *state) plan(b event.Plan) {
 	if b.Stage == event.StageStop {
 		return
 	}
-	s.todos = make([]Todo, 0, len(b.Steps))
+	s.todos = make([]Step, 0, len(b.Steps))
 	next := "in_progress"
 	for _, step := range b.Steps {
-		one := Todo{step.Content, "completed"}
+		one := Step{step.Content, "completed"}
 		if !step.Done {
 			one.Status, next = next, "pending"
 		}
