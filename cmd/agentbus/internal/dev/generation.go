@@ -81,7 +81,7 @@ func (s *stack) runGenerations(ctx context.Context) error {
 			now = start(ctx, next)
 			s.current.Store(next)
 			old.gateway.Drain()
-			old.stop() // before the report: what comes after it must not meet the earlier configuration
+			old.stop() // before the report, so that few calls after it meet the earlier configuration
 			retired.Go(func() {
 				if err := <-old.ended; err != nil {
 					s.options.Log.ErrorContext(ctx, "services of the earlier configuration did not stop in order", "error", err)
