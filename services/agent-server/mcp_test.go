@@ -14,6 +14,7 @@ func TestAnAgentUsesTheToolsOfMCPServers(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(mcptest.Handler(mcptest.Old(mcptest.New(func() {}))))
 	t.Cleanup(func() {
+		_ = site.Listener.Close() // first: a client could connect again
 		site.CloseClientConnections()
 		site.Close()
 	})

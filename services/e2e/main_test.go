@@ -82,7 +82,10 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer site.CloseClientConnections() // before its end, which waits for them
+	defer func() { // before its end, which waits for them
+		_ = site.Listener.Close() // first: a client could connect again
+		site.CloseClientConnections()
+	}()
 	defer s.Stop()
 	base = s.URL
 	if kind == stack.Processes {

@@ -75,6 +75,7 @@ func newMachine(t *testing.T) *machine {
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
+		_ = m.Listener.Close() // first: a client could connect again
 		m.CloseClientConnections()
 		m.Close()
 	})

@@ -22,6 +22,7 @@ func questioner(t *testing.T) config.Config {
 	t.Helper()
 	server := httptest.NewServer(mcptest.Handler(mcptest.Old(mcptest.New(func() {}))))
 	t.Cleanup(func() {
+		_ = server.Listener.Close() // first: a client could connect again
 		server.CloseClientConnections()
 		server.Close()
 	})

@@ -31,6 +31,7 @@ func site(t *testing.T) *httptest.Server {
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
+		_ = server.Listener.Close() // first: a client could connect again
 		server.CloseClientConnections()
 		server.Close()
 	})

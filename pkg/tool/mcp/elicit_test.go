@@ -26,6 +26,7 @@ func asking(t *testing.T, old bool) mcp.Options {
 	}
 	site := httptest.NewServer(handler)
 	t.Cleanup(func() {
+		_ = site.Listener.Close() // first: a client could connect again
 		site.CloseClientConnections()
 		site.Close()
 	})

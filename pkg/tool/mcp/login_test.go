@@ -81,6 +81,7 @@ func openPortal(t *testing.T) *portal {
 	})
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
+		_ = p.Listener.Close() // first: a client could connect again
 		p.CloseClientConnections()
 		p.Close()
 	})

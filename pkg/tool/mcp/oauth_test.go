@@ -59,6 +59,7 @@ func guard(t *testing.T) *guarded {
 	})
 	g.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
+		_ = g.Listener.Close() // first: a client could connect again
 		g.CloseClientConnections()
 		g.Close()
 	})

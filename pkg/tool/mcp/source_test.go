@@ -83,6 +83,7 @@ func serve(t *testing.T) *site {
 		(*s.current.Load()).ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
+		_ = s.Listener.Close() // first: a client could connect again
 		s.CloseClientConnections()
 		s.Close()
 	})
@@ -305,6 +306,7 @@ func TestAServerThatIsNotReachedHasNotRunTheCall(t *testing.T) {
 	s := serve(t)
 	r := run(t, s.options())
 	<-r.found
+	_ = s.Listener.Close() // first: a client could connect again
 	s.CloseClientConnections()
 	s.Close()
 	var err error

@@ -79,6 +79,7 @@ func (b *bench) startGateway(quotas config.Quotas) *httptest.Server {
 	b.t.Cleanup(b.background(g.Run))
 	server := httptest.NewServer(g.Handler())
 	b.t.Cleanup(func() {
+		_ = server.Listener.Close() // first: a client could connect again
 		server.CloseClientConnections()
 		server.Close()
 	})
