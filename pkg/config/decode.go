@@ -193,6 +193,7 @@ func (d *decoder) sequence(n ast.Node, into reflect.Value, path string) {
 		d.reportAt(positionOf(n.GetToken()), path, "is %s; a list belongs here, such as [a, b]", kind(n))
 		return
 	}
+	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values))) // an empty list differs from an absent one
 	for i, item := range list.Values {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		d.positions[at] = positionOf(item.GetToken())

@@ -26,7 +26,7 @@ type MCPServer struct {
 	Prompts     bool `yaml:"prompts"`     // the tools list_prompts and get_prompt read its prompts
 	Elicitation bool `yaml:"elicitation"` // it may ask the user questions while a tool runs
 
-	Tools     []string      `yaml:"tools"`    // as the server names them; default: all
+	Tools     []string      `yaml:"tools"`    // as the server names them; default: all; [] = none
 	Approval  tool.Approval `yaml:"approval"` // of all its tools; default: always, but never for those that it calls read-only
 	Effect    tool.Effect   `yaml:"effect"`   // of all its tools; default: as the server declares for each, else unsafe
 	Timeout   Duration      `yaml:"timeout"`

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -34,5 +35,16 @@ func TestRemoteAgents(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.says)
 			}
 		})
+	}
+}
+
+// An empty list of tools allows no tools, and differs from an absent one.
+func TestAllowedToolsOfARemoteAgent(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string][]string{"": nil, ", allowedTools: []": {}, ", allowedTools: null": nil, ", allowedTools: [Read]": {"Read"}} {
+		c, err := config.Parse([]byte("agents:\n  a: {backend: remote, remote: {agent: vm-1"+setting+"}}\n"), config.Known{Backends: []string{"remote"}})
+		if got := c.Agents["a"].Remote.AllowedTools; err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %#v, %v, want %#v", setting, got, err, want)
+		}
 	}
 }

@@ -116,9 +116,16 @@ func (r *run) checkPrice(outcome backend.Outcome, usage event.Usage) error {
 		return nil
 	}
 	r.unpriced = true
-	return r.events.emit(event.Notice{Level: "warning", Message: clean(fmt.Sprintf(
-		"the price of model %.80q is not known, so the limit of cost has no effect; the configuration can have it under models",
-		cmp.Or(outcome.Model, r.model())))})
+	return r.events.emit(event.Notice{Level: "warning", Message: unpriced(cmp.Or(outcome.Model, r.model()))})
+}
+
+// unpriced warns of a model without a price. Agents on other servers may name no model.
+func unpriced(model string) string {
+	if model == "" {
+		return "the agent reports neither its cost nor its model, so the limit of cost has no effect"
+	}
+	return clean(fmt.Sprintf(
+		"the price of model %.80q is not known, so the limit of cost has no effect; the configuration can have it under models", model))
 }
 
 // priced reports whether the price of an answer is known, if only as nothing.

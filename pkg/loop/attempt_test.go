@@ -186,3 +186,21 @@ func TestALimitOfCostWithoutAPriceIsReported(t *testing.T) {
 		})
 	}
 }
+
+// An agent on another server may name no model.
+func TestALimitOfCostWithoutAModelIsReported(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	th := newThread(t)
+	th.agent.CostUSD, th.agent.Model, th.prices = 1, "", map[string]float64{"other": 1}
+	th.backend = flaky(&asked, attempt{usage: event.Usage{InputTokens: 5}})
+	var got []string
+	for _, e := range th.say("hi") {
+		if n, ok := e.Body.(event.Notice); ok {
+			got = append(got, n.Message)
+		}
+	}
+	if want := []string{"the agent reports neither its cost nor its model, so the limit of cost has no effect"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -33,6 +33,9 @@ func TestAnAssignmentSetsWhatItsAgentMayDo(t *testing.T) {
 			remoteagent.Assignment{PermissionMode: remoteagent.PermitEdits, AllowedTools: []string{"Read"}, SystemPrompt: "be kind", Model: "small"}},
 		{"no tools at all", map[string]any{"defaultAllowedTools": []string{"Read"}}, map[string]any{"allowedTools": []string{}},
 			remoteagent.Assignment{AllowedTools: []string{}}},
+		{"no tools by default", map[string]any{"defaultAllowedTools": []string{}}, nil, remoteagent.Assignment{AllowedTools: []string{}}},
+		{"null is the agent's default", map[string]any{"defaultAllowedTools": []string{"Read"}}, map[string]any{"allowedTools": nil},
+			remoteagent.Assignment{AllowedTools: []string{"Read"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -74,7 +74,7 @@ type agentsAddCommand struct {
 	Budget       float64  `help:"What its tasks may cost in US dollars; without it, what the hub's configuration says."`
 
 	PermissionMode string   `help:"What its tasks may do when they do not say: default, acceptEdits or bypassPermissions."`
-	AllowedTools   []string `help:"Tools of its tasks when they do not say."`
+	AllowedTools   []string `help:"Tools of its tasks when they do not say; none = no tools."`
 	SystemPrompt   string   `help:"Instructions of its tasks when they do not say."`
 }
 
@@ -84,9 +84,7 @@ func (cmd *agentsAddCommand) Run(ctx context.Context, g globals, group *agentsCo
 		"defaultCwd": cmd.Cwd, "defaultModel": cmd.Model, "budgetUsd": cmd.Budget,
 		"defaultPermissionMode": cmd.PermissionMode, "defaultSystemPrompt": cmd.SystemPrompt,
 	}
-	if len(cmd.AllowedTools) > 0 { // an empty list would be no tools
-		body["defaultAllowedTools"] = cmd.AllowedTools
-	}
+	allow(body, cmd.AllowedTools)
 	var saved hubapi.Agent
 	if err := group.ask(ctx, g, http.MethodPost, "/api/agents", body, &saved); err != nil {
 		return err
@@ -98,6 +96,19 @@ func (cmd *agentsAddCommand) Run(ctx context.Context, g globals, group *agentsCo
 	return err
 }
 
+// allow sets the tools of an agent's tasks in body, unless names is empty. Absent, they are all that the agent has; an empty list allows
+// no tools.
+func allow(body map[string]any, names []string) {
+	switch {
+	case slices.Contains(names, "*"):
+		body["defaultAllowedTools"] = nil
+	case slices.Equal(names, []string{"none"}):
+		body["defaultAllowedTools"] = []string{}
+	case len(names) > 0:
+		body["defaultAllowedTools"] = names
+	}
+}
+
 type agentsSetCommand struct {
 	Agent          string   `arg:"" help:"Id of the agent."`
 	Name           *string  `help:"Its name."`
@@ -105,7 +116,7 @@ type agentsSetCommand struct {
 	Model          *string  `help:"Model of its tasks when they do not say."`
 	Budget         *float64 `help:"What its tasks may cost in US dollars; 0 = what the hub's configuration says."`
 	PermissionMode *string  `help:"What its tasks may do when they do not say: default, acceptEdits or bypassPermissions."`
-	AllowedTools   []string `help:"Tools of its tasks when they do not say; * = all that the agent has."`
+	AllowedTools   []string `help:"Tools of its tasks when they do not say; * = all that the agent has, none = no tools."`
 	SystemPrompt   *string  `help:"Instructions of its tasks when they do not say."`
 }
 
@@ -117,12 +128,7 @@ func (cmd *agentsSetCommand) Run(ctx context.Context, g globals, group *agentsCo
 	set(change, "budgetUsd", cmd.Budget)
 	set(change, "defaultPermissionMode", cmd.PermissionMode)
 	set(change, "defaultSystemPrompt", cmd.SystemPrompt)
-	if len(cmd.AllowedTools) > 0 {
-		change["defaultAllowedTools"] = cmd.AllowedTools
-	}
-	if slices.Contains(cmd.AllowedTools, "*") {
-		change["defaultAllowedTools"] = nil
-	}
+	allow(change, cmd.AllowedTools)
 	if len(change) == 0 {
 		return errors.New("nothing is to be changed; agentbus agents set --help lists what can be")
 	}

@@ -76,6 +76,9 @@ func TestRemoteAgentsAreKeptByTheCommandLine(t *testing.T) {
 			t.Errorf("got %q, want %s in it", out, want)
 		}
 	}
+	if out, _ := execute(t, 0, s.at("--json", "agents", "set", "home-pc-01", "--allowed-tools=none")...); !strings.Contains(out, `"defaultAllowedTools":[]`) {
+		t.Errorf("got %q, want no tools", out)
+	}
 	if _, side := execute(t, exitFailed, s.at("agents", "set", "home-pc-01")...); !strings.Contains(side, "nothing is to be changed") {
 		t.Errorf("got %q", side)
 	}

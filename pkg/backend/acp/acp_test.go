@@ -161,6 +161,19 @@ func TestPermissionsFollowTheMode(t *testing.T) {
 	}
 }
 
+func TestATaskWithoutToolsIsRefused(t *testing.T) {
+	t.Parallel()
+	for options, refused := range map[string]bool{`{"allowedTools":[]}`: true, `{"allowedTools":null}`: false, `{}`: false} {
+		b, _ := open(t, "", Options{Permissions: PermitAll})
+		turn := say("permit: read")
+		turn.Options = []byte(options)
+		a := backendtest.Send(t.Context(), b, backend.State{}, turn)
+		if (apierr.CodeOf(a.Err) == apierr.InvalidMessageFormat) != refused || (a.Err != nil) != refused {
+			t.Errorf("%s: got %v, want a refusal %t", options, a.Err, refused)
+		}
+	}
+}
+
 func TestTheUserIsAskedForAPermission(t *testing.T) {
 	t.Parallel()
 	for answered, want := range map[string]string{"yes": "chose a", "no": "asked again"} {

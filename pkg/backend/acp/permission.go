@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	protocol "github.com/agentbus/agentbus/pkg/acp"
+	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -46,7 +47,8 @@ type question struct {
 }
 
 // rules are those of a turn: the operator's, or those of a task, and the user's answers to questions of the turn before.
-func (b *Backend) rules(turn backend.Turn) rules {
+// A program asks for some of its calls only, so a task without tools is refused.
+func (b *Backend) rules(turn backend.Turn) (rules, error) {
 	var task struct {
 		Mode  Permissions `json:"permissionMode"`
 		Tools []string    `json:"allowedTools"`
@@ -54,7 +56,10 @@ func (b *Backend) rules(turn backend.Turn) rules {
 	if jsonv2.Unmarshal(turn.Options, &task) != nil {
 		task.Mode, task.Tools = "", nil
 	}
-	return rules{mode: cmp.Or(task.Mode, b.options.Permissions), tools: task.Tools, allowed: answered(turn.Messages)}
+	if task.Tools != nil && len(task.Tools) == 0 {
+		return rules{}, apierr.New(apierr.InvalidMessageFormat, "%s cannot run without tools; leave allowedTools out", b.name())
+	}
+	return rules{mode: cmp.Or(task.Mode, b.options.Permissions), tools: task.Tools, allowed: answered(turn.Messages)}, nil
 }
 
 // answered returns what the user has allowed in the messages at the end of a conversation.

@@ -47,9 +47,13 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	if err := ctx.Err(); err != nil {
 		return backend.Outcome{}, err
 	}
+	rules, err := s.backend.rules(turn)
+	if err != nil {
+		return backend.Outcome{}, err
+	}
 	r := &run{
 		session: s, turn: turn, emit: emit, inbox: make(chan func() error), over: make(chan struct{}),
-		rules: s.backend.rules(turn), tools: map[string]*toolCall{},
+		rules: rules, tools: map[string]*toolCall{},
 	}
 	return r.run(ctx)
 }

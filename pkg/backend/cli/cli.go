@@ -126,6 +126,9 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	if err := ctx.Err(); err != nil {
 		return backend.Outcome{}, err
 	}
+	if err := permitsOf(turn.Options).check(s.backend); err != nil {
+		return backend.Outcome{}, err
+	}
 	t := s.newTurn(turn, emit)
 	outcome, err := t.run(ctx)
 	if err != nil && t.gone && ctx.Err() == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
@@ -12,8 +13,11 @@ import (
 // hub protocol, POST /tasks). Arguments of the operator take precedence.
 type permits struct {
 	Mode  string   `json:"permissionMode"` // default, acceptEdits, bypassPermissions
-	Tools []string `json:"allowedTools"`
+	Tools []string `json:"allowedTools"`   // nil = those of the mode, empty = no tool
 }
+
+// none reports whether the program may have no tool at all.
+func (p permits) none() bool { return p.Tools != nil && len(p.Tools) == 0 }
 
 // permitsOf reads options; those of other backends have none.
 func permitsOf(options json.RawMessage) permits {
@@ -34,6 +38,27 @@ func (p permits) claude(operators []string) (args []string) {
 		args = flag(args, "--allowedTools", strings.Join(p.Tools, ","))
 	}
 	return args
+}
+
+// toolless gives the arguments that take all tools from Claude Code, also the operator's.
+func (p permits) toolless() []string {
+	if !p.none() {
+		return nil
+	}
+	return []string{"--tools", "", "--strict-mcp-config"}
+}
+
+// check refuses permits that the program has no option for: it would run with its tools.
+func (p permits) check(b *Backend) error {
+	switch {
+	case !p.none(), b.program.toolless && !has(b.options.Args, "--mcp-config"):
+		return nil
+	case b.program.toolless:
+		return apierr.New(apierr.InvalidMessageFormat, "%s has MCP servers in its cli.args and cannot run without tools; leave allowedTools out, or name tools",
+			b.program.name)
+	default:
+		return apierr.New(apierr.InvalidMessageFormat, "%s cannot run without tools; leave allowedTools out", b.program.name)
+	}
 }
 
 // codex gives the arguments for Codex, which by itself writes nothing.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/agentbus/agentbus/pkg/apierr"
 )
 
 func TestTaskSetsProgramPermissions(t *testing.T) {
@@ -18,6 +20,8 @@ func TestTaskSetsProgramPermissions(t *testing.T) {
 		{"Claude Code, without a word about it", Claude(Options{}), `{"script":"x"}`, base},
 		{"Claude Code", Claude(Options{}), `{"permissionMode":"acceptEdits","allowedTools":["Read","Bash(git *)"]}`,
 			base + " --permission-mode acceptEdits --allowedTools Read,Bash(git *)"},
+		{"Claude Code without tools", Claude(Options{Args: []string{"--allowedTools", "Bash"}}), `{"allowedTools":[]}`,
+			base + " --allowedTools Bash --tools  --strict-mcp-config"},
 		{"no name becomes a flag", Claude(Options{}), `{"allowedTools":["--mcp-config","Read"]}`, base + " --allowedTools Read"},
 		{"the operator's setting has priority", Claude(Options{Args: []string{"--permission-mode=plan"}}),
 			`{"permissionMode":"bypassPermissions"}`, base + " --permission-mode=plan"},
@@ -33,6 +37,32 @@ func TestTaskSetsProgramPermissions(t *testing.T) {
 		args, _ := test.backend.program.tell(test.backend.options, ask{Permits: permitsOf(json.RawMessage(test.options))})
 		if got := strings.Join(args, " "); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// An empty list allows no tools. A program that has no option for it is refused.
+func TestAnEmptyListOfAllowedToolsIsNoTools(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		backend *Backend
+		options string
+		refused bool
+	}{
+		{"Claude Code", Claude(Options{}), `{"allowedTools":[]}`, false},
+		{"Claude Code with the operator's MCP servers", Claude(Options{Args: []string{"--mcp-config=a.json"}}), `{"allowedTools":[]}`, true},
+		{"Codex", Codex(Options{}), `{"allowedTools":[]}`, true},
+		{"OpenCode", OpenCode(Options{}), `{"allowedTools":[]}`, true},
+		{"any program", New(Options{Command: "cat"}), `{"allowedTools":[]}`, true},
+		{"no list", Codex(Options{}), `{"permissionMode":"default"}`, false},
+		{"a list that is null", Codex(Options{}), `{"allowedTools":null}`, false},
+		{"a name", Codex(Options{}), `{"allowedTools":["Read"]}`, false},
+	}
+	for _, test := range tests {
+		err := permitsOf(json.RawMessage(test.options)).check(test.backend)
+		if (apierr.CodeOf(err) == apierr.InvalidMessageFormat) != test.refused || (err != nil) != test.refused {
+			t.Errorf("%s: got %v, want a refusal %t", test.name, err, test.refused)
 		}
 	}
 }

@@ -17,8 +17,10 @@ type agent struct {
 	cure    string // when it is not there
 	env     string // prefixes of the program's environment variables, separated by commas
 	limits  bool   // it keeps limits of turns by itself
-	tell    func(o Options, a ask) (args []string, stdin string)
-	decoder func(o Options) wire.Decoder
+	// toolless says that it has options to run without tools.
+	toolless bool
+	tell     func(o Options, a ask) (args []string, stdin string)
+	decoder  func(o Options) wire.Decoder
 }
 
 // ask is one question to a program.
@@ -44,7 +46,7 @@ func (a ask) prompted() string {
 // Claude runs Claude Code.
 func Claude(o Options) *Backend {
 	return newBackend(agent{
-		name: "Claude Code", command: "claude", env: "ANTHROPIC_,CLAUDE_", limits: true,
+		name: "Claude Code", command: "claude", env: "ANTHROPIC_,CLAUDE_", limits: true, toolless: true,
 		cure:    "install it by npm install -g @anthropic-ai/claude-code, or give the agent the command that runs it",
 		decoder: func(Options) wire.Decoder { return wire.Claude() },
 		tell: func(o Options, a ask) ([]string, string) {
@@ -61,7 +63,8 @@ func Claude(o Options) *Backend {
 				args = append(args, "--max-budget-usd", strconv.FormatFloat(a.Session.Used.CostUSD+a.Limits.CostUSD, 'f', 6, 64))
 			}
 			args = append(args, a.Permits.claude(o.Args)...)
-			return append(args, o.Args...), a.Prompt
+			args = append(args, o.Args...)
+			return append(args, a.Permits.toolless()...), a.Prompt
 		},
 	}, o)
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
@@ -14,7 +15,7 @@ import (
 // client who can act, so its task asks unless it is set otherwise.
 type Settings struct {
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
-	AllowedTools   []string                   `json:"allowedTools"`
+	AllowedTools   []string                   `json:"allowedTools"` // nil = all that the agent has, empty = no tools
 	Cwd            string                     `json:"cwd"`
 	Approvals      remoteagent.Approvals      `json:"approvals"`
 }
@@ -33,6 +34,7 @@ func (s Settings) of(turn backend.Turn) (Settings, error) {
 	if len(options.Context.Task) == 0 {
 		return s, nil
 	}
+	s.AllowedTools = slices.Clone(s.AllowedTools) // the decoder writes into it
 	if err := jsonv2.Unmarshal(options.Context.Task, &s, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return s, apierr.Wrap(err, apierr.InvalidMessageFormat,
 			"context.task, which sets permissionMode, allowedTools, approvals and cwd of a remote agent's task, is refused: %s", remoteagent.ExplainJSON(err))

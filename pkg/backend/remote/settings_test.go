@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/remote"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/hubapi"
 	"github.com/agentbus/agentbus/pkg/remoteagent"
@@ -27,6 +29,7 @@ func TestARequestSetsWhatItsTaskMayDo(t *testing.T) {
 		{"a context that is a text", `{"context":"a"}`, hubapi.Assignment{}, ""},
 		{"all settings", `{"context":{"task":{"permissionMode":"acceptEdits","allowedTools":["Read"],"cwd":"app"}}}`,
 			hubapi.Assignment{PermissionMode: remoteagent.PermitEdits, AllowedTools: []string{"Read"}, Cwd: "app"}, ""},
+		{"no tools", `{"context":{"task":{"allowedTools":[]}}}`, hubapi.Assignment{AllowedTools: []string{}}, ""},
 		{"an unknown setting", `{"context":{"task":{"permission_mode":"acceptEdits"}}}`, hubapi.Assignment{}, "permission_mode"},
 		{"a setting of another type", `{"context":{"task":{"cwd":7}}}`, hubapi.Assignment{}, "cwd"},
 	}
@@ -52,6 +55,42 @@ func TestARequestSetsWhatItsTaskMayDo(t *testing.T) {
 				t.Errorf("got %+v, want %+v with the model large", tasks[0], tt.want)
 			}
 		})
+	}
+}
+
+// The tools that one request names are not those of the next one.
+func TestTheDefaultToolsOfATaskStay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, remoteagent.Result{Status: remoteagent.Completed, Result: "yes"})
+	defaults := remote.Settings{AllowedTools: []string{"Read", "Grep"}}
+	b := remote.New(remote.Options{
+		Hub: l, HTTP: http.DefaultClient, Tenant: "acme", Ends: func(error) bool { return false }, Defaults: defaults, Agent: "vm-1",
+	})
+	for _, tt := range []struct {
+		options string
+		want    []string
+	}{
+		{`{"context":{"task":{"allowedTools":["Bash"]}}}`, []string{"Bash"}},
+		{`{"context":{"task":{"allowedTools":[]}}}`, []string{}},
+		{`{"context":{"task":{"allowedTools":null}}}`, nil},
+		{`{"context":{"task":{"cwd":"app"}}}`, []string{"Read", "Grep"}},
+		{"", []string{"Read", "Grep"}},
+	} {
+		session, err := b.Start(t.Context(), backend.Start{RequestID: "req_1", AgentID: "vm-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := turn("build")
+		asked.Options = []byte(tt.options)
+		clear(l.tasks)
+		if _, err := session.Send(t.Context(), asked, func(backend.Chunk) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range l.tasks {
+			if !reflect.DeepEqual(task.AllowedTools, tt.want) {
+				t.Errorf("%s: got %#v, want %#v", tt.options, task.AllowedTools, tt.want)
+			}
+		}
 	}
 }
 

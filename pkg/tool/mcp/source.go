@@ -42,7 +42,7 @@ type Options struct {
 	Prompts     bool // its prompts are read by tools
 	Elicitation bool // the server may ask the user of a call
 
-	Tools   []string // names of tools, as the server has them; none = all
+	Tools   []string // names of tools, as the server has them; nil = all, empty = none
 	Version string   // of this program, for the server
 	Log     *slog.Logger
 }

@@ -384,6 +384,15 @@ func TestOnlyNamedToolsAreOffered(t *testing.T) {
 	}
 }
 
+func TestAnEmptyListOffersNoTools(t *testing.T) {
+	t.Parallel()
+	o := serve(t).options()
+	o.Tools = []string{}
+	if specs := <-run(t, o).found; len(specs) != 0 {
+		t.Errorf("got %v, want no tools", specs)
+	}
+}
+
 func TestHeadersStayAtHome(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

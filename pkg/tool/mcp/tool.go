@@ -81,7 +81,7 @@ func (s *Source) pick(ctx context.Context, l *link, o *offer) ([]*sdk.Tool, erro
 		if err != nil {
 			return nil, err
 		}
-		if len(s.options.Tools) > 0 && !slices.Contains(s.options.Tools, t.Name) {
+		if s.options.Tools != nil && !slices.Contains(s.options.Tools, t.Name) {
 			continue
 		}
 		if len(offered) == maxTools {

@@ -67,6 +67,20 @@ func TestPermissionsOfATask(t *testing.T) {
 		if got := test.permissions.Grants(names); !slices.Equal(got, test.grants) {
 			t.Errorf("%s: got %v without an approval, want %v", test.name, got, test.grants)
 		}
+		if got := test.permissions.Grants([]string{}); got == nil || len(got) > 0 {
+			t.Errorf("%s: got %#v for an empty list, want an empty list", test.name, got)
+		}
+		if got := test.permissions.Grants(nil); got != nil {
+			t.Errorf("%s: got %#v without a list, want none", test.name, got)
+		}
+	}
+}
+
+// An empty list would take all tools from the program, also those that its mode allows.
+func TestNamesThatTheMaximumForbidsLeaveThePermissionsOfTheMode(t *testing.T) {
+	t.Parallel()
+	if got := (Permissions{Max: remoteagent.PermitDefault}).Grants([]string{"Bash"}); got != nil {
+		t.Errorf("got %#v, want nil", got)
 	}
 }
 

@@ -76,14 +76,18 @@ func (p Permissions) Mode(asked remoteagent.PermissionMode) remoteagent.Permissi
 func (p Permissions) max() remoteagent.PermissionMode { return cmp.Or(p.Max, remoteagent.PermitAll) }
 
 // Grants returns those of the names that a program may run without an approval. To a program a task's allowedTools are
-// permissions, which are bounded as its mode is.
+// permissions, which are bounded as its mode is; nil = those of its mode alone, empty = the task has no tools.
 func (p Permissions) Grants(names []string) []string {
-	if p.max() == remoteagent.PermitAll || names == nil {
+	if p.max() == remoteagent.PermitAll || len(names) == 0 {
 		return names
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+	granted := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !taskevents.Reads(name) && (!taskevents.Edits(name) || p.max() != remoteagent.PermitEdits)
 	})
+	if len(granted) == 0 {
+		return nil
+	}
+	return granted
 }
 
 // Default limits of a task (TARS hub protocol, assign_task).

@@ -107,6 +107,13 @@ func keepsAgents(t *testing.T, s *store.Store) {
 	if got, err := s.Agent(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("with other defaults: got %+v, %v, want %+v", got, err, want)
 	}
+	want.AllowedTools = []string{}
+	if err := s.SetDefaults(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Agent(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("without tools: got %+v, %v, want %+v", got, err, want)
+	}
 	if err := s.Offline(t.Context(), want.ID); err != nil {
 		t.Fatal(err)
 	}
