@@ -81,6 +81,7 @@ test-clients: ## install the published clients of the protocols (npm), and test 
 	cd services/e2e/clients && npm ci --no-audit --no-fund --silent
 	for package in typescript typescript-agent; do (cd clients/$$package && npm ci --no-audit --no-fund --silent) || exit 1; done
 	go test -count=1 -timeout 15m ./services/e2e/clients -args -stack=processes
+	go test -count=1 -run Conformance ./services/gateway
 
 .PHONY: test-schemas
 test-schemas: ## check the schemas with redocly, ajv, openapi-typescript and tsc (npm)

@@ -163,6 +163,7 @@ func TestOpenAPIRoutes(t *testing.T) {
 		"/metrics", "/openai/v1/chat/completions", "/openai/v1/chat/completions/{completionId}",
 		"/openai/v1/models", "/openai/v1/models/{model}", "/openai/v1/responses", "/openai/v1/responses/{responseId}",
 		"/openai/v1/responses/{responseId}/cancel", "/openai/v1/responses/{responseId}/input_items", "/openapi.yaml", "/readyz",
+		"/streams/threads/{threadId}", "/streams/{requestId}",
 		"/v1/actions", "/v1/agents", "/v1/agents/{agentName}/requests", "/v1/agents/{agentName}/stream",
 		"/v1/requests/{requestId}", "/v1/requests/{requestId}/abort", "/v1/requests/{requestId}/follow-up",
 		"/v1/requests/{requestId}/steer", "/v1/requests/{requestId}/stream",

@@ -152,6 +152,12 @@ func (r route) ofTarko() bool { return r.ofProtocol && r.owner.Name() == "tarko"
 func (r route) refusal(t *testing.T, a answer, code apierr.Code) {
 	t.Helper()
 	contentType, text := r.owner.EncodeError(codec.ErrorResponse{Error: apierr.New(apierr.AuthFailed, "the reason"), At: time.Now()})
+	if r.method == http.MethodHead { // without a body
+		if a.header.Get("Content-Type") != contentType || a.body != "" || a.status < http.StatusBadRequest {
+			t.Errorf("%s: got %d %q %.200s, want an error without a body", r, a.status, a.header.Get("Content-Type"), a.body)
+		}
+		return
+	}
 	if strings.HasPrefix(contentType, "text/plain") {
 		if a.header.Get("Content-Type") != contentType || a.body == "" || strings.HasPrefix(a.body, "{") {
 			t.Errorf("%s: got %d %q %.200s, want an error as a text", r, a.status, a.header.Get("Content-Type"), a.body)

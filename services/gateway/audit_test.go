@@ -124,7 +124,7 @@ func readsEvents(r route) bool {
 	switch r.path {
 	case "/v1/requests/:requestId", "/v1/requests/:requestId/stream", "/v1/threads/:threadId/stream",
 		"/v1/threads/:threadId/messages", "/v1/threads/:threadId/events", "/v1/threads/:threadId/objects/:objectId",
-		"/api/v1/sessions/events", "/api/v1/sessions/events/stream", "/api/v1/sessions/share":
+		"/streams/:requestId", "/streams/threads/:threadId", "/api/v1/sessions/events", "/api/v1/sessions/events/stream", "/api/v1/sessions/share":
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/a2a"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/agui"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/aisdk"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/durablestreams"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/langgraph"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai"
@@ -25,5 +26,6 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		openai.New(s),
 		langgraph.New(s),
 		a2a.New(s),
+		durablestreams.New(s),
 	}, nil
 }

@@ -114,6 +114,8 @@ func TestLangGraph(t *testing.T) { suite(t, "langgraph.test.mjs") }
 
 func TestLangGraphInReact(t *testing.T) { suite(t, "langgraph_react.test.mjs") }
 
+func TestDurableStreams(t *testing.T) { suite(t, "durablestreams.test.mjs") }
+
 func TestA2A(t *testing.T) { suite(t, "a2a.test.mjs") }
 
 func TestOpenAI(t *testing.T) { suite(t, "openai.test.mjs") }
@@ -147,6 +149,7 @@ func TestDocuments(t *testing.T) {
 		{"openai.md", "With Chat Completions:", `"finish_reason":"stop"`, 2},
 		{"langgraph.md", "", `"content":"hello"`, 2},
 		{"a2a.md", "", `"state":"TASK_STATE_COMPLETED"`, 2},
+		{"durable-streams.md", "", `"event":"done"`, 2},
 	} {
 		t.Run(test.page+" "+test.after, func(t *testing.T) {
 			page, err := os.ReadFile("../../../docs/" + test.page)

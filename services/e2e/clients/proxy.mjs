@@ -1,9 +1,9 @@
 // TCP proxies that cut connections.
 import net from "node:net";
 
-// cutting listens on a free port. Connections go to the first URL until `cuts` of them were cut in the middle of a stream of
-// events, and then to the last URL.
-export async function cutting(urls, cuts) {
+// cutting listens on a free port. Connections go to the first URL until `cuts` of them were cut after a part of a response that
+// has the text, and then to the last URL.
+export async function cutting(urls, cuts, text = "event: messages") {
   const proxy = { cuts: 0, url: "", close: undefined };
   const open = new Set();
   const server = net.createServer((client) => {
@@ -17,7 +17,7 @@ export async function cutting(urls, cuts) {
     client.pipe(upstream);
     upstream.on("data", (data) => {
       client.write(data, () => {
-        if (proxy.cuts < cuts && data.includes("event: messages")) {
+        if (proxy.cuts < cuts && data.includes(text)) {
           proxy.cuts++;
           client.resetAndDestroy();
         }

@@ -14,10 +14,10 @@ import (
 
 const (
 	corsMethods = "GET, POST, PATCH, DELETE"
-	corsHeaders = "Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
+	corsHeaders = "Authorization, X-Api-Key, Content-Type, Accept, Idempotency-Key, If-None-Match, Last-Event-ID, traceparent, tracestate"
 	corsExposed = protocol.HeaderRequestID + ", " + protocol.HeaderThreadID + ", " + headerTrace + ", " + protocol.HeaderReplayed +
 		", " + protocol.HeaderStreamReset + ", " + protocol.HeaderStreamStart +
-		", Location, Content-Location, Retry-After"
+		", Location, Content-Location, Retry-After, ETag, Stream-Next-Offset, Stream-Cursor, Stream-Up-To-Date, Stream-Closed"
 )
 
 // origins are the web pages of other origins that may use the gateway.

@@ -141,6 +141,9 @@ func (t *Thread) Rewind() (from uint64) {
 // AgentID is the agent of the request of the last frame.
 func (t *Thread) AgentID() string { return t.agentID }
 
+// Index is the index of the request of the last frame.
+func (t *Thread) Index() int { return t.index }
+
 // AppendCursor appends the thread's cursor of event n of the request of the last frame.
 func (t *Thread) AppendCursor(dst []byte, incarnation string, n uint64) []byte {
 	return appendThreadCursor(dst, incarnation, t.index, n)

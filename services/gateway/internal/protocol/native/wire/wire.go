@@ -4,10 +4,8 @@ package wire
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
@@ -16,11 +14,8 @@ import (
 // NDJSON is the media type of JSON lines.
 const NDJSON = "application/x-ndjson"
 
-// extended includes every event that is not native.
-const extended = "extended"
-
 // ToolOutput includes the output of tools: the deltas of tool_result, and tool_output.
-const ToolOutput = string(event.NameToolOutput)
+const ToolOutput = codec.ToolOutput
 
 // Codec is the native codec. The zero value is ready to use.
 type Codec struct{}
@@ -29,7 +24,7 @@ var _ codec.Codec = Codec{}
 
 // Encoder returns an encoder for JSON lines where the client accepts them, and for server-sent events otherwise.
 func (Codec) Encoder(o codec.Options) (codec.Encoder, error) {
-	wanted, err := newFilter(o)
+	wanted, err := codec.NewFilter(o)
 	if err != nil {
 		return nil, err
 	}
@@ -62,52 +57,10 @@ func acceptsNDJSON(accept string) bool {
 	return false
 }
 
-// filter selects the events that are sent in addition to the native ones.
-type filter struct {
-	all    bool
-	names  []event.Name
-	output func() bool // whether output of tools is sent; nil = no
-}
-
-func newFilter(o codec.Options) (filter, error) {
-	var w filter
-	for _, word := range o.Include {
-		name := event.Name(word)
-		switch {
-		case word == ToolOutput && o.ToolOutput != nil:
-			w.output = o.ToolOutput
-		case word == extended:
-			w.all = true
-		case slices.Contains(event.Names(), name) && !name.IsInternal():
-			w.names = append(w.names, name)
-		default:
-			return w, apierr.New(apierr.InvalidMessageFormat, "include=%.40s: use %q, %q, or names of %v", word, extended, ToolOutput, choices())
-		}
-	}
-	return w, nil
-}
-
-// choices lists the valid values of include.
-func choices() []event.Name {
-	return slices.DeleteFunc(event.Names(), func(n event.Name) bool { return n.IsNative() || n.IsInternal() })
-}
-
-func (w filter) includes(line event.Line) bool {
-	name := line.Name
-	switch {
-	case name == event.NameToolOutput:
-		return w.output != nil && w.output()
-	case name.IsInternal(), !name.IsNative() && !w.all && !slices.Contains(w.names, name):
-		return false
-	default:
-		return w.output != nil && w.output() || !line.HasToolOutput()
-	}
-}
-
 // sseEncoder writes server-sent events: the id, the event's name, the event.
 type sseEncoder struct {
 	from   uint64
-	wanted filter
+	wanted codec.Filter
 	cursor codec.CursorFunc
 	id     []byte // of the event being written
 }
@@ -118,7 +71,7 @@ func (s *sseEncoder) Start() uint64     { return s.from }
 func (s *sseEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	var err error
 	for line := range f.Each() {
-		if line.N < s.from || !s.wanted.includes(line) {
+		if line.N < s.from || !s.wanted.Includes(line) {
 			continue
 		}
 		s.id = s.cursor(s.id[:0], f.Incarnation, line.N)
@@ -144,7 +97,7 @@ func (*sseEncoder) AppendControl(dst []byte, n codec.Control) []byte {
 // lineEncoder writes one event per line.
 type lineEncoder struct {
 	from   uint64
-	wanted filter
+	wanted codec.Filter
 }
 
 func (*lineEncoder) ContentType() string { return NDJSON }
@@ -152,7 +105,7 @@ func (l *lineEncoder) Start() uint64     { return l.from }
 
 func (l *lineEncoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	for line := range f.Each() {
-		if line.N >= l.from && l.wanted.includes(line) {
+		if line.N >= l.from && l.wanted.Includes(line) {
 			dst = append(append(dst, line.JSON...), '\n')
 		}
 	}
