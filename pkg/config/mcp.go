@@ -25,6 +25,7 @@ type MCPServer struct {
 	Resources   bool `yaml:"resources"`   // the tools list_resources and read_resource read its resources
 	Prompts     bool `yaml:"prompts"`     // the tools list_prompts and get_prompt read its prompts
 	Elicitation bool `yaml:"elicitation"` // it may ask the user questions while a tool runs
+	Events      bool `yaml:"events"`      // its tools may emit events while they run
 
 	Tools     []string      `yaml:"tools"`    // as the server names them; default: all; [] = none
 	Approval  tool.Approval `yaml:"approval"` // of all its tools; default: always, but never for those that it calls read-only

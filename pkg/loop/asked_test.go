@@ -18,9 +18,9 @@ func asker(t *testing.T) (th *thread, runs *int) {
 	th.tools["order"] = func(_ context.Context, call backend.Call, _ func(Progress)) (Output, error) {
 		*runs++
 		if *runs > 1 {
-			return Output{Status: event.ToolSuccess, Content: "ordered", Summary: "ordered"}, nil
+			return Output{Status: event.ToolSuccess, Content: "ordered", Summary: "ordered", Events: []event.Custom{{Type: "step", Data: json.RawMessage(`{"n":2}`)}}}, nil
 		}
-		return Output{Asks: &event.Continuation{ActionID: "act_size", Kind: event.ContinueInput, Payload: event.ContinuationAction{
+		return Output{Events: []event.Custom{{Type: "step", Data: json.RawMessage("{}")}}, Asks: &event.Continuation{ActionID: "act_size", Kind: event.ContinueInput, Payload: event.ContinuationAction{
 			ToolCallID: call.ID, Tool: call.Name, Args: call.Args, Question: "Which size?", AskedIn: "req_1",
 		}}}, nil
 	}
@@ -38,8 +38,15 @@ func TestTheAnswerToAToolsQuestionRepeatsTheCall(t *testing.T) {
 			if done := last[event.Done](t, events); done.FinishReason != event.FinishActionRequired {
 				t.Fatalf("it ended with %s", done.FinishReason)
 			}
+			if steps := find[event.Custom](events); len(steps) != 1 {
+				t.Errorf("got %+v, want the event before the question", steps)
+			}
 			answer.ActionID = only(t, events).ActionID
-			output := find[event.ToolOutput](th.answer(answer))
+			events = th.answer(answer)
+			if steps := find[event.Custom](events); len(steps) != 1 || string(steps[0].Data) != `{"n":2}` {
+				t.Errorf("got %+v, want the event after the answer", steps)
+			}
+			output := find[event.ToolOutput](events)
 			if len(output) != 1 || output[0].Content != "ordered" || *runs != 2 {
 				t.Errorf("%s: got %+v after %d runs, want the result of the second", answer.Status, output, *runs)
 			}

@@ -234,7 +234,14 @@ func (j *job) cut() {
 // finish writes the result. The output for the model comes first, because a takeover needs it.
 func (j *job) finish(ctx context.Context, output Output) error {
 	j.cut()
+	written := j.run.events.writtenCustoms(j.call.ID)
+	if j.shown > 0 { // the log has these events, or the warnings about them
+		written, output.Events = 0, output.Events[min(j.shown, len(output.Events)):]
+	}
 	if output.Asks != nil {
+		if err := j.run.events.customs(j.call.ID, output.Events, written); err != nil {
+			return err
+		}
 		return j.wait(*output.Asks)
 	}
 	if j.asks(output) {
@@ -247,10 +254,6 @@ func (j *job) finish(ctx context.Context, output Output) error {
 			return err
 		}
 		ref = &stored
-	}
-	written := j.run.events.writtenCustoms(j.call.ID)
-	if j.shown > 0 { // the log has these events, or the warnings about them
-		written, output.Events = 0, output.Events[min(j.shown, len(output.Events)):]
 	}
 	return j.run.events.result(j.call.ID, j.call.Name, j.blockID, output, ref, written)
 }

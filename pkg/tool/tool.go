@@ -89,8 +89,8 @@ type Result struct {
 	// [event.NewCustom] for the rules. Their total size is at most [MaxEventBytes].
 	Events []event.Custom
 
-	// Ask is a question to the user; nil = the call has ended. A call with a question has no other result: it is made again
-	// with the answer, maybe hours later and by another process.
+	// Ask is a question to the user; nil = the call has ended. A call with a question has no other result than Events: it is
+	// made again with the answer, maybe hours later and by another process.
 	Ask *Ask
 }
 

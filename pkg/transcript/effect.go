@@ -12,7 +12,7 @@ import (
 // stop.
 func (s *State) Plan() event.Plan { return s.plan }
 
-// Customs counts the custom events of a call that has no output yet.
+// Customs counts the custom events of a call that has no output yet, since its last action.
 func (s *State) Customs(callID string) int { return s.customs[callID] }
 
 // Emitted gives the custom events of a turn that has not ended.

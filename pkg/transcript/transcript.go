@@ -18,7 +18,7 @@ type State struct {
 	entries []entry
 	outputs map[string]event.ToolOutput // by tool call
 	actions []Action                    // those without an output, in the order of their first announcement
-	customs map[string]int              // custom events of calls without an output
+	customs map[string]int              // custom events of calls without an output, since they have asked
 	plan    event.Plan                  // the newest event of the thread's plan
 	summary *summary                    // of the conversation before entries
 	spoken  int64                       // tokens of the last turn, as the model counts them
@@ -204,6 +204,7 @@ func (s *State) output(b event.ToolOutput) {
 
 func (s *State) announce(requestID string, b event.Continuation) {
 	s.endTurn()
+	delete(s.customs, b.Payload.ToolCallID) // the events that follow are those of its continuation
 	action := Action{Continuation: b, RequestID: requestID}
 	// A call waits for one action at a time: one that ran to an unknown end asks anew.
 	i := slices.IndexFunc(s.actions, func(a Action) bool {

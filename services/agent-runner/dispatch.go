@@ -79,7 +79,7 @@ func (d dispatcher) Call(ctx context.Context, call backend.Call, approval string
 			apierr.Wrap(err, apierr.Unavailable, "the result of tool %s could not be read; try again", call.Name))
 	}
 	if result.Ask != nil {
-		return loop.Output{Asks: d.question(call, hash, *result.Ask)}, nil
+		return loop.Output{Asks: d.question(call, hash, *result.Ask), Events: result.Events}, nil
 	}
 	return d.output(ctx, result)
 }

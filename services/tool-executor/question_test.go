@@ -26,7 +26,7 @@ func questioner(t *testing.T) config.Config {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return connected(config.MCPServer{URL: server.URL, Elicitation: true, Approval: tool.ApprovalNever})
+	return connected(config.MCPServer{URL: server.URL, Elicitation: true, Events: true, Approval: tool.ApprovalNever})
 }
 
 // continued returns the call that continues one which has asked, and the records that a gateway and a runner leave of the answer.
@@ -49,6 +49,9 @@ func questionOf(t *testing.T, b *bus.Bus) (record.ToolCall, *record.ToolAsk) {
 	got := await(t, b, c)
 	if got.Ask == nil || got.Ask.Question != "Your name?" || got.Status != event.ToolUnknown {
 		t.Fatalf("got %+v, want a question", got)
+	}
+	if len(got.Events) != 1 || got.Events[0].Type != "looking" {
+		t.Errorf("got %v, want the event before the question", got.Events)
 	}
 	return c, got.Ask
 }

@@ -60,7 +60,9 @@ func (j job) cutOff(what string) verdict {
 func (e *Executor) judge(ctx context.Context, j job, result tool.Result, err error) (verdict, error) {
 	var v verdict
 	if err == nil && result.Ask != nil {
-		return e.asks(j, *result.Ask), nil
+		v = e.asks(j, *result.Ask)
+		v.events = e.events(ctx, j, result.Events)
+		return v, nil
 	}
 	if err == nil {
 		v = verdict{

@@ -24,7 +24,10 @@ func (s *Source) tool(spec tool.Spec, theirs string) tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
-		return s.invoke(ctx, invocation{spec: spec, name: theirs, args: args, call: call})
+		in := invocation{spec: spec, name: theirs, args: args, call: call, to: newReceiver(call)}
+		result, err := s.invoke(ctx, in)
+		result.Events = in.to.emitted()
+		return result, err
 	})
 }
 
@@ -34,6 +37,7 @@ type invocation struct {
 	name string // at the server
 	args json.RawMessage
 	call tool.Call
+	to   *receiver
 	dialog
 }
 
@@ -114,7 +118,7 @@ func (s *Source) send(ctx context.Context, not *link, in invocation) (*link, rep
 	if s.options.Elicitation && !v.link.stateless() {
 		return s.sendLive(ctx, v.link, in)
 	}
-	token, done := s.calls.follow(in.call.ID, in.call.Progress)
+	token, done := s.calls.follow(in.call.ID, in.to)
 	defer done()
 	result, err := v.link.session.CallTool(ctx, in.params(ctx, token))
 	return v.link, reply{result: result}, err

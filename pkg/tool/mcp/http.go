@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,7 +22,7 @@ const maxBody = 64 << 20
 
 // client returns an HTTP client with the egress guard. The operator has configured the URL, so its host may have any
 // address; other hosts, for example of a redirect, must be public or allowed.
-func (o Options) client(forget func()) (*http.Client, error) {
+func (o Options) client(forget func(), tap func(io.ReadCloser) io.ReadCloser) (*http.Client, error) {
 	allow, err := o.allowed()
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (o Options) client(forget func()) (*http.Client, error) {
 	if err != nil {
 		return nil, redact.Error(err)
 	}
-	client.Transport = &door{next: client.Transport, home: u, headers: o.Headers, forget: forget}
+	client.Transport = &door{next: client.Transport, home: u, headers: o.Headers, forget: forget, tap: tap}
 	return client, nil
 }
 
@@ -48,13 +49,14 @@ func (o Options) allowed() (egress.AllowList, error) {
 	return o.Allow.With(net.JoinHostPort(u.Hostname(), port))
 }
 
-// door adds the operator's headers to what goes to the server itself, and notices when the server has forgotten a
+// door adds the operator's headers to what goes to the server itself, lets its responses pass tap, and notices when the server has forgotten a
 // session or cannot be reached.
 type door struct {
 	next    http.RoundTripper
 	home    *url.URL
 	headers map[string]string
 	forget  func()
+	tap     func(io.ReadCloser) io.ReadCloser
 }
 
 // callHeaders is the key of the headers of one call in its context.
@@ -104,6 +106,9 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 		d.forget()
 		_ = response.Body.Close() // a page of the proxy
 		return nil, fmt.Errorf("the server is not available: %s", response.Status)
+	}
+	if err == nil {
+		response.Body = d.tap(response.Body)
 	}
 	return response, err
 }

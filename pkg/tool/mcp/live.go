@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/pkg/tool"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,15 +28,40 @@ var errNoLongerOpen = &tool.UnknownError{What: "the MCP server has asked the use
 
 // openCall is a call that runs at such a server.
 type openCall struct {
-	name     string
-	ctx      context.Context //nolint:containedctx // of the call, which outlives the function that began it
-	cancel   context.CancelFunc
-	dialog   dialog // whose answers are given again if the server asks the same
-	asks     chan elicitation
-	ended    chan ending   // has the end of the call
-	left     chan struct{} // closed when it has left its connection
-	answer   chan<- *sdk.ElicitResult
-	progress atomic.Pointer[func(string)]
+	name   string
+	ctx    context.Context //nolint:containedctx // of the call, which outlives the function that began it
+	cancel context.CancelFunc
+	dialog dialog // whose answers are given again if the server asks the same
+	asks   chan elicitation
+	ended  chan ending   // has the end of the call
+	left   chan struct{} // closed when it has left its connection
+	answer chan<- *sdk.ElicitResult
+
+	mu sync.Mutex
+	to *receiver
+}
+
+func (c *openCall) say(line string) { c.receiver().say(line) }
+
+func (c *openCall) emit(text []byte) {
+	c.mu.Lock() // no event goes to a receiver that another one has replaced
+	defer c.mu.Unlock()
+	c.to.emit(text)
+}
+
+func (c *openCall) receiver() *receiver {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.to
+}
+
+// turn has the call report to another receiver, and returns the events that the earlier one has.
+func (c *openCall) turn(to *receiver) []event.Custom {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.to.emitted()
+	c.to = to
+	return before
 }
 
 // elicitation is a question of a server that waits for its answer.
@@ -121,7 +147,7 @@ func newOpenCalls() *openCalls {
 func (o *openCalls) begin(ctx context.Context, in invocation, run func(*openCall) ending) *openCall {
 	c := &openCall{name: id.New("mcp"), dialog: in.dialog, asks: make(chan elicitation), ended: make(chan ending, 1), left: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	c.progress.Store(&in.call.Progress)
+	c.to = in.to
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over {
@@ -152,8 +178,7 @@ func (c *openCall) stop() {
 
 // wait keeps a call until the user has answered.
 func (o *openCalls) wait(c *openCall) {
-	quiet := func(string) {}
-	c.progress.Store(&quiet)
+	c.turn(waiting())
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all[c] {
@@ -191,7 +216,7 @@ func (s *Source) sendLive(ctx context.Context, shared *link, in invocation) (*li
 		l.asking.call.Store(c)
 		defer release()
 		defer l.asking.call.Store(nil)
-		token, done := s.calls.follow(in.call.ID, func(line string) { (*c.progress.Load())(line) })
+		token, done := s.calls.follow(in.call.ID, c)
 		defer done()
 		result, err := l.session.CallTool(c.ctx, in.params(c.ctx, token))
 		return ending{result, err}
@@ -222,7 +247,9 @@ func (s *Source) connection(ctx context.Context, l *link) (_ *link, release func
 
 // resume gives the answer of the user to a call that waits for it.
 func (s *Source) resume(ctx context.Context, in invocation, c *openCall) (reply, error) {
-	c.progress.Store(&in.call.Progress)
+	for _, meanwhile := range c.turn(in.to) {
+		_ = in.to.add(meanwhile) // fails if it has no room
+	}
 	c.answer <- in.Answers[in.Asked]
 	return s.follow(ctx, in, c)
 }

@@ -101,7 +101,7 @@ func Login(ctx context.Context, o Options, port int, show func(page string) erro
 
 // probe connects once, which makes the server ask for a login.
 func (o Options) probe(ctx context.Context, handler auth.OAuthHandler) error {
-	client, err := o.client(func() {})
+	client, err := o.client(func() {}, func(body io.ReadCloser) io.ReadCloser { return body })
 	if err != nil {
 		return err
 	}

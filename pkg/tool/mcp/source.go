@@ -41,6 +41,7 @@ type Options struct {
 	Resources   bool // its resources are read by tools
 	Prompts     bool // its prompts are read by tools
 	Elicitation bool // the server may ask the user of a call
+	Events      bool // its tools may emit events, by progress notifications: see [EventKey]
 
 	Tools   []string // names of tools, as the server has them; nil = all, empty = none
 	Version string   // of this program, for the server
@@ -244,7 +245,9 @@ func (s *Source) connect(ctx context.Context) (*link, error) {
 			default: // a look is due already
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.calls.notify(r.Params) },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			s.calls.notify(r.Params, s.options.Events)
+		},
 	}
 	if s.options.Elicitation {
 		options.Capabilities.Elicitation = &sdk.ElicitationCapabilities{
@@ -276,9 +279,9 @@ func (s *Source) transport(l *link) (sdk.Transport, error) {
 			return nil, err
 		}
 		l.child = child
-		return &sdk.IOTransport{Reader: child, Writer: child}, nil
+		return &sdk.IOTransport{Reader: s.tap(child), Writer: child}, nil
 	}
-	client, err := s.options.client(l.forget)
+	client, err := s.options.client(l.forget, s.tap)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 func Options(name string, m config.MCPServer, secret func(string) (string, error)) (mcp.Options, error) {
 	o := mcp.Options{
 		Name: name, Command: m.Command, Args: m.Args, Dir: m.Dir, URL: m.URL, Tools: m.Tools,
-		Resources: m.Resources, Prompts: m.Prompts, Elicitation: m.Elicitation,
+		Resources: m.Resources, Prompts: m.Prompts, Elicitation: m.Elicitation, Events: m.Events,
 		Headers: make(map[string]string, len(m.Headers)), Env: mcp.Environment(),
 	}
 	var err error

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// eventPrefix begins a line of output that is an event: ::event {"type":"progress","data":{"percent":40}}.
-const eventPrefix = "::event "
+// Prefix begins a line of output that is an event: ::event {"type":"progress","data":{"percent":40}}.
+const Prefix = "::event "
 
 // maxEventLine bounds a line that is kept until its end is read.
 const maxEventLine = event.MaxCustomBytes + 1<<10
@@ -52,8 +52,8 @@ func (w *Writer) Write(piece []byte) (int, error) {
 func (w *Writer) add(part []byte, ended bool) error {
 	if !w.plain {
 		w.line = append(w.line, part...)
-		shown := min(len(w.line), len(eventPrefix))
-		w.plain = string(w.line[:shown]) != eventPrefix[:shown] || len(w.line) > maxEventLine
+		shown := min(len(w.line), len(Prefix))
+		w.plain = string(w.line[:shown]) != Prefix[:shown] || len(w.line) > maxEventLine
 		part = nil
 		if w.plain {
 			part, w.line = w.line, nil
@@ -74,7 +74,7 @@ func (w *Writer) add(part []byte, ended bool) error {
 func (w *Writer) Flush() error {
 	line := w.line
 	w.line, w.plain = nil, false
-	text, found := bytes.CutPrefix(line, []byte(eventPrefix))
+	text, found := bytes.CutPrefix(line, []byte(Prefix))
 	if !found {
 		_, err := w.Next.Write(line)
 		return err
@@ -83,7 +83,7 @@ func (w *Writer) Flush() error {
 		_ = (*jsontext.Value)(&text).Format() // JSON may have escaped a secret; what is not JSON is refused below
 		text = w.Clean(text)
 	}
-	custom, err := parseEvent(text)
+	custom, err := Parse(text)
 	if size := len(custom.Type) + len(custom.Data); err == nil && w.bytes+size > tool.MaxEventBytes {
 		err = fmt.Errorf("the events of a call have at most %d bytes", tool.MaxEventBytes)
 	}
@@ -98,13 +98,14 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-func parseEvent(text []byte) (event.Custom, error) {
+// Parse returns the event of what follows [Prefix].
+func Parse(text []byte) (event.Custom, error) {
 	var emitted struct {
 		Type string          `json:"type"`
 		Data json.RawMessage `json:"data"`
 	}
 	if err := jsonv2.Unmarshal(text, &emitted); err != nil {
-		return event.Custom{}, fmt.Errorf("the line must be %s{\"type\":…,\"data\":{…}}", eventPrefix)
+		return event.Custom{}, fmt.Errorf("the line must be %s{\"type\":…,\"data\":{…}}", Prefix)
 	}
 	return event.NewCustom(emitted.Type, emitted.Data)
 }

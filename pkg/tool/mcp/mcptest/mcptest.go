@@ -42,6 +42,7 @@ type handler = func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
 //   - add: {a, b}; read-only
 //   - slow: waits for seconds, or until it is cancelled, and then calls cancelled
 //   - count: reports progress three times, and waits as slow does
+//   - emit: emits {n} events of type step by progress notifications, and one that is refused
 //   - picture: an image, a text and an embedded file
 //   - fail: an error of the tool's own
 //   - structured: structured content alone
@@ -65,6 +66,7 @@ func New(cancelled func()) *sdk.Server {
 		return text("waited"), nil
 	})
 	add("count", anything, nil, count)
+	add("emit", anything, nil, emit)
 	add("picture", anything, nil, picture)
 	add("fail", anything, nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		failed := text("the disk is full")
@@ -159,11 +161,15 @@ func asks(r *sdk.CallToolRequest, questions sdk.InputRequestMap) (*sdk.CallToolR
 }
 
 func book(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Message: "looking"})
+	note := &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Message: "looking"}
+	note.Meta = sdk.Meta{"agentbus/event": map[string]any{"type": "looking"}}
+	_ = r.Session.NotifyProgress(ctx, note)
 	answer, err := r.Session.Elicit(ctx, Form("Your name?", "name", "string"))
 	if err != nil {
 		return nil, err
 	}
+	note.Meta = sdk.Meta{"agentbus/event": map[string]any{"type": "answered"}}
+	_ = r.Session.NotifyProgress(ctx, note)
 	return text(fmt.Sprint(answer.Action, " ", answer.Content["name"])), nil
 }
 
@@ -193,6 +199,26 @@ func count(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, er
 	}
 	wait(ctx)
 	return text("counted"), nil
+}
+
+func emit(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var in struct{ N int }
+	if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+		return nil, err
+	}
+	note := &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Message: `::event {"type":"first","data":{"by":"line"}}`}
+	for i := range in.N + 2 {
+		note.Progress = float64(i + 1)
+		if err := r.Session.NotifyProgress(ctx, note); err != nil {
+			return nil, err
+		}
+		note.Message = ""
+		note.Meta = sdk.Meta{"agentbus/event": map[string]any{"type": "step", "data": map[string]any{"n": i}}}
+		if i == in.N {
+			note.Meta = sdk.Meta{"agentbus/event": map[string]any{"type": "done"}}
+		}
+	}
+	return text("emitted"), nil
 }
 
 // wait waits until ctx is cancelled, and reports whether it was. It does not wait for ever: a client that ends may take the
