@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/backend/internal/program"
 )
 
@@ -31,7 +32,7 @@ type Options struct {
 	ClearEnv    []string          // and those that it does not get; "*" = none of the usual ones
 	Workspace   string            // folder that it works in; "{thread}" stands for the thread's id
 	Auth        string            // id of the way to authenticate; "" = the program needs none
-	Permissions Permissions       // default PermitAsk
+	Permissions permission.Mode   // default permission.Ask
 	Quiet       time.Duration     // default DefaultQuiet
 	QuietResume time.Duration     // default DefaultQuietResume
 	UnitCost    float64           // what a turn counts as, in US dollars, where the program does not say: of a subscription
@@ -50,7 +51,7 @@ var (
 // New returns the backend of a program.
 func New(o Options) *Backend {
 	o.Quiet, o.QuietResume = cmp.Or(o.Quiet, DefaultQuiet), cmp.Or(o.QuietResume, DefaultQuietResume)
-	o.Permissions = cmp.Or(o.Permissions, PermitAsk)
+	o.Permissions = cmp.Or(o.Permissions, permission.Ask)
 	return &Backend{o}
 }
 

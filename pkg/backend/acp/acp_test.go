@@ -13,6 +13,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/event"
 )
 
@@ -132,16 +133,16 @@ func TestPermissionsFollowTheMode(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, kind, options string
-		mode                Permissions
+		mode                permission.Mode
 		want                string
 	}{
-		{"default allows reading", "read", ``, PermitReading, "chose a"},
-		{"default rejects edits", "edit", ``, PermitReading, "chose r"},
-		{"acceptEdits allows edits", "edit", ``, PermitEdits, "chose a"},
-		{"acceptEdits rejects programs", "execute", ``, PermitEdits, "chose r"},
-		{"bypassPermissions allows programs", "execute", ``, PermitAll, "chose a"},
-		{"the mode of a task has priority", "execute", `{"permissionMode":"default"}`, PermitAll, "chose r"},
-		{"an allowed tool needs no permission", "execute", `{"allowedTools":["Run tests"]}`, PermitReading, "chose a"},
+		{"default allows reading", "read", ``, permission.Reading, "chose a"},
+		{"default rejects edits", "edit", ``, permission.Reading, "chose r"},
+		{"acceptEdits allows edits", "edit", ``, permission.Edits, "chose a"},
+		{"acceptEdits rejects programs", "execute", ``, permission.Edits, "chose r"},
+		{"bypassPermissions allows programs", "execute", ``, permission.All, "chose a"},
+		{"the mode of a task has priority", "execute", `{"permissionMode":"default"}`, permission.All, "chose r"},
+		{"an allowed tool needs no permission", "execute", `{"allowedTools":["Run tests"]}`, permission.Reading, "chose a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestPermissionsFollowTheMode(t *testing.T) {
 func TestATaskWithoutToolsIsRefused(t *testing.T) {
 	t.Parallel()
 	for options, refused := range map[string]bool{`{"allowedTools":[]}`: true, `{"allowedTools":null}`: false, `{}`: false} {
-		b, _ := open(t, "", Options{Permissions: PermitAll})
+		b, _ := open(t, "", Options{Permissions: permission.All})
 		turn := say("permit: read")
 		turn.Options = []byte(options)
 		a := backendtest.Send(t.Context(), b, backend.State{}, turn)
@@ -176,35 +177,79 @@ func TestATaskWithoutToolsIsRefused(t *testing.T) {
 
 func TestTheUserIsAskedForAPermission(t *testing.T) {
 	t.Parallel()
-	for answered, want := range map[string]string{"yes": "chose a", "no": "asked again"} {
-		t.Run(answered, func(t *testing.T) {
+	const asks, other = `{"command":"make test"}`, `{"command":"make clean"}`
+	tests := []struct {
+		name, args string // the arguments that the user has decided about
+		status     event.ToolStatus
+		content    string
+		want       string // what became of the call; "" = the user is asked again
+	}{
+		{"allowed", asks, event.ToolSuccess, "the user allowed this call", "chose a"},
+		{"denied", asks, event.ToolDenied, "the user denied this call: not now", "chose r"},
+		{"expired", asks, event.ToolDenied, "expired: no client acted in time", ""},
+		{"allowed with other arguments", other, event.ToolSuccess, "the user allowed this call", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b, dir := open(t, "load", Options{})
 			first := backendtest.Send(t.Context(), b, backend.State{}, say("permit: execute"))
 			if first.Err != nil || first.Outcome.Finish != event.FinishToolCalls || first.State.ID == "" {
 				t.Fatalf("got %+v, %v, want a turn that waits for the user", first.Outcome, first.Err)
 			}
-			const args = `{"question":"May acp.test run Run tests? (yes or no)","tool":"Run tests","args":{"command":"make test"}}`
-			if !reports(first, "backend.CallStart {Index:0 Name:ask_permission Gate:input}") || !reports(first, "backend.CallDelta {Index:0 Args:"+args+"}") {
-				t.Fatalf("got %+v, want a question", first.Chunks)
+			for _, want := range []string{
+				"backend.CallStart {Index:0 Name:Run tests Gate:agent_approval}", "backend.CallDelta {Index:0 Args:" + asks + "}",
+				"backend.CallSignature {Index:0 Signature:permission}",
+			} {
+				if !reports(first, want) {
+					t.Fatalf("missing %s in %+v", want, first.Chunks)
+				}
 			}
+			call := backend.Call{ID: "call_1", Name: "Run tests", Args: []byte(tt.args), Signature: "permission"}
 			turn := backend.Turn{Known: 3, Messages: []backend.Message{
 				user("permit: execute"),
-				{Role: backend.Assistant, Parts: []backend.Part{backend.Call{ID: "call_1", Name: permissionTool, Args: []byte(args)}}},
-				{Role: backend.Tool, Parts: []backend.Part{backend.Result{ID: "call_1", Name: permissionTool, Content: answered, Status: event.ToolSuccess}}},
+				{Role: backend.Assistant, Parts: []backend.Part{call}},
+				{Role: backend.Tool, Parts: []backend.Part{backend.Result{ID: "call_1", Name: "Run tests", Content: tt.content, Status: tt.status}}},
 				user("permit: execute"), // the fake asks again only for this line
 			}}
 			second := backendtest.Send(t.Context(), b, first.State, turn)
-			if second.Err != nil {
-				t.Fatal(second.Err)
-			}
-			if got := second.Text; got != want && (want != "asked again" || second.Outcome.Finish != event.FinishToolCalls) {
-				t.Errorf("got %q and %+v, want %s", got, second.Outcome, want)
+			if second.Err != nil || second.Text != tt.want || (second.Outcome.Finish == event.FinishToolCalls) != (tt.want == "") {
+				t.Errorf("got %q and %+v, %v, want %q", second.Text, second.Outcome, second.Err, tt.want)
 			}
 			if prompt := left(t, dir, "prompt"); !strings.Contains(prompt, "Run tests {") {
 				t.Errorf("got the prompt %s, want what the user has decided", prompt)
 			}
 		})
+	}
+}
+
+func TestATaskAsksForWhatItsModeDoesNotPermit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		kind, options string
+		asks          bool
+	}{
+		{"execute", `{"permissionMode":"acceptEdits","approvals":"ask"}`, true},
+		{"edit", `{"permissionMode":"acceptEdits","approvals":"ask"}`, false},
+		{"execute", `{"permissionMode":"acceptEdits","approvals":"deny"}`, false},
+	} {
+		b, _ := open(t, "", Options{})
+		turn := say("permit: " + tt.kind)
+		turn.Options = []byte(tt.options)
+		a := backendtest.Send(t.Context(), b, backend.State{}, turn)
+		if a.Err != nil || (a.Outcome.Finish == event.FinishToolCalls) != tt.asks {
+			t.Errorf("%s with %s: got %+v, %v, want an approval: %t", tt.kind, tt.options, a.Chunks, a.Err, tt.asks)
+		}
+	}
+}
+
+func TestAPermissionForAllCallsIsDenied(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, "always", Options{})
+	a := backendtest.Send(t.Context(), b, backend.State{}, say("permit: execute"))
+	if a.Err != nil || a.Text != "chose r" ||
+		!reports(a, "backend.Warning acp.test asks to allow all calls of a kind at once; that is denied, and the user is not asked") {
+		t.Errorf("got %q, %+v, %v, want a denial and a warning", a.Text, a.Chunks, a.Err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	protocol "github.com/agentbus/agentbus/pkg/acp"
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/event"
 	jsonv2 "github.com/go-json-experiment/json"
 )
@@ -152,10 +153,10 @@ func (r *run) selectModel(ctx context.Context, opened protocol.SessionResponse) 
 	}, nil)
 }
 
-// finish is the end of the turn. A turn that waits for the user ends with a call for each question.
+// finish is the end of the turn. A turn that waits for the user ends with an approval for each call.
 func (r *run) finish(reason protocol.StopReason) (event.FinishReason, error) {
 	if len(r.asked) > 0 {
-		return event.FinishToolCalls, r.pose()
+		return event.FinishToolCalls, permission.Pose(r.say, r.asked)
 	}
 	switch reason {
 	case protocol.StopMaxTokens:

@@ -208,10 +208,14 @@ func (f *fake) answer(ctx context.Context, p protocol.PromptRequest) (any, error
 // permit asks for a permission, and says what came of it.
 func (f *fake) permit(ctx context.Context, kind string, end protocol.PromptResponse) (any, error) {
 	f.call(protocol.ToolPending, `{"title":"Run tests","kind":"`+kind+`","rawInput":{"command":"make test"}}`)
+	allow := protocol.AllowOnce
+	if strings.Contains(f.can, "always") {
+		allow = protocol.AllowAlways
+	}
 	var response protocol.PermissionResponse
 	err := f.conn.Call(ctx, protocol.MethodPermission, protocol.PermissionRequest{
 		SessionID: f.session, ToolCall: protocol.ToolCall{ToolCallID: "c1"},
-		Options: []protocol.PermissionOption{{OptionID: "a", Name: "Allow", Kind: protocol.AllowOnce}, {OptionID: "r", Name: "Reject", Kind: protocol.RejectOnce}},
+		Options: []protocol.PermissionOption{{OptionID: "a", Name: "Allow", Kind: allow}, {OptionID: "r", Name: "Reject", Kind: protocol.RejectOnce}},
 	}, &response)
 	switch {
 	case err != nil:

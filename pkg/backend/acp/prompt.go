@@ -1,14 +1,13 @@
 package acp
 
 import (
-	"fmt"
 	"strings"
 
 	protocol "github.com/agentbus/agentbus/pkg/acp"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
-	"github.com/go-json-experiment/json"
 )
 
 // maxPrompt limits a conversation in a prompt, in bytes; the newest part of a longer one is sent.
@@ -17,15 +16,11 @@ const maxPrompt = 512 << 10
 // blocks is the prompt of a turn: what the session has not received. The first prompt of a session begins with the
 // instructions, for which the protocol has no member.
 func blocks(turn backend.Turn, resumed bool, can protocol.PromptCapabilities) []protocol.Content {
-	all, decided := decisions(turn.Messages)
 	known := 0
 	if resumed {
-		known = min(turn.Known, len(all))
+		known = turn.Known
 	}
-	if known > 0 && decided[known-1] { // the answers count as part of the turn that asked, which has ended without them
-		known--
-	}
-	messages, media := withoutMedia(all[known:], can)
+	messages, media := withoutMedia(permission.Conversation(turn.Messages, known), can)
 	text := prompt.Of(messages, maxPrompt)
 	if turn.System != "" && !resumed {
 		text = strings.TrimSpace(turn.System) + "\n\n" + text
@@ -72,40 +67,4 @@ func content(p event.InputPart, can protocol.PromptCapabilities) protocol.Conten
 	default:
 		return protocol.Content{}
 	}
-}
-
-// decisions returns the messages with the answers to questions as messages of the user, so that the program reads what the
-// user has decided. The second result marks these messages.
-func decisions(messages []backend.Message) ([]backend.Message, []bool) {
-	asked := map[string]question{}
-	all := make([]backend.Message, 0, len(messages))
-	decided := make([]bool, len(messages))
-	for i, m := range messages {
-		answer := backend.Message{Role: backend.User}
-		for _, p := range m.Parts {
-			switch p := p.(type) {
-			case backend.Call:
-				var q question
-				if p.Name == permissionTool && json.Unmarshal(p.Args, &q) == nil {
-					asked[p.ID] = q
-				}
-			case backend.Result:
-				if q, ok := asked[p.ID]; ok {
-					answer.Parts = append(answer.Parts, backend.Text{Text: q.decided(p)})
-				}
-			}
-		}
-		if len(answer.Parts) > 0 {
-			m, decided[i] = answer, true
-		}
-		all = append(all, m)
-	}
-	return all, decided
-}
-
-func (q question) decided(r backend.Result) string {
-	if r.Status == event.ToolSuccess && agrees(r.Content) {
-		return fmt.Sprintf("The user has allowed this call, which was cancelled before: %s %s. Make it again, and continue.", q.Tool, q.Args)
-	}
-	return fmt.Sprintf("The user has not allowed this call: %s %s. The answer was: %s", q.Tool, q.Args, r.Content)
 }

@@ -14,6 +14,7 @@ import (
 	protocol "github.com/agentbus/agentbus/pkg/acp"
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/backend/internal/program"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/procgroup"
@@ -74,9 +75,9 @@ type run struct {
 	spoke     bool // the program has done something in this turn
 	worked    bool // tools have ended since the newest step
 	tools     map[string]*toolCall
-	order     []string // ids of tools, in their order
-	cost      float64  // of the session, as the program has counted it
-	asked     []question
+	order     []string          // ids of tools, in their order
+	cost      float64           // of the session, as the program has counted it
+	asked     []permission.Call // that wait for the user
 	model     string
 	told      backend.State // the newest state that was emitted
 	failed    error         // of emit

@@ -16,8 +16,8 @@ import (
 type toolCall struct {
 	protocol.ToolCall
 	started, ended bool
-	waits          bool   // for the user's permission, in a later turn
-	denied         bool   // by a rule
+	waits          bool   // for the decision of the user; the call is made again in a later turn
+	denied         bool   // by a rule, or by the user
 	printed        string // the output that was emitted
 }
 
@@ -219,7 +219,7 @@ func (r *run) finishTools(reason protocol.StopReason) error {
 		ended := backend.ToolEnded{ID: id, Status: event.ToolUnknown, Content: "the agent has not said how the call ended"}
 		switch {
 		case t.waits:
-			ended.Status, ended.Content = event.ToolDenied, "it waits for the permission of the user"
+			ended.Status, ended.Content = event.ToolDenied, "it waits for the approval of the user"
 		case reason == protocol.StopCancelled:
 			ended.Status, ended.Content = event.ToolAborted, "the turn was cancelled"
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/cli"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
 	"github.com/agentbus/agentbus/pkg/backend/httpagent"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/config"
@@ -151,7 +152,7 @@ func newACP(a config.Agent, _ Environment) backend.Backend {
 	c := a.CLI
 	return acp.New(acp.Options{
 		Command: c.Command, Args: c.Args, Env: c.Env, PassEnv: c.PassEnv, ClearEnv: c.ClearEnv, Workspace: a.Workspace,
-		Auth: c.Auth, Permissions: acp.Permissions(c.Permissions),
+		Auth: c.Auth, Permissions: permission.Mode(c.Permissions),
 		Quiet: time.Duration(c.Quiet.Fresh), QuietResume: time.Duration(c.Quiet.Resume), UnitCost: c.UnitCost,
 	})
 }

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "./harness.mjs";
 import { abort, results, run, text } from "./upstream.mjs";
 
-const answer = (events, result) => {
+const answer = (events, status, error) => {
   const { actionId } = events.find((e) => e.event === "continuation");
-  return { threadId: events[0].threadId, context: { actionResults: [{ actionId, status: "success", result }] } };
+  return { threadId: events[0].threadId, context: { actionResults: [{ actionId, status, error }] } };
 };
 
 test("an agent on the SDK streams text, thoughts and a plan", async () => {
@@ -23,16 +23,21 @@ test("its session is loaded for the next request, and not repeated", async () =>
   assert.equal(second.filter((e) => e.event === "notice").length, 0);
 });
 
-test("a permission is a question to the user, and the answer reaches the agent", async () => {
+test("a permission is an approval, and the decision reaches the agent", async () => {
   const asked = await run("sdk", "permitted: make test\nsay: not yet");
   assert.equal(asked.at(-1).finishReason, "action_required");
-  assert.match(asked.find((e) => e.event === "continuation").payload.question, /Run a program/);
+  const { kind, payload } = asked.find((e) => e.event === "continuation");
+  assert.equal(kind, "approval");
+  assert.equal(payload.name, "Run a program");
+  assert.deepEqual(payload.args, { command: "make test" });
+  assert.match(payload.argsHash, /^[0-9a-f]{64}$/);
   assert.deepEqual(results(asked), []);
-  const allowed = await run("sdk", undefined, answer(asked, "yes"));
+  const allowed = await run("sdk", undefined, answer(asked, "success"));
   assert.deepEqual(results(allowed).at(-1), ["success", "ran make test"]);
   assert.equal(allowed.at(-1).finishReason, "stop");
-  const denied = await run("sdk", undefined, answer(await run("sdk", "permitted: make test"), "no"));
+  const denied = await run("sdk", undefined, answer(await run("sdk", "permitted: make test"), "denied", "not now"));
   assert.deepEqual(results(denied).filter(([, content]) => content.startsWith("ran")), []);
+  assert.match(text(await run("sdk", "recall: now", { threadId: denied[0].threadId })), /not allowed this call.*not now/);
 });
 
 test("an operator's permissions answer for the user", async () => {
@@ -66,6 +71,6 @@ test("agentbus runs agentbus", async () => {
   assert.equal(text(second), "again");
   const asked = await run("mirror", '/approve calculator {"expression":"2+2"}\n/say done');
   assert.equal(asked.at(-1).finishReason, "action_required");
-  const allowed = await run("mirror", undefined, answer(asked, "yes"));
+  const allowed = await run("mirror", undefined, answer(asked, "success"));
   assert.deepEqual(results(allowed).at(-1), ["success", "2+2 = 4"]);
 });

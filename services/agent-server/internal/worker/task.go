@@ -302,6 +302,7 @@ func (t *task) prepare() error {
 	agent.Tools = t.equip(agent.Tools)
 	text, err := json.Marshal(options{
 		Script: d.Script, PermissionMode: d.Permissions.Mode(a.PermissionMode), AllowedTools: d.Permissions.Grants(a.AllowedTools),
+		Approvals: a.Approvals,
 	})
 	if err != nil {
 		return fmt.Errorf("options of the backend: %w", err)
@@ -311,11 +312,12 @@ func (t *task) prepare() error {
 	return nil
 }
 
-// options are the backend's options. Agents that run their own tools use the last two.
+// options are the backend's options. Agents that run their own tools use the last three.
 type options struct {
 	Script         string                     `json:"script,omitempty"`
 	PermissionMode remoteagent.PermissionMode `json:"permissionMode"`
 	AllowedTools   []string                   `json:"allowedTools,omitzero"` // that need no approval
+	Approvals      remoteagent.Approvals      `json:"approvals,omitempty"`   // whether the task waits for those that the mode does not give
 }
 
 // noActions drops actions: the task's record has them.
