@@ -30,7 +30,7 @@ type Config struct {
 // Agent is a named configuration of a backend.
 type Agent struct {
 	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http, agui; remote
+	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http, agui, ai-sdk; remote
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
@@ -67,10 +67,10 @@ type Agent struct {
 	ReturnThinking string            `yaml:"returnThinking"` // openai: never, turn or always; default by model
 	ThinkTags      bool              `yaml:"thinkTags"`      // openai: text between <think> and </think> is thinking
 
-	URL           string   `yaml:"url"`           // http, agui: of the agent, which another server runs
+	URL           string   `yaml:"url"`           // http, agui, ai-sdk: of the agent, which another server runs
 	SigningKeyEnv string   `yaml:"signingKeyEnv"` // http: variable with the key that signs the requests; default: they are not signed
-	Quiet         Duration `yaml:"quiet"`         // http, agui: how long an answer may be silent; default 5m
-	Send          string   `yaml:"send"`          // agui: all (default), or new, for an agent that remembers the messages that it got
+	Quiet         Duration `yaml:"quiet"`         // http, agui, ai-sdk: how long an answer may be silent; default 5m
+	Send          string   `yaml:"send"`          // agui, ai-sdk: all (default), or new, for an agent that remembers the messages that it got
 
 	Script    string `yaml:"script"`    // scripted: run this whatever the prompt says
 	Workspace string `yaml:"workspace"` // folder that a program works in, relative to that of the file; "{thread}" stands for the thread's id

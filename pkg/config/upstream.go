@@ -10,8 +10,9 @@ import (
 
 // The backends of agents that another server runs behind HTTP.
 const (
-	BackendHTTP = "http" // one that implements the contract of schemas/agent
-	BackendAGUI = "agui" // one that is served as AG-UI
+	BackendHTTP  = "http"   // one that implements the contract of schemas/agent
+	BackendAGUI  = "agui"   // one that is served as AG-UI
+	BackendAISDK = "ai-sdk" // one behind a route of the AI SDK
 )
 
 // The values of Agent.Send.
@@ -23,7 +24,7 @@ const (
 // BehindHTTP reports whether another server runs the agent, at its URL.
 func (a Agent) BehindHTTP() bool { return slices.Contains(behindHTTP(), a.Backend) }
 
-func behindHTTP() []string { return []string{BackendAGUI, BackendHTTP} }
+func behindHTTP() []string { return []string{BackendAGUI, BackendAISDK, BackendHTTP} }
 
 // upstream checks what an agent says about the server that runs it, or that it says nothing.
 func (c checker) upstream(path string, a Agent) {

@@ -9,13 +9,14 @@ import (
 
 func TestAgentsBehindHTTP(t *testing.T) {
 	t.Parallel()
-	known := config.Known{Backends: []string{"scripted", "openai", "http", "agui", "acp"}}
+	known := config.Known{Backends: []string{"scripted", "openai", "http", "agui", "ai-sdk", "acp"}}
 	for _, tt := range []struct {
 		name, agent, says string
 	}{
 		{"an agent of the contract", "{backend: http, url: https://a.example/run, quiet: 1m, headers: {X-A: b}, query: {c: d}, signingKeyEnv: KEY, apiKeyEnv: K}", ""},
 		{"options of the model", "{backend: http, url: https://a.example/run, options: {temperature: 0.2}}", ""},
 		{"an agent of AG-UI", "{backend: agui, url: https://a.example/run, send: new}", ""},
+		{"a route of the AI SDK", "{backend: ai-sdk, url: https://a.example/api/chat, send: new, apiKeyEnv: K}", ""},
 		{"an unknown way to send", "{backend: agui, url: https://a.example/run, send: some}", "agents.a.send: unknown value"},
 		{"new messages alone for the contract", "{backend: http, url: https://a.example/run, send: new}", "agents.a.send: is not for backend http"},
 		{"options of the model for AG-UI", "{backend: agui, url: https://a.example/run, options: {temperature: 0.2}}", "agents.a.options: backend agui has no such setting"},
@@ -23,8 +24,8 @@ func TestAgentsBehindHTTP(t *testing.T) {
 		{"a name in place of an address", "{backend: http, url: a.example}", `agents.a.url: "a.example" is not the address of an agent`},
 		{"a password in the address", "{backend: http, url: https://u:p@a.example/}", "without a user"},
 		{"the address of a provider", "{backend: http, url: https://a.example, baseURL: https://b.example}", "agents.a.baseURL: is the address of a model's provider; write url"},
-		{"an address for a model", "{backend: openai, model: m, url: https://a.example}", "agents.a.url: is for the backends agui, http"},
-		{"a time for a program", "{backend: acp, workspace: /p, cli: {command: x}, quiet: 1m}", "agents.a.quiet: is for the backends agui, http"},
+		{"an address for a model", "{backend: openai, model: m, url: https://a.example}", "agents.a.url: is for the backends agui, ai-sdk, http"},
+		{"a time for a program", "{backend: acp, workspace: /p, cli: {command: x}, quiet: 1m}", "agents.a.quiet: is for the backends agui, ai-sdk, http"},
 		{"a time below zero", "{backend: http, url: https://a.example, quiet: -1s}", "agents.a.quiet: must not be negative"},
 		{"a key in place of its name", "{backend: http, url: https://a.example, signingKeyEnv: whsec_abc}", "is the name of an environment variable, never the key itself"},
 		{"a signing key of another backend", "{backend: openai, model: m, signingKeyEnv: KEY}", "agents.a.signingKeyEnv: is only for backend: http"},

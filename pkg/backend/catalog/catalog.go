@@ -16,6 +16,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/acp"
 	"github.com/agentbus/agentbus/pkg/backend/agui"
+	"github.com/agentbus/agentbus/pkg/backend/aisdk"
 	"github.com/agentbus/agentbus/pkg/backend/anthropic"
 	"github.com/agentbus/agentbus/pkg/backend/cli"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
@@ -44,6 +45,7 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 		config.BackendACP:       newACP,
 		config.BackendHTTP:      newHTTP,
 		config.BackendAGUI:      newAGUI,
+		config.BackendAISDK:     newAISDK,
 		config.BackendRemote:    func(config.Agent, Environment) backend.Backend { return nil },
 	}
 }
@@ -166,6 +168,13 @@ func newHTTP(a config.Agent, getenv Environment) backend.Backend {
 
 func newAGUI(a config.Agent, getenv Environment) backend.Backend {
 	return agui.New(agui.Options{
+		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
+		New: a.Send == config.SendNew, Quiet: time.Duration(a.Quiet),
+	})
+}
+
+func newAISDK(a config.Agent, getenv Environment) backend.Backend {
+	return aisdk.New(aisdk.Options{
 		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
 		New: a.Send == config.SendNew, Quiet: time.Duration(a.Quiet),
 	})

@@ -108,6 +108,8 @@ func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }
 
 func TestAgentsThatServeAGUI(t *testing.T) { suite(t, "agui_backend.test.mjs") }
 
+func TestAgentsBehindTheAISDK(t *testing.T) { suite(t, "aisdk_backend.test.mjs") }
+
 func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
 func TestLangGraph(t *testing.T) { suite(t, "langgraph.test.mjs") }

@@ -41,6 +41,21 @@ func TestAGUIAgent(t *testing.T) {
 	wantTexts(t, shell(t, dir, url, "", p.blocks("`agent.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
 }
 
+func TestAISDKAgent(t *testing.T) {
+	t.Parallel()
+	need(t, "node")
+	dir := t.TempDir()
+	p := read(t, "ai-sdk.md")
+	address := freeAddress(t)
+	_, p.text, _ = strings.Cut(p.text, "## An agent behind a route of the AI SDK")
+	p.text = strings.NewReplacer("127.0.0.1:3000", address, `3000, "127.0.0.1"`, address[strings.LastIndex(address, ":")+1:]+`, "127.0.0.1"`).Replace(p.text)
+	p.write(dir, "ai-sdk.yaml")
+	p.write(dir, "agent.mjs")
+	run(t, dir, address, "node", "agent.mjs")
+	url := serve(t, filepath.Join(dir, "ai-sdk.yaml"), binaries)
+	wantTexts(t, shell(t, dir, url, "", p.blocks("`agent.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
+}
+
 // freeAddress returns an address of loopback on which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()

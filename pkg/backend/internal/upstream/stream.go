@@ -44,6 +44,11 @@ func (a Agent) Stream(res *http.Response) (*Stream, error) {
 	return s, nil
 }
 
+// Streams reports whether a response is a stream of server-sent events.
+func Streams(res *http.Response) bool {
+	return res.StatusCode == http.StatusOK && mediaType(res) == sse.ContentType
+}
+
 // Next waits for the next value and returns its text. After the last value of a stream that ended it returns the error for a
 // cut answer: the protocols of agents mark the end of an answer.
 func (s *Stream) Next() ([]byte, error) {
