@@ -28,7 +28,7 @@ CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/rediscache
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: dev
 dev: ## run everything in one process, on embedded servers
@@ -56,6 +56,24 @@ cross: ## build all binaries for PLATFORMS (linux, darwin and windows on amd64 a
 .PHONY: release
 release: ## build archives with checksums for PLATFORMS into dist/
 	go run ./cmd/release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -platforms '$(PLATFORMS)' -services '$(SERVICES) $(STANDALONE)'
+
+.PHONY: images
+images: image-files ## build an image of each program with docker or buildah (IMAGE_PREFIX, VERSION, IMAGE_STORE; docs/deploy.md)
+	@deploy/images.sh build out/image '$(VERSION)' $(BINARIES)
+
+.PHONY: image-files
+image-files:
+	@rm -rf out/image && mkdir -p out/image/bin
+	CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags '$(LDFLAGS)' -o out/image/bin/ ./cmd/agentbus
+	@for service in $(SERVICES) $(STANDALONE); do \
+		echo "CGO_ENABLED=0 go build -o out/image/bin/$$service ./services/$$service/cmd"; \
+		CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags '$(LDFLAGS)' -o out/image/bin/$$service ./services/$$service/cmd || exit 1; \
+	done
+	@deploy/images.sh files out/image '$(VERSION)' $(BINARIES)
+
+.PHONY: compose-check
+compose-check: ## check docker-compose.yml, and the files that it mounts, against the services
+	go test -count=1 ./deploy/deploytest
 
 .PHONY: test
 test: ## run all tests, also against the mock of the model APIs (services/e2e/aimock, with npm)

@@ -69,12 +69,12 @@ func (p *Platform) Config(known config.Known) (config.Config, error) {
 // Build makes the parts of a service on a platform. Parts.Close closes them; the platform is closed afterwards.
 type Build[E Environment] func(context.Context, *Platform, E) (service.Parts, error)
 
-// Main is the main function of a service: it builds the parts, runs them, and ends the process with status 1 when
-// something went wrong.
+// Main is the main function of a service: it does what the arguments of the process ask for, see [Command], and ends the
+// process with status 1 when something went wrong.
 func Main[E Environment](name string, build Build[E]) {
 	ctx, stop := service.Signals(context.Background())
 	defer stop()
-	if err := Run(ctx, name, os.Environ(), build); err != nil {
+	if err := Command(ctx, name, os.Args[1:], os.Environ(), build); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		stop()
 		os.Exit(1) //nolint:gocritic // nothing is deferred but stop
@@ -86,18 +86,12 @@ const flushTime = 3 * time.Second
 
 // Run runs a service until ctx is done. environ is its environment, as os.Environ returns it.
 func Run[E Environment](ctx context.Context, name string, environ []string, build Build[E]) error {
-	vars, err := env.Read(environ)
-	if err != nil {
-		return err
-	}
-	own, err := env.Load[E](vars)
+	vars, own, err := load[E](environ)
 	if err != nil {
 		return err
 	}
 	common := own.Common()
-	log := telemetry.NewLogger(os.Stderr, telemetry.LogOptions{
-		Service: name, Level: common.LogLevel, Text: common.LogFormat == env.FormatText,
-	})
+	log := newLogger(name, common)
 	slog.SetDefault(log) // for libraries
 	told, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Version: service.Version()})
 	if err != nil {
@@ -119,6 +113,22 @@ func Run[E Environment](ctx context.Context, name string, environ []string, buil
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	return errors.Join(err, told.Shutdown(flush))
+}
+
+// load reads the environment of a service, and its struct from it.
+func load[E Environment](environ []string) (vars env.Environ, own E, err error) {
+	vars, err = env.Read(environ)
+	if err != nil {
+		return nil, own, err
+	}
+	own, err = env.Load[E](vars)
+	return vars, own, err
+}
+
+func newLogger(name string, common env.Process) *slog.Logger {
+	return telemetry.NewLogger(os.Stderr, telemetry.LogOptions{
+		Service: name, Level: common.LogLevel, Text: common.LogFormat == env.FormatText,
+	})
 }
 
 // attemptTime bounds one attempt to connect to NATS, or to look after the streams.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/app"
 	"github.com/agentbus/agentbus/pkg/config"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/sandbox"
@@ -27,14 +28,15 @@ func main() {
 	sandbox.Enter()
 	ctx, stop := service.Signals(context.Background())
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		stop()
 		os.Exit(1) //nolint:gocritic // nothing is deferred but stop
 	}
 }
 
-func run(ctx context.Context) error {
+// run serves, or with the argument "ready" asks the process that serves whether it is ready.
+func run(ctx context.Context, args []string) error {
 	vars, err := env.Read(os.Environ())
 	if err != nil {
 		return err
@@ -42,6 +44,12 @@ func run(ctx context.Context) error {
 	own, err := env.Load[env.AgentServer](vars)
 	if err != nil {
 		return err
+	}
+	switch {
+	case len(args) == 1 && args[0] == app.ArgReady:
+		return service.AskReady(ctx, own.AdminAddr)
+	case len(args) > 0:
+		return fmt.Errorf("unknown arguments %q; the only one is %s", args, app.ArgReady)
 	}
 	log := telemetry.NewLogger(os.Stderr, telemetry.LogOptions{
 		Service: name, Level: own.LogLevel, Text: own.LogFormat == env.FormatText,
