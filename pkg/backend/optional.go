@@ -5,6 +5,10 @@ import (
 	"errors"
 )
 
+// ErrEnds is the cause of the context of a turn, for [errors.Is], if the request ends with the cancellation: a run on another
+// server is cancelled then. After any other cause another runner continues the request.
+var ErrEnds = errors.New("the request ends")
+
 // Causes of an *apierr.Error of a turn, for [errors.Is].
 var (
 	// ErrTooLong: the conversation is longer than the model can read.

@@ -85,6 +85,9 @@ type Abort struct{ Reason string }
 // Error implements error, so that an abort can be the cause of a cancellation.
 func (a *Abort) Error() string { return "aborted: " + a.Reason }
 
+// Is makes an abort a [backend.ErrEnds].
+func (*Abort) Is(target error) bool { return target == backend.ErrEnds } //nolint:errorlint // as errors.Is compares
+
 // Agent is the configuration that a request runs with.
 type Agent struct {
 	Name       string

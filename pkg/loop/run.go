@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 	stopTimeout = 3 * time.Second
 )
 
-var errTime = errors.New("the request's time is over")
+var errTime = fmt.Errorf("%w: its time is over", backend.ErrEnds)
 
 // run is a request that is being run.
 type run struct {

@@ -67,7 +67,7 @@ func (r *reader) read(ahead *upstream.Ahead) error {
 		if slices.ContainsFunc(r.order, r.waits) {
 			wait = r.settle
 		}
-		data, err := ahead.Next(wait)
+		value, err := ahead.Next(wait)
 		if errors.Is(err, upstream.ErrNothingYet) {
 			if err := r.startCalls(); err != nil {
 				return err
@@ -78,7 +78,7 @@ func (r *reader) read(ahead *upstream.Ahead) error {
 			return err
 		}
 		var e aguiEvent
-		if err := jsonv2.Unmarshal(data, &e); err != nil {
+		if err := jsonv2.Unmarshal(value.Data, &e); err != nil {
 			return r.agent.API().Malformed(err)
 		}
 		ended, err := r.take(e)

@@ -62,6 +62,9 @@ type recording struct {
 	open   func(*http.Client) backend.Model
 }
 
+// Transcript is an answer, and the error of its turn, in the form of golden files.
+func Transcript(a Answer, err error) string { return played{a, err}.String() }
+
 // played is what came out of a stream.
 type played struct {
 	Answer

@@ -26,9 +26,12 @@ type Agent struct {
 	Query   map[string]string // added to URL
 	Key     string            // sent as a bearer token; "" = none is sent
 	KeyEnv  string            // the variable that holds Key
-	Quiet   time.Duration     // how long an answer may be silent; 0 = Patience
-	Client  *http.Client      // default NewClient(Quiet), without redirects
-	Retries int               // of requests that the agent did not begin; default Retries, negative = none
+
+	KeyHeader string // the header that has Key in place of a bearer token; "" = Authorization
+
+	Quiet   time.Duration // how long an answer may be silent; 0 = Patience
+	Client  *http.Client  // default NewClient(Quiet), without redirects
+	Retries int           // of requests that the agent did not begin; default Retries, negative = none
 }
 
 // firstWait is the time before the first retry of a request that the agent did not begin.
@@ -113,7 +116,10 @@ func (a Agent) send(ctx context.Context, r Request) (*http.Response, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	maps.Copy(req.Header, r.Header)
-	if a.Key != "" {
+	switch {
+	case a.Key != "" && a.KeyHeader != "":
+		req.Header.Set(a.KeyHeader, a.Key)
+	case a.Key != "":
 		req.Header.Set("Authorization", "Bearer "+a.Key)
 	}
 	for name, value := range a.Headers {
@@ -182,13 +188,16 @@ func detail(body []byte) string {
 	return ""
 }
 
+// ErrEnded is the cause of [Agent.Cut] for an answer whose stream ended as a whole, for [errors.Is].
+var ErrEnded = errors.New("the stream ended without its end")
+
 // Cut is the error for an answer that ended before its end. A turn with it may be sent again.
 func (a Agent) Cut(cause error) *apierr.Error {
 	if errors.Is(cause, ErrStalled) {
 		return a.API().Cut(cause)
 	}
 	if cause == nil {
-		cause = errors.New("the stream ended without its end")
+		cause = ErrEnded
 	}
 	return a.API().Cut(fmt.Errorf("%w: %w", backend.ErrCut, cause))
 }

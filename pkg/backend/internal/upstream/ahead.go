@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/sse"
 )
 
 // ErrNothingYet is the error of [Ahead.Next] when no value came in time.
@@ -20,8 +22,8 @@ type Ahead struct {
 }
 
 type value struct {
-	data []byte
-	err  error
+	event sse.Event
+	err   error
 }
 
 // Ahead starts to read the stream. The caller calls Close.
@@ -29,9 +31,10 @@ func (s *Stream) Ahead() *Ahead {
 	a := &Ahead{values: make(chan value), stop: make(chan struct{}), res: s.res}
 	a.running.Go(func() {
 		for {
-			data, err := s.Next()
+			e, err := s.Next()
+			e.Data = bytes.Clone(e.Data)
 			select {
-			case a.values <- value{bytes.Clone(data), err}:
+			case a.values <- value{e, err}:
 			case <-a.stop:
 				return
 			}
@@ -45,18 +48,18 @@ func (s *Stream) Ahead() *Ahead {
 
 // Next waits for the next value, for at most a time; 0 = without a limit. After another error than [ErrNothingYet] it must not be
 // called again.
-func (a *Ahead) Next(wait time.Duration) ([]byte, error) {
+func (a *Ahead) Next(wait time.Duration) (sse.Event, error) {
 	if wait == 0 {
 		v := <-a.values
-		return v.data, v.err
+		return v.event, v.err
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case v := <-a.values:
-		return v.data, v.err
+		return v.event, v.err
 	case <-timer.C:
-		return nil, ErrNothingYet
+		return sse.Event{}, ErrNothingYet
 	}
 }
 

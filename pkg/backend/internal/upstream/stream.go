@@ -23,8 +23,7 @@ var errTooMuch = errors.New("the answer is larger than 256 MiB")
 type Stream struct {
 	agent Agent
 	res   *http.Response
-	next  func() ([]byte, error)
-	read  int // values
+	next  func() (sse.Event, error)
 }
 
 // Stream opens the values of a response.
@@ -49,50 +48,49 @@ func Streams(res *http.Response) bool {
 	return res.StatusCode == http.StatusOK && mediaType(res) == sse.ContentType
 }
 
-// Next waits for the next value and returns its text. After the last value of a stream that ended it returns the error for a
-// cut answer: the protocols of agents mark the end of an answer.
-func (s *Stream) Next() ([]byte, error) {
-	data, err := s.next()
+// Next waits for the next value: an event, or a line as an event without a name. After the last value of a stream that ended it
+// returns the error for a cut answer: the protocols of agents mark the end of an answer.
+func (s *Stream) Next() (sse.Event, error) {
+	e, err := s.next()
 	switch {
 	case err == nil:
-		s.read++
-		return data, nil
+		return e, nil
 	case errors.Is(err, bufio.ErrTooLong), errors.Is(err, sse.ErrTooLong):
-		return nil, s.agent.Broke("a part of its answer is larger than %d bytes", maxChunk)
+		return e, s.agent.Broke("a part of its answer is larger than %d bytes", maxChunk)
 	case errors.Is(err, errTooMuch):
-		return nil, s.agent.Broke("%v", err)
+		return e, s.agent.Broke("%v", err)
 	case errors.Is(err, io.EOF):
-		return nil, s.agent.Cut(nil)
+		return e, s.agent.Cut(nil)
 	default:
-		return nil, s.agent.Cut(err)
+		return e, s.agent.Cut(err)
 	}
 }
 
 // Decode waits for the next value and decodes it. A value that is not JSON, or has another type, is an error.
 func (s *Stream) Decode(into any) error {
-	data, err := s.Next()
+	e, err := s.Next()
 	if err != nil {
 		return err
 	}
-	if err := jsonv2.Unmarshal(data, into); err != nil {
+	if err := jsonv2.Unmarshal(e.Data, into); err != nil {
 		return s.agent.API().Malformed(err)
 	}
 	return nil
 }
 
-// events reads the data of server-sent events.
-func events(r *sse.Reader) func() ([]byte, error) {
-	return func() ([]byte, error) {
+// events reads server-sent events.
+func events(r *sse.Reader) func() (sse.Event, error) {
+	return func() (sse.Event, error) {
 		e, err := r.Next()
 		if err == nil && len(e.Data) > maxChunk {
 			err = sse.ErrTooLong
 		}
-		return e.Data, err
+		return e, err
 	}
 }
 
 // lines reads the lines of a text that are not empty. The last one may lack its end if it is complete.
-func lines(r io.Reader) func() ([]byte, error) {
+func lines(r io.Reader) func() (sse.Event, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxChunk)
 	scanner.Split(func(data []byte, atEOF bool) (int, []byte, error) {
@@ -107,16 +105,16 @@ func lines(r io.Reader) func() ([]byte, error) {
 		}
 		return 0, nil, nil
 	})
-	return func() ([]byte, error) {
+	return func() (sse.Event, error) {
 		for scanner.Scan() {
 			if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
-				return line, nil
+				return sse.Event{Data: line}, nil
 			}
 		}
 		if err := scanner.Err(); err != nil {
-			return nil, err
+			return sse.Event{}, err
 		}
-		return nil, io.EOF
+		return sse.Event{}, io.EOF
 	}
 }
 
