@@ -67,9 +67,10 @@ type Agent struct {
 	ReturnThinking string            `yaml:"returnThinking"` // openai: never, turn or always; default by model
 	ThinkTags      bool              `yaml:"thinkTags"`      // openai: text between <think> and </think> is thinking
 
-	URL           string   `yaml:"url"`           // http, agui, ai-sdk: of the agent, which another server runs
+	URL           string   `yaml:"url"`           // http, agui, ai-sdk, langgraph: of the agent, which another server runs
+	Assistant     string   `yaml:"assistant"`     // langgraph: the assistant, or graph, of the server
 	SigningKeyEnv string   `yaml:"signingKeyEnv"` // http: variable with the key that signs the requests; default: they are not signed
-	Quiet         Duration `yaml:"quiet"`         // http, agui, ai-sdk: how long an answer may be silent; default 5m
+	Quiet         Duration `yaml:"quiet"`         // http, agui, ai-sdk, langgraph: how long an answer may be silent; default 5m
 	Send          string   `yaml:"send"`          // agui, ai-sdk: all (default), or new, for an agent that remembers the messages that it got
 
 	Script    string `yaml:"script"`    // scripted: run this whatever the prompt says

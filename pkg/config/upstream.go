@@ -10,9 +10,10 @@ import (
 
 // The backends of agents that another server runs behind HTTP.
 const (
-	BackendHTTP  = "http"   // one that implements the contract of schemas/agent
-	BackendAGUI  = "agui"   // one that is served as AG-UI
-	BackendAISDK = "ai-sdk" // one behind a route of the AI SDK
+	BackendHTTP      = "http"      // one that implements the contract of schemas/agent
+	BackendAGUI      = "agui"      // one that is served as AG-UI
+	BackendAISDK     = "ai-sdk"    // one behind a route of the AI SDK
+	BackendLangGraph = "langgraph" // one of a LangGraph Agent Server
 )
 
 // The values of Agent.Send.
@@ -24,7 +25,9 @@ const (
 // BehindHTTP reports whether another server runs the agent, at its URL.
 func (a Agent) BehindHTTP() bool { return slices.Contains(behindHTTP(), a.Backend) }
 
-func behindHTTP() []string { return []string{BackendAGUI, BackendAISDK, BackendHTTP} }
+func behindHTTP() []string {
+	return []string{BackendAGUI, BackendAISDK, BackendHTTP, BackendLangGraph}
+}
 
 // upstream checks what an agent says about the server that runs it, or that it says nothing.
 func (c checker) upstream(path string, a Agent) {
@@ -36,8 +39,15 @@ func (c checker) upstream(path string, a Agent) {
 		c.report(join(path, "signingKeyEnv"), "is only for backend: http; remove it, or change the backend")
 	}
 	c.choice(join(path, "send"), a.Send, SendAll, SendNew)
-	if a.Send != "" && a.Backend == BackendHTTP {
+	switch {
+	case a.Send != "" && a.Backend == BackendHTTP:
 		c.report(join(path, "send"), "is not for backend http, whose requests say which messages are known; remove it")
+	case a.Send != "" && a.Backend == BackendLangGraph:
+		c.report(join(path, "send"), "is not for backend langgraph, which sends new messages alone; remove it")
+	case a.Backend == BackendLangGraph && a.Assistant == "":
+		c.report(path, "has no assistant; add the id of an assistant or graph of the server, such as assistant: agent")
+	case a.Assistant != "" && a.Backend != BackendLangGraph:
+		c.report(join(path, "assistant"), "is only for backend: langgraph; remove it, or change the backend")
 	}
 	if !a.BehindHTTP() {
 		for member, set := range map[string]bool{"url": a.URL != "", "quiet": a.Quiet != 0, "send": a.Send != ""} {

@@ -49,6 +49,11 @@ func Derive(prefix string, parts ...string) string {
 	return prefix + "_" + encode(h.Sum(nil)[:16])
 }
 
+// DeriveUUID is Derive for programs that take a UUID alone.
+func DeriveUUID(parts ...string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("agentbus:"+strings.Join(parts, "\x00"))).String()
+}
+
 // Valid reports whether s matches ^[A-Za-z0-9_-]{1,64}$, the only identifiers that may come near a subject.
 func Valid(s string) bool {
 	if len(s) == 0 || len(s) > MaxLength {

@@ -138,3 +138,11 @@ func FuzzValid(f *testing.F) {
 		}
 	})
 }
+
+func TestDeriveUUID(t *testing.T) {
+	t.Parallel()
+	one := id.DeriveUUID("a", "b")
+	if one != id.DeriveUUID("a", "b") || one == id.DeriveUUID("ab") || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(one) {
+		t.Errorf("got %q, want a UUID that belongs to its parts", one)
+	}
+}

@@ -99,7 +99,8 @@ func (r *reader) read(ahead *upstream.Ahead) error {
 		if slices.ContainsFunc(r.order, r.waits) {
 			wait = r.settle
 		}
-		text, err := ahead.Next(wait)
+		value, err := ahead.Next(wait)
+		text := value.Data
 		switch {
 		case errors.Is(err, upstream.ErrNothingYet):
 			if err := r.startCalls(); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
 	"github.com/agentbus/agentbus/pkg/backend/httpagent"
 	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
+	"github.com/agentbus/agentbus/pkg/backend/langgraph"
 	"github.com/agentbus/agentbus/pkg/backend/openai"
 	"github.com/agentbus/agentbus/pkg/backend/scripted"
 	"github.com/agentbus/agentbus/pkg/config"
@@ -46,6 +47,7 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 		config.BackendHTTP:      newHTTP,
 		config.BackendAGUI:      newAGUI,
 		config.BackendAISDK:     newAISDK,
+		config.BackendLangGraph: newLangGraph,
 		config.BackendRemote:    func(config.Agent, Environment) backend.Backend { return nil },
 	}
 }
@@ -177,6 +179,13 @@ func newAISDK(a config.Agent, getenv Environment) backend.Backend {
 	return aisdk.New(aisdk.Options{
 		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
 		New: a.Send == config.SendNew, Quiet: time.Duration(a.Quiet),
+	})
+}
+
+func newLangGraph(a config.Agent, getenv Environment) backend.Backend {
+	return langgraph.New(langgraph.Options{
+		URL: a.URL, Assistant: a.Assistant, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
+		Quiet: time.Duration(a.Quiet),
 	})
 }
 

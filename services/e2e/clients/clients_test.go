@@ -63,7 +63,7 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 		return 1, err
 	}
 	s, err := stack.Start(ctx, stack.Options{
-		Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}, Env: []string{"AGENT_SIGNING_KEY=" + signingKey},
+		Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}, Env: []string{"AGENT_SIGNING_KEY=" + signingKey, "LANGGRAPH_KEY=lsv2-key"},
 	})
 	if err != nil {
 		return 1, err
@@ -109,6 +109,8 @@ func TestAgentsThatSpeakACP(t *testing.T) { suite(t, "acp_backend.test.mjs") }
 func TestAgentsThatServeAGUI(t *testing.T) { suite(t, "agui_backend.test.mjs") }
 
 func TestAgentsBehindTheAISDK(t *testing.T) { suite(t, "aisdk_backend.test.mjs") }
+
+func TestAgentsOfLangGraph(t *testing.T) { suite(t, "langgraph_backend.test.mjs") }
 
 func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 

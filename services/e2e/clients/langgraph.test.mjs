@@ -117,6 +117,7 @@ test("a run is joined, and its stream read again from the middle", async () => {
   assert.equal(values.messages.at(-1).content, "omega");
   const whole = (await collect(client.runs.joinStream(thread, run.run_id))).events;
   assert.ok(whole.some((e) => e.event === "messages"), "the modes are those of the run");
+  assert.deepEqual((await collect(client.runs.joinStream(thread, run.run_id, { lastEventId: "-1" }))).events, whole);
   const middle = whole.findIndex((e) => e.id && e.event === "messages");
   const rest = (await collect(connect(other).runs.joinStream(thread, run.run_id, { lastEventId: whole[middle].id }))).events;
   assert.deepEqual(rest.map((e) => e.data), whole.slice(middle + 1).map((e) => e.data));

@@ -11,10 +11,13 @@ export async function serve(handlers) {
     const url = new URL(req.url, gateway);
     const body = await new Response(Readable.toWeb(req)).text();
     if (url.pathname.startsWith("/gateway/")) {
+      const after = req.headers["last-event-id"];
       const { ok, status, headers, body: stream } = await fetch(gateway + url.pathname.slice("/gateway".length), {
-        method: req.method, headers: { "Content-Type": "application/json" }, body: req.method === "POST" ? body : undefined,
+        method: req.method, body: req.method === "POST" ? body : undefined,
+        headers: { "Content-Type": "application/json", ...(after && { "Last-Event-ID": after }) },
       });
-      res.writeHead(status, { "Content-Type": headers.get("content-type") ?? "text/plain" });
+      const location = headers.get("content-location");
+      res.writeHead(status, { "Content-Type": headers.get("content-type") ?? "text/plain", ...(location && { "Content-Location": location }) });
       if (!stream || !ok) return res.end();
       return Readable.fromWeb(stream).on("error", () => res.destroy()).pipe(res);
     }

@@ -56,6 +56,21 @@ func TestAISDKAgent(t *testing.T) {
 	wantTexts(t, shell(t, dir, url, "", p.blocks("`agent.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
 }
 
+func TestLangGraphAgent(t *testing.T) {
+	t.Parallel()
+	need(t, "node")
+	dir := t.TempDir()
+	p := read(t, "langgraph.md")
+	address := freeAddress(t)
+	_, p.text, _ = strings.Cut(p.text, "## An agent of a LangGraph server")
+	p.text = strings.NewReplacer("127.0.0.1:2024", address, `2024, "127.0.0.1"`, address[strings.LastIndex(address, ":")+1:]+`, "127.0.0.1"`).Replace(p.text)
+	p.write(dir, "langgraph.yaml")
+	p.write(dir, "server.mjs")
+	run(t, dir, address, "node", "server.mjs")
+	url := serve(t, filepath.Join(dir, "langgraph.yaml"), binaries)
+	wantTexts(t, shell(t, dir, url, "", p.blocks("`server.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
+}
+
 // freeAddress returns an address of loopback on which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()

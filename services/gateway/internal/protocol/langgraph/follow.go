@@ -177,6 +177,9 @@ func number(x *protocol.Exchange, name string, otherwise int) int {
 	return n
 }
 
+// fromStart is the id of an event with which clients ask for a stream from its first event.
+const fromStart = "-1"
+
 // joinStream streams a run from its first event, or after the client's cursor.
 func (s *Server) joinStream(x *protocol.Exchange) error {
 	done := x.WithTimeout()
@@ -184,6 +187,9 @@ func (s *Server) joinStream(x *protocol.Exchange) error {
 	cursor, err := x.Cursor()
 	if err != nil {
 		return err
+	}
+	if cursor == fromStart {
+		cursor = ""
 	}
 	r, err := s.find(x)
 	x.Audit(r.ThreadID, r.RequestID, err)
