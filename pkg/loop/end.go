@@ -89,10 +89,16 @@ func isAbort(err error) bool {
 	return ok
 }
 
-// log reports an error whose text clients do not get.
+// log reports an error whose text clients do not get, or whose cause they do not get, such as the address of a server.
 func (r *run) log(ctx context.Context, err error) {
-	if apierr.CodeOf(err) == apierr.Internal {
-		r.Logger.ErrorContext(ctx, "a request failed", "agent", r.Agent.Name, "requestId", r.RequestID, "error", err)
+	attributes := []any{"agent", r.Agent.Name, "requestId", r.RequestID, "error", err}
+	switch apierr.CodeOf(err) {
+	case apierr.Internal:
+		r.Logger.ErrorContext(ctx, "a request failed", attributes...)
+	case apierr.AgentError:
+		if errors.Unwrap(apierr.From(err)) != nil {
+			r.Logger.WarnContext(ctx, "the agent failed", attributes...)
+		}
 	}
 }
 

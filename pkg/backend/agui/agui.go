@@ -86,7 +86,7 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	if err != nil {
 		return backend.Outcome{}, err
 	}
-	agent := s.backend.agent
+	agent := s.backend.agent.Named(turn.AgentID)
 	res, err := agent.Send(ctx, upstream.Request{Body: body, Header: http.Header{"Accept": {sse.ContentType}}})
 	if err != nil {
 		return backend.Outcome{}, err

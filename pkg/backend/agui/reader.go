@@ -55,7 +55,7 @@ const maxArgs = 1 << 20 // bytes of the arguments of a call
 
 func newReader(b *Backend, turn backend.Turn, emit backend.Emit) *reader {
 	return &reader{
-		agent: b.agent, settle: b.settle, turn: turn, emit: emit, silent: map[string]bool{}, calls: map[string]*call{},
+		agent: b.agent.Named(turn.AgentID), settle: b.settle, turn: turn, emit: emit, silent: map[string]bool{}, calls: map[string]*call{},
 		agents: map[string]*strings.Builder{},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
+	"github.com/agentbus/agentbus/pkg/redact"
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 )
@@ -76,7 +77,8 @@ func New(o Options) *Backend {
 	}
 	return &Backend{
 		api: upstream.API{
-			Own: cmp.Or(o.BaseURL, DefaultBaseURL) == DefaultBaseURL, Name: cmp.Or(o.Name, "Anthropic"), Key: o.APIKey,
+			Own: cmp.Or(o.BaseURL, DefaultBaseURL) == DefaultBaseURL, Address: redact.URL(o.BaseURL), Name: cmp.Or(o.Name, "Anthropic"),
+			Key:    o.APIKey,
 			KeyEnv: cmp.Or(o.KeyEnv, "ANTHROPIC_API_KEY"), BaseEnv: cmp.Or(o.BaseEnv, "ANTHROPIC_BASE_URL"),
 		},
 		messages: sdk.NewMessageService(options...), uncached: o.Uncached,

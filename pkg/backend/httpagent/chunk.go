@@ -73,8 +73,8 @@ type call struct {
 	started bool // its arguments have begun
 }
 
-func newReader(s *session, emit backend.Emit) *reader {
-	return &reader{session: s, agent: s.backend.agent, emit: emit, running: map[string]bool{}}
+func newReader(s *session, agent upstream.Agent, emit backend.Emit) *reader {
+	return &reader{session: s, agent: agent, emit: emit, running: map[string]bool{}}
 }
 
 // read reads the chunks of an answer to its end. The session counts as received by the agent with each turn.

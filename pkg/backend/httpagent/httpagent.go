@@ -106,16 +106,17 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	if err != nil {
 		return backend.Outcome{}, err
 	}
-	res, err := b.agent.Send(ctx, upstream.Request{Body: body, Header: header})
+	agent := b.agent.Named(turn.AgentID)
+	res, err := agent.Send(ctx, upstream.Request{Body: body, Header: header})
 	if err != nil {
 		return backend.Outcome{}, err
 	}
 	defer func() { _ = res.Body.Close() }() // the answer was read to its end, or it no longer matters
-	stream, err := b.agent.Stream(res)
+	stream, err := agent.Stream(res)
 	if err != nil {
 		return backend.Outcome{}, err
 	}
-	r := newReader(s, emit)
+	r := newReader(s, agent, emit)
 	r.outcome.Model = cmp.Or(turn.Model, turn.AgentID, "agent")
 	err = r.read(stream)
 	if ctx.Err() != nil {

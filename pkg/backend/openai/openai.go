@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/internal/upstream"
+	"github.com/agentbus/agentbus/pkg/redact"
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 )
@@ -88,7 +89,7 @@ func isOpenAI(host string) bool {
 
 func (o Options) api() upstream.API {
 	return upstream.API{
-		Own: hostOf(o.BaseURL) == "api.openai.com", Name: cmp.Or(o.Name, "OpenAI"), Key: o.APIKey,
+		Own: hostOf(o.BaseURL) == "api.openai.com", Address: redact.URL(o.BaseURL), Name: cmp.Or(o.Name, "OpenAI"), Key: o.APIKey,
 		KeyEnv: cmp.Or(o.KeyEnv, "OPENAI_API_KEY"), BaseEnv: cmp.Or(o.BaseEnv, "OPENAI_BASE_URL"),
 	}
 }

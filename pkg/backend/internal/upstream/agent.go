@@ -21,7 +21,8 @@ import (
 
 // Agent is an agent that another server runs behind HTTP.
 type Agent struct {
-	URL     string
+	Name    string            // in errors
+	URL     string            // in logs only
 	Headers map[string]string // sent with each request
 	Query   map[string]string // added to URL
 	Key     string            // sent as a bearer token; "" = none is sent
@@ -47,10 +48,20 @@ func (a Agent) WithDefaults() Agent {
 	return a
 }
 
+// Named returns a with a name.
+func (a Agent) Named(name string) Agent {
+	a.Name = name
+	return a
+}
+
 // API names the agent in errors.
 func (a Agent) API() API {
+	name := "the agent"
+	if a.Name != "" {
+		name = "agent " + a.Name
+	}
 	return API{
-		Name: "the agent at " + redact.URL(a.URL), Key: a.Key, KeyEnv: cmp.Or(a.KeyEnv, "the headers of the agent"), BaseEnv: "url",
+		Name: name, Address: redact.URL(a.URL), Key: a.Key, KeyEnv: cmp.Or(a.KeyEnv, "the headers of the agent"), BaseEnv: "url",
 	}
 }
 
@@ -155,7 +166,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (a Agent) refused(res *http.Response) error {
 	api := a.API()
 	if res.StatusCode < http.StatusBadRequest {
-		return apierr.New(apierr.AgentError, "%s redirects to another address; write that address under url", api.Name)
+		return apierr.Wrap(api.located(nil), apierr.AgentError, "%s redirects to another address; write that address under url", api.Name)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil {
@@ -205,7 +216,7 @@ func (a Agent) Cut(cause error) *apierr.Error {
 // Failed is the error for a failure that the agent reports.
 func (a Agent) Failed(detail string, retryable bool) *apierr.Error {
 	api := a.API()
-	f := apierr.New(apierr.AgentError, "%s failed%s", api.Name, saying(api.clean(detail)))
+	f := apierr.Wrap(api.located(nil), apierr.AgentError, "%s failed%s", api.Name, saying(api.clean(detail)))
 	f.Retryable = retryable
 	return f
 }
@@ -213,5 +224,5 @@ func (a Agent) Failed(detail string, retryable bool) *apierr.Error {
 // Broke is the error for an answer that violates the agent's protocol.
 func (a Agent) Broke(format string, args ...any) *apierr.Error {
 	api := a.API()
-	return apierr.New(apierr.AgentError, "%s violates its protocol: %s", api.Name, api.clean(fmt.Sprintf(format, args...)))
+	return apierr.Wrap(api.located(nil), apierr.AgentError, "%s violates its protocol: %s", api.Name, api.clean(fmt.Sprintf(format, args...)))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,11 @@ import (
 // StatusOverloaded is what Anthropic and servers after its model answer while they have no capacity left.
 const StatusOverloaded = 529
 
-// API names a provider in its faults. Name and the variables are meant for people; Key never shows up in a message.
+// API names a provider in its faults. Name and the variables are meant for people; Key never shows up in a message, and Address only
+// in the cause, for logs: clients must not learn where the operator's servers are.
 type API struct {
 	Own     bool   // the server is the provider's own, which wants a key
+	Address string // of a server that is not the provider's own
 	Name    string // "OpenAI"
 	Key     string // the secret itself
 	KeyEnv  string // the variable that holds it
@@ -46,7 +49,7 @@ func (a API) Probed(res *http.Response, err error) error {
 	case res == nil:
 		return nil
 	case res.StatusCode == http.StatusUnauthorized:
-		return apierr.Wrap(backend.ErrKeyRefused, apierr.AgentError, "%s", a.sentence(res.StatusCode, ""))
+		return apierr.Wrap(a.located(backend.ErrKeyRefused), apierr.AgentError, "%s", a.sentence(res.StatusCode, ""))
 	case res.StatusCode >= http.StatusInternalServerError:
 		return a.Refused(res.StatusCode, res.Header, "", "")
 	default:
@@ -64,7 +67,7 @@ func (a API) Refused(status int, header http.Header, detail, id string) *apierr.
 	case status == http.StatusNotFound:
 		cause = fmt.Errorf("%w: %w", backend.ErrUnavailable, cause)
 	}
-	f := apierr.Wrap(cause, apierr.AgentError, "%s", a.sentence(status, a.clean(detail)))
+	f := apierr.Wrap(a.located(cause), apierr.AgentError, "%s", a.sentence(status, a.clean(detail)))
 	f.Retryable = worthRetry(status)
 	if f.Retryable {
 		f.RetryAfter = RetryAfter(header, time.Now())
@@ -186,11 +189,26 @@ func (a API) Malformed(cause error) *apierr.Error {
 
 // Stranger returns the API error for a web page instead of an answer: the server at the address is not the API.
 func (a API) Stranger() *apierr.Error {
-	return apierr.New(apierr.AgentError, "a web page answers in place of %s; check %s", a.Name, a.BaseEnv)
+	return apierr.Wrap(a.located(nil), apierr.AgentError, "a web page answers in place of %s; check %s", a.Name, a.BaseEnv)
+}
+
+// located adds the address of the server to a cause, which may be nil.
+func (a API) located(cause error) error {
+	if failure, ok := errors.AsType[*url.Error](cause); ok && failure == cause { //nolint:errorlint // one within another error is kept as it is
+		cause = failure.Err // the address and its query are not logged twice
+	}
+	switch {
+	case a.Address == "":
+		return cause
+	case cause == nil:
+		return errors.New("at " + a.Address)
+	default:
+		return fmt.Errorf("at %s: %w", a.Address, cause)
+	}
 }
 
 func (a API) retryable(cause error, format string, args ...any) *apierr.Error {
-	f := apierr.Wrap(cause, apierr.AgentError, format, args...)
+	f := apierr.Wrap(a.located(cause), apierr.AgentError, format, args...)
 	f.Retryable = true
 	return f
 }
@@ -198,15 +216,15 @@ func (a API) retryable(cause error, format string, args ...any) *apierr.Error {
 // maxDetail is how many runes of a provider's explanation go into a message.
 const maxDetail = 200
 
-// clean makes one short line of a provider's text, without control characters and without anything that looks like a
-// secret.
+// clean makes one short line of a provider's text, without control characters, without the server's address and without anything
+// that looks like a secret.
 func (a API) clean(detail string) string {
 	if a.Key != "" {
 		detail = strings.ReplaceAll(detail, a.Key, "…")
 	}
 	words := strings.FieldsFunc(detail, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' })
 	for i, w := range words {
-		if looksSecret(w) {
+		if looksSecret(w) || a.names(w) {
 			words[i] = "…"
 		}
 	}
@@ -215,6 +233,18 @@ func (a API) clean(detail string) string {
 		return string(runes[:maxDetail]) + "…"
 	}
 	return string(runes)
+}
+
+// names reports whether a word contains the host of the server.
+func (a API) names(word string) bool {
+	u, err := url.Parse(a.Address)
+	if err != nil || u.Hostname() == "" {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	word = strings.ToLower(strings.Trim(word, `"'.,:;()[]{}<>`))
+	name, _, _ := strings.Cut(word, ":")
+	return name == host || strings.Contains(word, "//"+host) || strings.ContainsAny(host, ".:") && strings.Contains(word, host)
 }
 
 // looksSecret matches the prefixes of keys, and any long word with digits that is not a path or a URL.
