@@ -29,6 +29,7 @@ func records() map[string]reflect.Type {
 		"abort":         reflect.TypeFor[record.Abort](),
 		"steer":         reflect.TypeFor[record.Steer](),
 		"tool_call":     reflect.TypeFor[record.ToolCall](),
+		"delivery":      reflect.TypeFor[record.Delivery](),
 		"tool_started":  reflect.TypeFor[record.ToolStarted](),
 		"tool_result":   reflect.TypeFor[record.ToolResult](),
 		"tool_progress": reflect.TypeFor[record.ToolProgress](),

@@ -51,11 +51,13 @@ type Bus struct {
 	*records.ToolCalls
 	*workqueue.RequestQueue
 	*workqueue.ToolQueue
+	*workqueue.DeliveryQueue
 	*projection.Source
 	*rpc.Peer
 	*kv.KeyBucket
 	*kv.AgentBucket
 	*kv.ToolsetBucket
+	*kv.PushBucket
 	*objects.Store
 }
 
@@ -87,11 +89,13 @@ func newBus(conn *broker.Conn, replay *budget.Budget) *Bus {
 		ToolCalls:     records.NewToolCalls(conn),
 		RequestQueue:  workqueue.NewRequestQueue(conn),
 		ToolQueue:     workqueue.NewToolQueue(conn),
+		DeliveryQueue: workqueue.NewDeliveryQueue(conn),
 		Source:        projection.New(conn),
 		Peer:          rpc.New(conn),
 		KeyBucket:     kv.NewKeyBucket(conn),
 		AgentBucket:   kv.NewAgentBucket(conn),
 		ToolsetBucket: kv.NewToolsetBucket(conn),
+		PushBucket:    kv.NewPushBucket(conn),
 		Store:         objects.New(conn),
 	}
 }

@@ -48,6 +48,9 @@ type (
 	KeyRecord      = kv.KeyRecord
 	AgentRecord    = kv.AgentRecord
 	Toolset        = kv.Toolset
+	TaskPushes     = kv.TaskPushes
+	TaskPush       = kv.TaskPush
+	RetryError     = broker.RetryError
 
 	Handle[T any] = workqueue.Handle[T]
 )

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
+	"github.com/agentbus/agentbus/pkg/bus/kv"
 	"github.com/agentbus/agentbus/pkg/bus/objects"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/nats-io/nats.go"
@@ -87,24 +88,35 @@ func (b *Bus) streams(s Storage) []jetstream.StreamConfig {
 		queue(b.conn.RequestsStream(), broker.KindRequest),
 		queue(b.conn.BacklogStream(), broker.KindBacklog),
 		queue(b.conn.ToolsStream(), broker.KindTool),
+		queue(b.conn.DeliveriesStream(), broker.KindDelivery),
 	})
 }
 
-// consumers lists the durable consumers by stream.
-func (b *Bus) consumers(s Storage) map[string]jetstream.ConsumerConfig {
-	durable := func(name string, pending int, kinds ...string) jetstream.ConsumerConfig {
+// consumer is a durable consumer of a stream.
+type consumer struct {
+	stream string
+	jetstream.ConsumerConfig
+}
+
+// consumers lists the durable consumers.
+func (b *Bus) consumers(s Storage) []consumer {
+	durable := func(stream, name string, pending int, kinds ...string) consumer {
 		c := jetstream.ConsumerConfig{
 			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.AckWait, MaxDeliver: -1, MaxAckPending: pending,
 		}
 		for _, kind := range kinds {
 			c.FilterSubjects = append(c.FilterSubjects, b.conn.Wildcard(kind))
 		}
-		return c
+		return consumer{stream, c}
 	}
-	return map[string]jetstream.ConsumerConfig{
-		b.conn.RequestsStream(): durable(broker.RunnerConsumer, 100_000, broker.KindRequest),
-		b.conn.ToolsStream():    durable(broker.ExecutorConsumer, 100_000, broker.KindTool),
-		b.conn.EventsStream():   durable(broker.HistoryConsumer, 8192), // all kinds, so that its place can be held against the stream's end
+	ends := durable(b.conn.EventsStream(), broker.EndsConsumer, 8192, broker.KindEvent)
+	ends.HeadersOnly = true
+	return []consumer{
+		durable(b.conn.RequestsStream(), broker.RunnerConsumer, 100_000, broker.KindRequest),
+		durable(b.conn.ToolsStream(), broker.ExecutorConsumer, 100_000, broker.KindTool),
+		durable(b.conn.DeliveriesStream(), broker.DeliveryConsumer, 100_000, broker.KindDelivery), // those that wait to be tried again, too
+		durable(b.conn.EventsStream(), broker.HistoryConsumer, 8192),                              // all kinds, so that its place can be held against the stream's end
+		ends,
 	}
 }
 
@@ -133,9 +145,9 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 			return fmt.Errorf("provision stream %s: %w", c.Name, err)
 		}
 	}
-	for stream, c := range b.consumers(s) {
-		if _, err := b.conn.JetStream.CreateOrUpdateConsumer(ctx, stream, c); err != nil {
-			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, stream, err)
+	for _, c := range b.consumers(s) {
+		if _, err := b.conn.JetStream.CreateOrUpdateConsumer(ctx, c.stream, c.ConsumerConfig); err != nil {
+			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, c.stream, err)
 		}
 	}
 	return b.provisionBuckets(ctx, s)
@@ -143,14 +155,18 @@ func (b *Bus) Provision(ctx context.Context, s Storage) error {
 
 func (b *Bus) provisionBuckets(ctx context.Context, s Storage) error {
 	replicas := max(s.Replicas, 1)
-	for _, provision := range []func(context.Context, bool, int) error{
+	for _, provision := range []func(context.Context, kv.Storage) error{
 		b.KeyBucket.Provision, b.ToolsetBucket.Provision, b.AgentBucket.Provision,
 	} {
-		if err := provision(ctx, s.Memory, replicas); err != nil {
+		if err := provision(ctx, kv.Storage{Memory: s.Memory, Replicas: replicas}); err != nil {
 			return err
 		}
 	}
-	err := b.Store.Provision(ctx, objects.Config{Memory: s.Memory, Replicas: replicas, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes})
+	err := b.PushBucket.Provision(ctx, kv.Storage{Memory: s.Memory, Replicas: replicas, MaxAge: s.MaxAge})
+	if err != nil {
+		return err
+	}
+	err = b.Store.Provision(ctx, objects.Config{Memory: s.Memory, Replicas: replicas, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes})
 	if err != nil {
 		return err
 	}
@@ -230,15 +246,15 @@ func (b *Bus) Verify(ctx context.Context) error {
 			}
 		}
 	}
-	for stream, c := range b.consumers(Storage{}) {
-		have, err := b.conn.JetStream.Consumer(ctx, stream, c.Durable)
+	for _, c := range b.consumers(Storage{}) {
+		have, err := b.conn.JetStream.Consumer(ctx, c.stream, c.Durable)
 		if err != nil {
 			return fmt.Errorf("consumer %s of stream %s: %w (create it, or start one service with NATS_PROVISION=create)",
-				c.Durable, stream, err)
+				c.Durable, c.stream, err)
 		}
 		config := have.CachedInfo().Config
 		if narrowed := len(config.FilterSubjects) > 0 || config.FilterSubject != ""; narrowed && len(c.FilterSubjects) == 0 {
-			return fmt.Errorf("consumer %s of stream %s is %w: it leaves subjects out and must have no filter", c.Durable, stream, errUnfit)
+			return fmt.Errorf("consumer %s of stream %s is %w: it leaves subjects out and must have no filter", c.Durable, c.stream, errUnfit)
 		}
 	}
 	return b.openBuckets(ctx)
@@ -303,7 +319,7 @@ func incarnationOf(info *jetstream.StreamInfo) string {
 }
 
 func (b *Bus) openBuckets(ctx context.Context) error {
-	for _, open := range []func(context.Context) error{b.KeyBucket.Open, b.ToolsetBucket.Open, b.AgentBucket.Open, b.Open} {
+	for _, open := range []func(context.Context) error{b.KeyBucket.Open, b.ToolsetBucket.Open, b.AgentBucket.Open, b.PushBucket.Open, b.Open} {
 		if err := open(ctx); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 // Fullness returns how full the fullest store is, from 0 to 1: each stream by bytes, the work queues also by messages, the
-// object store, and the JetStream account. It is 1 for a while after the broker refused a record for lack of space, whatever
-// limit caused it, the disk included. A stream without a limit is ignored. A full store refuses the end of a request as it
+// object store, and the JetStream account. The queue of deliveries does not count. It is 1 for a while after the broker refused
+// a record for lack of space, whatever limit caused it, the disk included. A stream without a limit is ignored. A full store refuses the end of a request as it
 // refuses a new one, so a gateway stops accepting requests early.
 func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 	if b.conn.Space.Refused() {
@@ -25,6 +25,9 @@ func (b *Bus) Fullness(ctx context.Context) (float64, error) {
 	}
 	fullest = max(fullest, share(objects.State.Bytes, objects.Config.MaxBytes))
 	for _, c := range b.streams(Storage{}) {
+		if c.Name == b.conn.DeliveriesStream() {
+			continue // requests do not wait for receivers of webhooks
+		}
 		info, err := b.streamInfo(ctx, c.Name)
 		if err != nil {
 			return 0, err

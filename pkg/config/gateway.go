@@ -20,6 +20,13 @@ type Gateway struct {
 	TrustTraceparent bool `yaml:"trustTraceparent"`
 
 	Sessions Sessions `yaml:"sessions"`
+	Webhooks Webhooks `yaml:"webhooks"`
+}
+
+// Webhooks say which receivers of notifications the gateway may call.
+type Webhooks struct {
+	Allow     []string `yaml:"allow"`     // hosts, addresses or CIDRs that receivers may have though they are not public
+	PlainHTTP bool     `yaml:"plainHTTP"` // receivers may have http:// in addition to https://
 }
 
 // DefaultAgent is the agent of sessions that name none.

@@ -21,6 +21,7 @@ type Vault struct{ aead cipher.AEAD }
 const (
 	HubAgentKeys   = "agentbus hub: keys of agents"
 	AgentServerKey = "agentbus agent-server: key for the hub"
+	WebhookSecrets = "agentbus gateway: secrets of webhooks"
 )
 
 // New returns a vault for a purpose, under a secret of at least [MinSecret] random bytes, the same for every process on

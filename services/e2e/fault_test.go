@@ -30,6 +30,7 @@ demo: true
 gateway:
   rateLimit: {requests: 1000000, per: 1m, burst: 100000}
   heartbeat: 1s
+  webhooks: {plainHTTP: true, allow: [%q]}
 tools:
   echo: {effect: %s}
 `
@@ -43,6 +44,7 @@ type setup struct {
 	database string         // "" = a PostgreSQL of the lab's own
 	echo     tool.Effect    // of the tool echo; default none
 	agents   string         // more configuration, in YAML
+	receiver string         // host and port that notifications may be sent to; default none
 	env      []string       // of the services
 	nats     string         // more configuration of nats-server
 }
@@ -56,7 +58,7 @@ func newLab(t *testing.T, s setup) lab {
 	o := *faults
 	o.Dir, o.Counts, o.Env, o.Database, o.NATS = t.TempDir(), s.counts, s.env, s.database, s.nats
 	o.Config = filepath.Join(o.Dir, "config.yaml")
-	config := fmt.Sprintf(faultConfig, cmp.Or(s.echo, tool.EffectNone)) + s.agents
+	config := fmt.Sprintf(faultConfig, cmp.Or(s.receiver, "receiver.test"), cmp.Or(s.echo, tool.EffectNone)) + s.agents
 	if err := os.WriteFile(o.Config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

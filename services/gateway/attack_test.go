@@ -109,6 +109,8 @@ func (r route) body(threadID string) string {
 		return `{"id":"` + threadID + `","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"more"}]}]}`
 	case name == "a2a" && strings.HasSuffix(r.path, ":agentName"):
 		return `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":` + a2aMessage(threadID) + `}`
+	case name == "a2a" && strings.HasSuffix(r.path, "/pushNotificationConfigs"):
+		return `{"url":"https://example.com/hook"}`
 	case name == "a2a":
 		return a2aMessage(threadID)
 	case name == "openai":

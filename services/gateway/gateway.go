@@ -29,6 +29,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/agentbus/agentbus/services/gateway/internal/webhook"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -58,6 +59,7 @@ type Gateway struct {
 	acceptor *admission.Acceptor
 	streamer *stream.Streamer
 	api      *api.API
+	notifier *webhook.Notifier
 	limits   config.ConnectionLimits
 	log      *slog.Logger
 }
@@ -88,13 +90,28 @@ func New(d Deps) (*Gateway, error) {
 	if keys != nil {
 		streamer.ExpireWith(keys.ExpiresAt, d.Bus.Now)
 	}
+	var secret []byte // without authentication there is none to seal with
+	if d.AuthRequired {
+		secret = d.Pepper
+	}
+	pushes, err := webhook.NewPushes(d.Bus, secret, limits.Webhooks.PlainHTTP, d.Log)
+	if err != nil {
+		return nil, err
+	}
 	acceptor := admission.New(d.Bus, d.History, d.State, guard, d.Log)
 	remotes := new(agentlist.Agents)
 	services := protocol.Services{
 		Bus: d.Bus, History: d.History, State: d.State, Keys: keys, Guard: guard, Acceptor: acceptor,
 		Logs: stream.NewLogs(d.Bus, d.History, meter), Streamer: streamer, Meter: meter, Config: d.Config, Remotes: remotes, Log: d.Log,
+		Pushes: pushes,
 	}
 	served, err := protocols(services)
+	if err != nil {
+		return nil, err
+	}
+	notifier, err := webhook.New(webhook.Deps{
+		Bus: d.Bus, Tasks: tasksOf(served), Pushes: pushes, Config: limits.Webhooks, Meter: meter, Log: d.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +122,8 @@ func New(d Deps) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		bus: d.Bus, keys: keys, remotes: remotes, acceptor: acceptor, streamer: streamer, api: handler, limits: limits.Limits, log: d.Log,
+		bus: d.Bus, keys: keys, remotes: remotes, acceptor: acceptor, streamer: streamer, api: handler, notifier: notifier,
+		limits: limits.Limits, log: d.Log,
 	}, nil
 }
 
@@ -165,7 +183,7 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 // full.
 func (g *Gateway) Backpressure(context.Context) error { return g.acceptor.Backpressure() }
 
-// Run keeps the API keys, the remote agents and the fullness of the streams up to date until ctx is done. Before it has
+// Run keeps the API keys, the remote agents and the fullness of the streams up to date, and notifies webhooks, until ctx is done. Before it has
 // read all keys, the gateway accepts none.
 func (g *Gateway) Run(ctx context.Context) error {
 	var watches sync.WaitGroup
@@ -174,6 +192,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		watches.Go(func() { g.watchKeys(ctx) })
 	}
 	watches.Go(func() { g.remotes.Watch(ctx, g.bus, g.log) })
+	watches.Go(func() { g.notifier.Run(ctx) })
 	g.acceptor.Watch(ctx)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
+	"github.com/agentbus/agentbus/services/gateway/internal/webhook"
 )
 
 // protocols lists the protocols that the gateway serves. The first one encodes the errors of paths that none of them serves.
@@ -28,4 +29,14 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		a2a.New(s),
 		durablestreams.New(s),
 	}, nil
+}
+
+// tasksOf returns the protocol that makes notifications about tasks.
+func tasksOf(served []protocol.Protocol) webhook.Tasks {
+	for _, p := range served {
+		if tasks, ok := p.(webhook.Tasks); ok {
+			return tasks
+		}
+	}
+	return nil
 }

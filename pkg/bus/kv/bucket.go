@@ -36,10 +36,19 @@ func (b *Bucket[T]) republished() *jetstream.RePublish {
 	}
 }
 
-// Provision creates the bucket, in memory or in files, or changes it to what this build needs.
-func (b *Bucket[T]) Provision(ctx context.Context, memory bool, replicas int) error {
-	c := jetstream.KeyValueConfig{Bucket: b.Name(), Storage: jetstream.FileStorage, Replicas: replicas, RePublish: b.republished()}
-	if memory {
+// Storage says how a bucket is created.
+type Storage struct {
+	Memory   bool
+	Replicas int
+	MaxAge   time.Duration // of records; 0 = they are kept
+}
+
+// Provision creates the bucket, or changes it to what this build needs.
+func (b *Bucket[T]) Provision(ctx context.Context, s Storage) error {
+	c := jetstream.KeyValueConfig{
+		Bucket: b.Name(), Storage: jetstream.FileStorage, Replicas: s.Replicas, TTL: s.MaxAge, RePublish: b.republished(),
+	}
+	if s.Memory {
 		c.Storage = jetstream.MemoryStorage
 	}
 	if _, err := b.conn.JetStream.CreateOrUpdateKeyValue(ctx, c); err != nil {

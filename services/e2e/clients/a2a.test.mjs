@@ -1,8 +1,9 @@
 // A2A, tested with the published SDK: @a2a-js/sdk must work unmodified, by both bindings.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import http from "node:http";
 import net from "node:net";
-import { Role, TaskState } from "@a2a-js/sdk";
+import { Role, StreamResponse, TaskState } from "@a2a-js/sdk";
 import { ClientFactory, ClientFactoryOptions } from "@a2a-js/sdk/client";
 import { test } from "./harness.mjs";
 
@@ -363,6 +364,62 @@ test("errors of JSON-RPC", async () => {
     assert.equal(answer.error.data[0]["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
   }
 });
+
+// notified serves the receiver of push notifications while body runs.
+async function notified(body) {
+  const [host, port] = process.env.AGENTBUS_RECEIVER.split(":");
+  const all = [];
+  const server = http.createServer((request, response) => {
+    const chunks = [];
+    request.on("data", (chunk) => chunks.push(chunk));
+    request.on("end", () => {
+      all.push({ headers: request.headers, payload: StreamResponse.fromJSON(JSON.parse(Buffer.concat(chunks))).payload });
+      response.end();
+    });
+  });
+  await new Promise((listening) => server.listen(Number(port), host, listening));
+  const arrived = async (id, state) => {
+    for (const end = Date.now() + 30_000; ;) {
+      const found = all.find(({ payload }) => payload.value.id === id && payload.value.status.state === state);
+      if (found) return found;
+      assert.ok(Date.now() < end, `no notification of ${id} in state ${state}; got ${JSON.stringify(all)}`);
+      await new Promise((next) => setTimeout(next, 50));
+    }
+  };
+  try {
+    await body(`http://${host}:${port}/hook`, arrived);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((closed) => server.close(closed));
+  }
+}
+
+for (const binding of bindings) {
+  test(`push notifications (${binding})`, () => notified(async (url, arrived) => {
+    const client = await connect("demo", binding);
+    const config = { tenant: "", id: "", taskId: "", url, token: "t1", authentication: { scheme: "Bearer", credentials: "s3cret" } };
+    const task = await client.sendMessage(send('/approve echo {"text":"hi"}\n/say done', { returnImmediately: true, taskPushNotificationConfig: config }));
+    const first = await arrived(task.id, asked);
+    assert.equal(first.payload.$case, "task");
+    assert.equal(first.headers["x-a2a-notification-token"], "t1");
+    assert.equal(first.headers.authorization, "Bearer s3cret");
+
+    const added = await client.createTaskPushNotificationConfig({ ...config, id: "second", taskId: task.id });
+    assert.deepEqual([added.id, added.taskId, added.url], ["second", task.id, url]);
+    const { configs } = await client.listTaskPushNotificationConfig({ tenant: "", taskId: task.id, pageSize: 0, pageToken: "" });
+    assert.deepEqual(configs.map((c) => c.id).sort(), [task.id, "second"].sort());
+    const one = await client.getTaskPushNotificationConfig({ tenant: "", taskId: task.id, id: "second" });
+    assert.deepEqual(one, added);
+    await client.deleteTaskPushNotificationConfig({ tenant: "", taskId: task.id, id: "second" });
+    await assert.rejects(client.getTaskPushNotificationConfig({ tenant: "", taskId: task.id, id: "second" }));
+
+    await client.sendMessage(send("approve", { taskId: task.id }));
+    const last = await arrived(task.id, completed);
+    assert.equal(textOf(last.payload.value), "done");
+    assert.notEqual(last.headers["webhook-id"], first.headers["webhook-id"]);
+    await assert.rejects(client.createTaskPushNotificationConfig({ ...config, taskId: task.id }));
+  }));
+}
 
 // cutting is a proxy that cuts a connection after so many bytes of its response.
 async function cutting(target, bytes) {

@@ -92,7 +92,7 @@ func configure(dir string) (file, workspace string, err error) {
 	}
 	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
 	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page,
-		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream).Replace(string(text))
+		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream, "RECEIVER", receiver).Replace(string(text))
 	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
 }
 
@@ -194,7 +194,7 @@ func suite(t *testing.T, file string) {
 	t.Helper()
 	var out bytes.Buffer
 	node := exec.CommandContext(t.Context(), "node", file)
-	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream)
+	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream, "AGENTBUS_RECEIVER="+receiver)
 	node.Stdout, node.Stderr = &out, &out
 	if err := node.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out.Bytes())

@@ -10,6 +10,8 @@ const (
 	RunnerConsumer   = "agent-runner"
 	ExecutorConsumer = "tool-executor"
 	HistoryConsumer  = "history"
+	EndsConsumer     = "ends"       // of EVENTS: finds the requests that have ended
+	DeliveryConsumer = "deliveries" // of DELIVERIES
 )
 
 // StreamName returns the name of the stream of a kind, in capitals.
@@ -29,6 +31,9 @@ func (b *Conn) BacklogStream() string { return b.StreamName("BACKLOG") }
 
 // ToolsStream returns the name of the queue of tool calls.
 func (b *Conn) ToolsStream() string { return b.StreamName("TOOLS") }
+
+// DeliveriesStream returns the name of the queue of deliveries to webhooks.
+func (b *Conn) DeliveriesStream() string { return b.StreamName("DELIVERIES") }
 
 // ObjectsBucket returns the name of the object store.
 func (b *Conn) ObjectsBucket() string { return b.StreamName("OBJECTS") }

@@ -23,6 +23,7 @@ const (
 	KindRequest  = "request"
 	KindBacklog  = "backlog"
 	KindTool     = "tool"
+	KindDelivery = "delivery"
 	KindProgress = "progress"
 	KindLive     = "live"
 	KindQuery    = "query"

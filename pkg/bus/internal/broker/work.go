@@ -17,7 +17,8 @@ import (
 // other processes.
 //
 // nil acknowledges the message. After ErrFenced or [ErrLeave] the message stays unacknowledged: another process settles it.
-// After [ErrHandOver] it is delivered again at once, and after any other error after a pause. Handle is called concurrently.
+// After [ErrHandOver] it is delivered again at once, after a [RetryError] as that says, and after any other error after a
+// pause. Handle is called concurrently.
 type Handle[T any] func(ctx context.Context, job T) error
 
 // AnyMessage makes a handler of deliveries of h, which needs the job alone.
@@ -32,6 +33,18 @@ var (
 	// ErrHandOver makes a queue deliver a message to another process at once.
 	ErrHandOver = errors.New("handed over")
 )
+
+// RetryError makes a queue deliver a message again after a time that its handler chooses.
+type RetryError struct {
+	After time.Duration
+	Err   error // why
+}
+
+// Error implements error.
+func (e *RetryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RetryError) Unwrap() error { return e.Err }
 
 const (
 	// fetchWait bounds one wait for a message, and so how long the end of a queue's work may take.
@@ -105,6 +118,7 @@ func Serve[T any](ctx context.Context, msg jetstream.Msg, beat time.Duration, ha
 
 // Settle acknowledges a message, or has it delivered again, as the error of its handler requires.
 func Settle(msg jetstream.Msg, err error) {
+	var retry *RetryError
 	switch {
 	case err == nil:
 		err = msg.Ack()
@@ -112,6 +126,8 @@ func Settle(msg jetstream.Msg, err error) {
 		return
 	case errors.Is(err, ErrHandOver):
 		err = msg.Nak()
+	case errors.As(err, &retry):
+		err = msg.NakWithDelay(retry.After)
 	default:
 		slog.Warn("work failed and will be tried again", "subject", msg.Subject(), "error", err)
 		err = msg.NakWithDelay(Redelivery)

@@ -98,6 +98,9 @@ func (d *Acceptor) Delete(ctx context.Context, tenant string, thread bus.ThreadR
 	if err != nil {
 		return authz.Unavailable(fmt.Errorf("delete thread %s: %w", thread.ThreadID, err))
 	}
+	if err := d.bus.DeleteTaskPushes(ctx, tenant, thread.ThreadID); err != nil { // they expire, and nothing is sent to them
+		d.log.WarnContext(ctx, "the receivers of a deleted thread stay in the bucket", telemetry.LogThread, thread.ThreadID, "error", err)
+	}
 	if err := d.clearSession(ctx, tenant, thread.ThreadID); err != nil { // the thread is deleted in any case
 		d.log.WarnContext(ctx, "what is noted on a deleted thread stays in the stream", telemetry.LogThread, thread.ThreadID, "error", err)
 	}

@@ -13,11 +13,12 @@ import (
 
 // Instruments are the gateway's metrics. They are safe for concurrent use.
 type Instruments struct {
-	requests metric.Int64Counter
-	streams  metric.Int64UpDownCounter
-	events   metric.Int64Counter
-	first    metric.Float64Histogram
-	replays  metric.Int64Counter
+	requests  metric.Int64Counter
+	streams   metric.Int64UpDownCounter
+	events    metric.Int64Counter
+	first     metric.Float64Histogram
+	replays   metric.Int64Counter
+	delivered metric.Int64Counter
 }
 
 // New creates the instruments with provider. Prometheus shows them with underscores, and adds the suffix _total to
@@ -25,7 +26,7 @@ type Instruments struct {
 func New(provider metric.MeterProvider) (*Instruments, error) {
 	meter := provider.Meter("github.com/agentbus/agentbus/services/gateway")
 	var i Instruments
-	var errs [5]error
+	var errs [6]error
 	i.requests, errs[0] = meter.Int64Counter("agentbus.gateway.requests",
 		metric.WithDescription("HTTP requests, by route and status"))
 	i.streams, errs[1] = meter.Int64UpDownCounter("agentbus.gateway.streams",
@@ -37,6 +38,8 @@ func New(provider metric.MeterProvider) (*Instruments, error) {
 		metric.WithDescription("from the opening of a stream to its first event"))
 	i.replays, errs[4] = meter.Int64Counter("agentbus.gateway.replays",
 		metric.WithDescription("streams served from history, because the stream of the bus has forgotten them"))
+	i.delivered, errs[5] = meter.Int64Counter("agentbus.gateway.deliveries",
+		metric.WithDescription("attempts to deliver to a webhook, by outcome: accepted, retried, dropped"))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
@@ -64,3 +67,8 @@ func (i *Instruments) First(ctx context.Context, wait time.Duration) {
 
 // Replayed counts a stream that is served from history.
 func (i *Instruments) Replayed(ctx context.Context) { i.replays.Add(ctx, 1) }
+
+// Delivered counts an attempt to deliver to a webhook.
+func (i *Instruments) Delivered(ctx context.Context, outcome string) {
+	i.delivered.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
 	"github.com/agentbus/agentbus/services/gateway/internal/quota"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
+	"github.com/agentbus/agentbus/services/gateway/internal/webhook"
 )
 
 // Services are the dependencies of protocols. Every field is required, unless its comment says otherwise.
@@ -37,6 +38,7 @@ type Services struct {
 	Meter    *metrics.Instruments
 	Config   config.Config
 	Remotes  *agentlist.Agents
+	Pushes   *webhook.Pushes
 	Log      *slog.Logger
 }
 

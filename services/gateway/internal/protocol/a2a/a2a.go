@@ -60,10 +60,10 @@ func (s *Server) Routes() []protocol.Route {
 		stream(http.MethodPost, task, s.postTask),
 		{Method: http.MethodGet, Path: path + "/tasks", Scope: auth.ScopeRead, Limit: protocol.ListLimit, Serve: s.rest(s.listTasks)},
 		value(http.MethodGet, path+"/extendedAgentCard", auth.ScopeRead, s.extendedCard),
-		value(http.MethodGet, configs, auth.ScopeRead, s.noPush),
-		value(http.MethodPost, configs, auth.ScopeRun, s.noPush),
-		value(http.MethodGet, configs+"/:configId", auth.ScopeRead, s.noPush),
-		value(http.MethodDelete, configs+"/:configId", auth.ScopeRun, s.noPush),
+		value(http.MethodGet, configs, auth.ScopeRead, s.listPushes),
+		{Method: http.MethodPost, Path: configs, Scope: auth.ScopeRun, Body: true, Serve: s.rest(s.postPush)},
+		value(http.MethodGet, configs+"/:configId", auth.ScopeRead, s.getPush),
+		value(http.MethodDelete, configs+"/:configId", auth.ScopeRun, s.deletePush),
 	}
 }
 

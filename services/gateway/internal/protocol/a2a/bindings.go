@@ -9,7 +9,6 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/auth"
-	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/a2a/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -89,7 +88,7 @@ func (s *Server) dispatch(x *protocol.Exchange, in wire.Call) error {
 		return s.extendedCard(c)
 	case "CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs",
 		"DeleteTaskPushNotificationConfig":
-		return s.noPush(c)
+		return s.pushRPC(c, in)
 	default:
 		return wire.MethodNotFound.New("there is no method %.64q in version %s of the protocol", in.Method, wire.Version)
 	}
@@ -184,18 +183,6 @@ func (s *Server) postTask(c call) error {
 
 func noOperation(name string) error {
 	return apierr.New(apierr.RouteNotFound, "there is no operation %.64q; see https://a2a-protocol.org/v1.0.0/specification", name)
-}
-
-func (s *Server) noPush(c call) error {
-	if configID := c.Param("configId"); configID != "" && !id.Valid(configID) {
-		return apierr.New(apierr.RequestNotFound, "the task has no configuration %.64q", configID)
-	}
-	if taskID := c.Param("taskId"); taskID != "" {
-		if _, err := s.find(c, taskID); err != nil {
-			return err
-		}
-	}
-	return wire.PushNotSupported.New("push notifications are not supported; subscribe to the task, or poll it")
 }
 
 func (s *Server) listTasks(c call) error {

@@ -88,7 +88,7 @@ func (s *Server) card(x *protocol.Exchange, agentID string, public bool) card {
 		Name: agentID, Description: "The agent " + agentID + ". Its extended card describes it.", Version: wire.Version,
 		Interfaces: []agentInterface{{url, "JSONRPC", wire.Version}, {url, "HTTP+JSON", wire.Version}},
 		Capabilities: capabilities{
-			Streaming: true, ExtendedCard: true,
+			Streaming: true, Push: true, ExtendedCard: true,
 			Extensions: []extension{{URI: extensionURI, Description: "Progress, usage and the answers to questions, as data parts and metadata."}},
 		},
 		InputModes:  []string{"text/plain", "application/json", "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"},

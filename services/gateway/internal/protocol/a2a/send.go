@@ -56,10 +56,24 @@ func (s *Server) sendStreaming(c call, in wire.Send) error {
 // deliver adds a message to the conversation: it begins a task, or continues the one that it names. It returns the task before the
 // frames of the response, which are those of one request.
 func (s *Server) deliver(c call, in wire.Send) (response stream.Response, t *task, err error) {
-	if len(in.Configuration.Push) > 0 {
-		return response, nil, s.noPush(c)
+	push := in.Configuration.Push
+	if push != nil {
+		if err := s.checkPush(*push); err != nil {
+			return response, nil, err
+		}
 	}
 	defer c.WithTimeout()()
+	response, t, err = s.add(c, in)
+	if err == nil && push != nil {
+		if _, err = s.addPush(c, t.id, *push, wire.StateSubmitted, ""); err != nil {
+			response.Frames.Close()
+		}
+	}
+	return response, t, err
+}
+
+// add is deliver without the receiver of push notifications.
+func (s *Server) add(c call, in wire.Send) (response stream.Response, t *task, err error) {
 	if in.Message.TaskID != "" {
 		return s.proceed(c, in)
 	}
@@ -75,8 +89,10 @@ func (s *Server) deliver(c call, in wire.Send) (response stream.Response, t *tas
 		return response, nil, err
 	}
 	if receipt.Replayed {
-		t, err = s.open(c, receipt.RequestID)
-		return s.remaining(c, t), t, err
+		if t, err = s.open(c, receipt.RequestID); err != nil {
+			return response, nil, err
+		}
+		return s.remaining(c, t), t, nil
 	}
 	t = &task{Fold: wire.NewFold(receipt.RequestID, receipt.ThreadID), id: receipt.RequestID}
 	return s.begin(c, in, t, receipt)

@@ -87,9 +87,9 @@ type InMessage struct {
 
 // Configuration says how a message is answered.
 type Configuration struct {
-	HistoryLength     *int            `json:"historyLength"`
-	ReturnImmediately bool            `json:"returnImmediately"`
-	Push              json.RawMessage `json:"taskPushNotificationConfig"`
+	HistoryLength     *int        `json:"historyLength"`
+	ReturnImmediately bool        `json:"returnImmediately"`
+	Push              *PushConfig `json:"taskPushNotificationConfig"` // nil = none
 }
 
 // parts stops at the first entry too many, before a small body becomes a large one in memory.

@@ -220,3 +220,19 @@ func FuzzDecodeCall(f *testing.F) {
 		}
 	})
 }
+
+func FuzzDecodePush(f *testing.F) {
+	f.Add([]byte(`{"taskId":"t","id":"c","url":"https://example.com","token":"x","authentication":{"scheme":"Bearer","credentials":"y"}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p, err := wire.DecodePush(body)
+		if err != nil {
+			if apierr.CodeOf(err) != apierr.InvalidMessageFormat {
+				t.Fatalf("got %v, want invalid_message_format", err)
+			}
+			return
+		}
+		if p.URL == "" || p.ID != "" && !id.Valid(p.ID) {
+			t.Fatalf("got %+v", p)
+		}
+	})
+}

@@ -59,6 +59,9 @@ func (f *Fold) ContextID() string { return f.contextID }
 // RequestID returns the newest request of the task.
 func (f *Fold) RequestID() string { return f.requestID }
 
+// Requests returns the requests of the task whose events were added, the oldest first.
+func (f *Fold) Requests() []string { return f.requests }
+
 // Waiting returns the actions that the task waits for.
 func (f *Fold) Waiting() []event.Continuation {
 	if f.status.State != StateInputRequired {
