@@ -141,7 +141,7 @@ real-cli: ## run Claude Code, Codex and OpenCode from npm against a model that a
 	npm install --no-audit --no-fund --prefix .tmp/cli @anthropic-ai/claude-code@2.1.329 @openai/codex@0.169.0 opencode-ai@1.18.33
 	cd .tmp/cli/node_modules/@anthropic-ai/claude-code && node install.cjs
 	cd .tmp/cli/node_modules/opencode-ai && node postinstall.mjs
-	AGENTBUS_REAL_CLI=$(CURDIR)/.tmp/cli/node_modules go test -count=1 -v -run TestRealPrograms ./pkg/backend/cli
+	AGENTBUS_REAL_CLI=$(CURDIR)/.tmp/cli/node_modules go test -count=1 -v -run TestReal ./pkg/backend/cli
 
 .PHONY: microbench
 microbench: ## run the benchmarks of single packages for BENCHTIME (1s) each

@@ -24,9 +24,11 @@ type CLI struct {
 	Quiet    Quiet             `yaml:"quiet"`
 	UnitCost float64           `yaml:"unitCost"` // what a turn counts as, in US dollars, where the program does not say: of a subscription
 
-	// Only for programs that speak the Agent Client Protocol.
-	Auth        string `yaml:"auth"`        // id of the way to authenticate; default: none
-	Permissions string `yaml:"permissions"` // ask (default), default, acceptEdits, bypassPermissions
+	Auth string `yaml:"auth"` // of programs that speak the Agent Client Protocol: id of the way to authenticate; default: none
+
+	// Only for programs that speak the Agent Client Protocol, and for Claude Code: ask (default of the former), default, acceptEdits,
+	// bypassPermissions.
+	Permissions string `yaml:"permissions"`
 
 	// Only for programs other than Claude Code, Codex and OpenCode.
 	SessionMode string   `yaml:"sessionMode"` // existing (default), always, none
@@ -57,7 +59,7 @@ func (f Fields) isZero() bool { return len(f.Text)+len(f.Session)+len(f.Error) =
 
 func (c CLI) isZero() bool {
 	return c.Command == "" && len(c.Args)+len(c.Env)+len(c.PassEnv)+len(c.ClearEnv) == 0 && c.Quiet == Quiet{} &&
-		c.UnitCost == 0 && c.customOnlyField() == "" && c.acpOnlyField() == ""
+		c.UnitCost == 0 && c.customOnlyField() == "" && c.Auth == "" && c.Permissions == ""
 }
 
 // customOnlyField returns the first field set that is valid only for programs other than the supported ones; "" without
@@ -72,18 +74,6 @@ func (c CLI) customOnlyField() string {
 		return "output"
 	case !c.Fields.isZero():
 		return "fields"
-	default:
-		return ""
-	}
-}
-
-// acpOnlyField returns the first field set that is valid only for programs that speak the Agent Client Protocol.
-func (c CLI) acpOnlyField() string {
-	switch {
-	case c.Auth != "":
-		return "auth"
-	case c.Permissions != "":
-		return "permissions"
 	default:
 		return ""
 	}
@@ -108,8 +98,11 @@ func (c checker) program(path string, a Agent) {
 	if member := a.CLI.customOnlyField(); member != "" && a.Backend != BackendCLI {
 		c.report(join(cli, member), "is known of %s; remove it, or write backend: cli", a.Backend)
 	}
-	if member := a.CLI.acpOnlyField(); member != "" && a.Backend != BackendACP {
-		c.report(join(cli, member), "is only for backend: acp; remove it, or change the backend")
+	if a.CLI.Auth != "" && a.Backend != BackendACP {
+		c.report(join(cli, "auth"), "is only for backend: acp; remove it, or change the backend")
+	}
+	if a.CLI.Permissions != "" && a.Backend != BackendACP && a.Backend != BackendClaude {
+		c.report(join(cli, "permissions"), "is for the backends acp and claude-code; remove it, or change the backend: docs/backends.md has the reasons")
 	}
 	if a.Backend == BackendCLI {
 		c.anyProgram(cli, a)

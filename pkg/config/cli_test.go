@@ -23,7 +23,7 @@ func TestAgentsOnTheCommandLine(t *testing.T) {
 		{"a session without an argument for it", "{backend: cli, workspace: /p, cli: {command: x, sessionMode: always}}", "add sessionArgs"},
 		{"an ACP agent without a program", "{backend: acp, workspace: /p}", "add the program that speaks the Agent Client Protocol"},
 		{"an unknown permission", "{backend: acp, workspace: /p, cli: {command: x, permissions: all}}", "agents.a.cli.permissions: unknown value"},
-		{"permissions of another backend", "{backend: cli, workspace: /p, cli: {command: x, permissions: ask}}", "agents.a.cli.permissions: is only for backend: acp"},
+		{"permissions of another backend", "{backend: cli, workspace: /p, cli: {command: x, permissions: ask}}", "agents.a.cli.permissions: is for the backends acp and claude-code"},
 		{"an unknown session mode", "{backend: cli, workspace: /p, cli: {command: x, sessionMode: often}}", "agents.a.cli.sessionMode: unknown value"},
 		{"fields of a text", "{backend: cli, workspace: /p, cli: {command: x, fields: {text: [a]}}}", "add output: ndjson"},
 		{"a value in place of a name", "{backend: codex, workspace: /p, cli: {passEnv: [KEY=sk-1]}}", "is the name of no environment variable"},

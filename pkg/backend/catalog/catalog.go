@@ -146,6 +146,7 @@ func program(open func(cli.Options) *cli.Backend) func(config.Agent, Environment
 		return open(cli.Options{
 			Command: c.Command, Args: c.Args, Env: c.Env, PassEnv: c.PassEnv, ClearEnv: c.ClearEnv, Workspace: a.Workspace,
 			Quiet: time.Duration(c.Quiet.Fresh), QuietResume: time.Duration(c.Quiet.Resume), UnitCost: c.UnitCost,
+			Permissions: permission.Mode(c.Permissions),
 			SessionMode: cli.SessionMode(c.SessionMode), SessionArgs: c.SessionArgs, Output: cli.Output(c.Output),
 			Fields: wire.Fields{Text: c.Fields.Text, Session: c.Fields.Session, Error: c.Fields.Error},
 		})

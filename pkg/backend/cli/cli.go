@@ -13,6 +13,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/backend/internal/program"
 	"github.com/agentbus/agentbus/pkg/backend/internal/prompt"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -38,6 +39,7 @@ type Options struct {
 	Workspace   string            // folder that it works in; "{thread}" stands for the thread's id
 	Quiet       time.Duration     // default DefaultQuiet
 	QuietResume time.Duration     // default DefaultQuietResume
+	Permissions permission.Mode   // of Claude Code; default: its own settings decide, and it does not ask
 	UnitCost    float64           // what a turn counts as, in US dollars, where the program does not say: of a subscription
 
 	// Only for programs other than Claude Code, Codex and OpenCode.
@@ -126,7 +128,7 @@ func (s *session) Send(ctx context.Context, turn backend.Turn, emit backend.Emit
 	if err := ctx.Err(); err != nil {
 		return backend.Outcome{}, err
 	}
-	if err := permitsOf(turn.Options).check(s.backend); err != nil {
+	if err := permitsOf(s.backend.options, turn.Options).check(s.backend); err != nil {
 		return backend.Outcome{}, err
 	}
 	t := s.newTurn(turn, emit)
@@ -156,9 +158,12 @@ func (s *session) newTurn(turn backend.Turn, emit backend.Emit) *run {
 	}
 	ask := ask{
 		Session: s.State, Resumes: r.resumes, Model: turn.Model, System: turn.System, Limits: turn.Limits,
-		Prompt: prompt.Of(turn.Messages[min(known, len(turn.Messages)):], maxPrompt), Permits: permitsOf(turn.Options),
+		Prompt: prompt.Of(permission.Conversation(turn.Messages, known), maxPrompt), Permits: permitsOf(b.options, turn.Options),
 	}
 	r.args, r.stdin = b.program.tell(b.options, ask)
+	if b.program.asks != nil && b.program.asks(b.options, ask) {
+		r.dialog = newDialog(r.stdin, permission.Of(turn.Messages))
+	}
 	r.decoder = b.program.decoder(b.options)
 	return r
 }

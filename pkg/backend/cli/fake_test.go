@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +31,9 @@ func TestMain(m *testing.M) {
 // fake reads its prompt, of which the last line that begins with a verb says what to do, and returns its exit code. It also leaves its arguments
 // and its prompt in files of its folder, for the test.
 func fake() int {
+	if slices.Contains(os.Args, "--permission-prompt-tool") {
+		return dialogue()
+	}
 	stdin, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return 90
@@ -103,6 +108,54 @@ func replay(name string) int {
 		return 1
 	}
 	return 0
+}
+
+// dialogue is Claude Code in its stream format: it asks for the permission of each call that its prompt names, one in a line, until
+// one interrupts it, and leaves its input in a file.
+func dialogue() int {
+	input := bufio.NewScanner(os.Stdin)
+	var prompt struct{ Message struct{ Content string } }
+	if !input.Scan() || json.Unmarshal(input.Bytes(), &prompt) != nil {
+		return 96
+	}
+	log := input.Text()
+	say := func(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+	say(`{"type":"system","subtype":"init","session_id":"s1","model":"m1"}`)
+	end, code := `"subtype":"success","result":"done"`, 0
+	for i, line := range strings.Split(prompt.Message.Content, "\n") {
+		tool, args, asks := strings.Cut(line, " ")
+		if tool == "deaf" { // to responses
+			for n := range 1000 {
+				say(`{"type":"control_request","request_id":"r%d","request":{"subtype":"initialize"}}`, n)
+			}
+			select {}
+		}
+		if tool == "die" {
+			return 3
+		}
+		if !asks || !json.Valid([]byte(args)) {
+			continue
+		}
+		say(`{"type":"assistant","message":{"id":"m%[1]d","content":[{"type":"tool_use","id":"t%[1]d","name":"%[2]s","input":%[3]s}]}}`, i, tool, args)
+		say(`{"type":"control_request","request_id":"r%[1]d","request":{"subtype":"can_use_tool","tool_name":"%[2]s","input":%[3]s,"tool_use_id":"t%[1]d"}}`,
+			i, tool, args)
+		if !input.Scan() {
+			return 97
+		}
+		log += "\n" + input.Text()
+		allowed := strings.Contains(input.Text(), `"behavior":"allow"`)
+		say(`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t%d","content":"allowed: %[2]t","is_error":%[3]t}]}}`, i, allowed, !allowed)
+		if strings.Contains(input.Text(), `"interrupt":true`) {
+			end, code = `"subtype":"error_during_execution","is_error":true`, 1
+			break
+		}
+	}
+	leave("dialog", log)
+	say(`{"type":"result",%s,"session_id":"s1"}`, end)
+	if input.Scan() { // it ends with its input
+		return 98
+	}
+	return code
 }
 
 // remembers is an agent with the output of Claude Code that knows the sessions it has begun, and no other.

@@ -1,43 +1,51 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 )
 
-// permits are the members of Turn.Options by which a remote client sets what a program may do without approval (TARS
-// hub protocol, POST /tasks). Arguments of the operator take precedence.
+// permits are what a program may do without the approval of the user, as the agent or a remote client sets it (TARS hub
+// protocol, POST /tasks). Arguments of the operator take precedence.
 type permits struct {
-	Mode  string   `json:"permissionMode"` // default, acceptEdits, bypassPermissions
-	Tools []string `json:"allowedTools"`   // nil = those of the mode, empty = no tool
+	mode  permission.Mode
+	tools []string // nil = those of the mode, empty = no tool
+	asks  bool     // the user decides about other calls
 }
 
 // none reports whether the program may have no tool at all.
-func (p permits) none() bool { return p.Tools != nil && len(p.Tools) == 0 }
+func (p permits) none() bool { return p.tools != nil && len(p.tools) == 0 }
 
-// permitsOf reads options; those of other backends have none.
-func permitsOf(options json.RawMessage) permits {
-	var p permits
-	if jsonv2.Unmarshal(options, &p) != nil {
-		return permits{}
+// permitsOf returns the permits of a turn.
+func permitsOf(o Options, options json.RawMessage) permits {
+	task := permission.TaskOf(options)
+	p := permits{mode: task.Mode, asks: task.Asks(o.Permissions)}
+	if o.Permissions != permission.Ask {
+		p.mode = cmp.Or(p.mode, o.Permissions)
 	}
-	p.Tools = slices.DeleteFunc(p.Tools, func(name string) bool { return name == "" || strings.HasPrefix(name, "-") })
+	p.tools = slices.DeleteFunc(task.Tools, func(name string) bool { return name == "" || strings.HasPrefix(name, "-") })
 	return p
 }
 
 // claude gives the arguments for Claude Code.
 func (p permits) claude(operators []string) (args []string) {
 	if !has(operators, "--permission-mode", "--dangerously-skip-permissions") {
-		args = flag(args, "--permission-mode", p.Mode)
+		args = flag(args, "--permission-mode", string(p.mode))
 	}
 	if !has(operators, "--allowedTools", "--allowed-tools") {
-		args = flag(args, "--allowedTools", strings.Join(p.Tools, ","))
+		args = flag(args, "--allowedTools", strings.Join(p.tools, ","))
 	}
 	return args
+}
+
+// claudeAsks reports whether Claude Code asks this process for permissions.
+func (p permits) claudeAsks(operators []string) bool {
+	return p.asks && !has(operators, "--permission-prompt-tool", "--permission-prompts", "--input-format")
 }
 
 // toolless gives the arguments that take all tools from Claude Code, also the operator's.
@@ -66,10 +74,10 @@ func (p permits) codex(operators []string) []string {
 	if has(operators, "-s", "--sandbox", "--full-auto", "--dangerously-bypass-approvals-and-sandbox") {
 		return nil
 	}
-	switch p.Mode {
-	case "acceptEdits":
+	switch p.mode {
+	case permission.Edits:
 		return []string{"-s", "workspace-write"}
-	case "bypassPermissions":
+	case permission.All:
 		return []string{"-s", "danger-full-access"}
 	default:
 		return nil

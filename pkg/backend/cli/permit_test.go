@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 )
 
 func TestTaskSetsProgramPermissions(t *testing.T) {
@@ -25,6 +26,14 @@ func TestTaskSetsProgramPermissions(t *testing.T) {
 		{"no name becomes a flag", Claude(Options{}), `{"allowedTools":["--mcp-config","Read"]}`, base + " --allowedTools Read"},
 		{"the operator's setting has priority", Claude(Options{Args: []string{"--permission-mode=plan"}}),
 			`{"permissionMode":"bypassPermissions"}`, base + " --permission-mode=plan"},
+		{"Claude Code asks", Claude(Options{Permissions: permission.Ask}), ``, base + " --input-format stream-json --permission-prompt-tool stdio"},
+		{"the mode of the agent", Claude(Options{Permissions: permission.Edits}), ``, base + " --permission-mode acceptEdits"},
+		{"the mode of a task, which does not ask", Claude(Options{Permissions: permission.Ask}), `{"permissionMode":"acceptEdits"}`,
+			base + " --permission-mode acceptEdits"},
+		{"a task that asks", Claude(Options{}), `{"permissionMode":"acceptEdits","approvals":"ask"}`,
+			base + " --permission-mode acceptEdits --input-format stream-json --permission-prompt-tool stdio"},
+		{"the operator's own tool for permissions", Claude(Options{Permissions: permission.Ask, Args: []string{"--permission-prompt-tool", "mcp__a__b"}}),
+			``, base + " --permission-prompt-tool mcp__a__b"},
 		{"Codex reads", Codex(Options{}), `{"permissionMode":"default"}`, "exec --json --skip-git-repo-check -"},
 		{"Codex edits", Codex(Options{}), `{"permissionMode":"acceptEdits"}`, "exec --json --skip-git-repo-check -s workspace-write -"},
 		{"Codex may do all", Codex(Options{}), `{"permissionMode":"bypassPermissions"}`,
@@ -34,7 +43,7 @@ func TestTaskSetsProgramPermissions(t *testing.T) {
 		{"invalid options", Claude(Options{}), `[]`, base},
 	}
 	for _, test := range tests {
-		args, _ := test.backend.program.tell(test.backend.options, ask{Permits: permitsOf(json.RawMessage(test.options))})
+		args, _ := test.backend.program.tell(test.backend.options, ask{Permits: permitsOf(test.backend.options, json.RawMessage(test.options))})
 		if got := strings.Join(args, " "); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
@@ -60,7 +69,7 @@ func TestAnEmptyListOfAllowedToolsIsNoTools(t *testing.T) {
 		{"a name", Codex(Options{}), `{"allowedTools":["Read"]}`, false},
 	}
 	for _, test := range tests {
-		err := permitsOf(json.RawMessage(test.options)).check(test.backend)
+		err := permitsOf(test.backend.options, json.RawMessage(test.options)).check(test.backend)
 		if (apierr.CodeOf(err) == apierr.InvalidMessageFormat) != test.refused || (err != nil) != test.refused {
 			t.Errorf("%s: got %v, want a refusal %t", test.name, err, test.refused)
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend/internal/program"
@@ -31,8 +30,9 @@ type command struct {
 	args  []string
 	dir   string
 	env   []string
-	stdin string
+	stdin io.Reader
 	quiet time.Duration // without progress
+	over  func()        // called when the output has ended; nil = nothing to do
 	alone []string      // names of what one program at a time works on
 }
 
@@ -57,7 +57,7 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 	}
 	defer group.Kill()
 	cmd := exec.CommandContext(ctx, c.path, c.args...) //nolint:gosec // the operator has chosen the program
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = c.dir, c.env, strings.NewReader(c.stdin), &stderr
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = c.dir, c.env, c.stdin, &stderr
 	cmd.Cancel, cmd.WaitDelay = group.Terminate, polite
 	group.Join(cmd)
 	out, in, err := os.Pipe()
@@ -79,6 +79,9 @@ func (c command) run(ctx context.Context, read func([]byte) (bool, error)) (endi
 		ended <- err
 	}()
 	stopped := c.follow(ctx, cancel, out, read)
+	if c.over != nil {
+		c.over()
+	}
 	err = <-ended
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // it has gone; a child of it held on to a pipe

@@ -19,8 +19,10 @@ type agent struct {
 	limits  bool   // it keeps limits of turns by itself
 	// toolless says that it has options to run without tools.
 	toolless bool
-	tell     func(o Options, a ask) (args []string, stdin string)
-	decoder  func(o Options) wire.Decoder
+	// asks reports whether it asks for permissions; its standard input is then a dialog. nil = never.
+	asks    func(o Options, a ask) bool
+	tell    func(o Options, a ask) (args []string, stdin string)
+	decoder func(o Options) wire.Decoder
 }
 
 // ask is one question to a program.
@@ -49,6 +51,7 @@ func Claude(o Options) *Backend {
 		name: "Claude Code", command: "claude", env: "ANTHROPIC_,CLAUDE_", limits: true, toolless: true,
 		cure:    "install it by npm install -g @anthropic-ai/claude-code, or give the agent the command that runs it",
 		decoder: func(Options) wire.Decoder { return wire.Claude() },
+		asks:    func(o Options, a ask) bool { return a.Permits.claudeAsks(o.Args) },
 		tell: func(o Options, a ask) ([]string, string) {
 			args := []string{"-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"}
 			args = flag(args, "--model", a.Model)
@@ -63,6 +66,9 @@ func Claude(o Options) *Backend {
 				args = append(args, "--max-budget-usd", strconv.FormatFloat(a.Session.Used.CostUSD+a.Limits.CostUSD, 'f', 6, 64))
 			}
 			args = append(args, a.Permits.claude(o.Args)...)
+			if a.Permits.claudeAsks(o.Args) {
+				args = append(args, "--input-format", "stream-json", "--permission-prompt-tool", "stdio")
+			}
 			args = append(args, o.Args...)
 			return append(args, a.Permits.toolless()...), a.Prompt
 		},

@@ -7,12 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
+	"github.com/agentbus/agentbus/pkg/event"
 )
 
 // realVariable names the folder of npm's packages with the real programs, as `make real-cli` installs them. Without it
@@ -59,6 +62,75 @@ func TestRealPrograms(t *testing.T) {
 			turn.Limits.Turns = 5
 			works(t, tt.open(o), turn, tt.gone)
 		})
+	}
+}
+
+// TestRealClaudeCodeAsks lets the real program ask for a permission, which the user gives, denies, or has given for another call.
+func TestRealClaudeCodeAsks(t *testing.T) {
+	bin := os.Getenv(realVariable)
+	if bin == "" {
+		t.Logf("%s is not set: the recordings of testdata stand for the real program", realVariable)
+		return
+	}
+	b := Claude(Options{
+		Command: filepath.Join(bin, ".bin", "claude"), Workspace: t.TempDir(), Permissions: permission.Ask,
+		Args: []string{"--settings", `{"permissions":{"ask":["Bash"]}}`}, Env: map[string]string{
+			"HOME": t.TempDir(), "ANTHROPIC_BASE_URL": startModel(t), "ANTHROPIC_API_KEY": "sk-ant-mock", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		},
+	})
+	asksAndDecides(t, b, "claude-sonnet-4-5")
+}
+
+// asksAndDecides lets a program ask for the permission to run the model's command, and passes decisions on.
+func asksAndDecides(t *testing.T, b backend.Backend, model string) {
+	t.Helper()
+	turn := say("say hi")
+	turn.Model = model
+	first := backendtest.Send(t.Context(), b, backend.State{}, turn)
+	var call backend.Call
+	for _, c := range first.Chunks {
+		switch c := c.(type) {
+		case backend.CallStart:
+			call = backend.Call{ID: "c", Name: c.Name}
+			if c.Gate != backend.GateAgentApproval {
+				t.Errorf("got the gate %s", c.Gate)
+			}
+		case backend.CallDelta:
+			call.Args = append(call.Args, c.Args...)
+		case backend.CallSignature:
+			call.Signature = c.Signature
+		}
+	}
+	if first.Err != nil || first.Outcome.Finish != event.FinishToolCalls || !strings.Contains(string(call.Args), "echo hi-from-tool") {
+		t.Fatalf("got %v, %+v, the call %s %s, want a call that waits for the user; %+v", first.Err, first.Outcome, call.Name, call.Args, first.Chunks)
+	}
+	for _, tt := range []struct {
+		name    string
+		args    string
+		status  event.ToolStatus
+		content string
+		ran     bool
+		asks    bool
+	}{
+		{"allowed", string(call.Args), event.ToolSuccess, "the user allowed this call", true, false},
+		{"denied", string(call.Args), event.ToolDenied, "the user denied this call: not now", false, false},
+		{"allowed with other arguments", `{"command":"echo other"}`, event.ToolSuccess, "the user allowed this call", false, true},
+	} {
+		made := call
+		made.Args = []byte(tt.args)
+		next := turn
+		next.Known = 3
+		next.Messages = append(slices.Clone(turn.Messages), backend.Message{Role: backend.Assistant, Parts: []backend.Part{made}},
+			backend.Message{Role: backend.Tool, Parts: []backend.Part{backend.Result{ID: "c", Name: call.Name, Status: tt.status, Content: tt.content}}})
+		a := backendtest.Send(t.Context(), b, first.State, next)
+		ran := false
+		for _, c := range a.Chunks {
+			ended, ok := c.(backend.ToolEnded)
+			ran = ran || ok && strings.Contains(ended.Content, "hi-from-tool") && ended.Status != event.ToolDenied
+		}
+		if a.Err != nil || ran != tt.ran || (a.Outcome.Finish == event.FinishToolCalls) != tt.asks {
+			t.Errorf("%s: got %v, %+v, ran %t, want ran %t, asks %t; %+v", tt.name, a.Err, a.Outcome, ran, tt.ran, tt.asks, a.Chunks)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/backend/cli/wire"
+	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/procgroup"
 )
@@ -29,6 +30,7 @@ type run struct {
 	quiet   time.Duration
 	resumes bool
 	decoder wire.Decoder
+	dialog  *dialog // nil = the program does not ask
 
 	steps  int
 	spoke  bool          // it has emitted output
@@ -41,10 +43,14 @@ type run struct {
 func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 	s := r.session
 	o := s.backend.options
-	end, err := command{
-		path: s.Path, args: r.args, dir: s.Dir, env: environment(s.backend.program, o), stdin: r.stdin, quiet: r.quiet,
+	c := command{
+		path: s.Path, args: r.args, dir: s.Dir, env: environment(s.backend.program, o), stdin: strings.NewReader(r.stdin), quiet: r.quiet,
 		alone: []string{s.Dir, s.Thread},
-	}.run(ctx, r.read)
+	}
+	if r.dialog != nil {
+		c.stdin, c.over = r.dialog, r.dialog.close
+	}
+	end, err := c.run(ctx, r.read)
 	if err == nil && r.failed == nil {
 		err = r.take(r.decoder.Close())
 	}
@@ -62,6 +68,10 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 		outcome.Finish = event.FinishMaxTurns
 		return outcome, r.saveState()
 	}
+	if err == nil && r.dialog.waits() {
+		outcome.Finish = event.FinishToolCalls
+		return outcome, cmp.Or(r.saveState(), permission.Pose(r.say, r.dialog.asked))
+	}
 	if err = r.verdict(end, err, report); err != nil {
 		return outcome, err
 	}
@@ -71,6 +81,9 @@ func (r *run) run(ctx context.Context) (backend.Outcome, error) {
 // read takes what the program has printed, and reports whether it got on.
 func (r *run) read(p []byte) (bool, error) {
 	err := r.take(r.decoder.Write(p))
+	if err == nil && r.dialog != nil {
+		err = r.dialog.answer(r.decoder)
+	}
 	return r.decoder.Report().Stalled == "", err
 }
 
@@ -87,8 +100,8 @@ func (r *run) take(chunks []backend.Chunk, err error) error {
 				return err
 			}
 		}
-		if r.failed = r.emit(c); r.failed != nil {
-			return r.failed
+		if err := r.say(r.dialog.ended(c)); err != nil {
+			return err
 		}
 		if _, ok := c.(backend.Step); !ok {
 			continue
@@ -108,7 +121,12 @@ func (r *run) saveState() error {
 		return nil
 	}
 	r.told = state
-	r.failed = r.emit(state)
+	return r.say(state)
+}
+
+// say emits a chunk.
+func (r *run) say(c backend.Chunk) error {
+	r.failed = r.emit(c)
 	return r.failed
 }
 

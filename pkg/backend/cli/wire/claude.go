@@ -59,8 +59,15 @@ type claudeLine struct {
 	Stop    string          `json:"stop_reason"`
 	Result  json.RawMessage `json:"result"`
 	Errors  []string        `json:"errors"`
-	Cost    float64         `json:"total_cost_usd"`
-	Models  map[string]struct {
+	ID      string          `json:"request_id"` // of control_request
+	Request struct {
+		Subtype string          `json:"subtype"`
+		Tool    string          `json:"tool_name"`
+		Input   json.RawMessage `json:"input"`
+		Call    string          `json:"tool_use_id"`
+	} `json:"request"`
+	Cost   float64 `json:"total_cost_usd"`
+	Models map[string]struct {
 		Input       int64 `json:"inputTokens"`
 		Output      int64 `json:"outputTokens"`
 		Thinking    int64 `json:"thinkingTokens"`
@@ -102,6 +109,8 @@ func (c *claude) read(line json.RawMessage, out *output) error {
 		out.report.Model = l.Model
 	case l.Type == "system" && l.Subtype == "permission_denied":
 		c.denied[l.Call] = true
+	case l.Type == "control_request":
+		c.request(l, out)
 	case l.Type == "result":
 		c.result(l, out)
 	case l.Parent != "":
@@ -114,6 +123,15 @@ func (c *claude) read(line json.RawMessage, out *output) error {
 		c.results(l.Message, out)
 	}
 	return nil
+}
+
+// request takes a request of the program to the host that runs it.
+func (c *claude) request(l claudeLine, out *output) {
+	r := Request{ID: l.ID}
+	if args := object(l.Request.Input); l.Request.Subtype == "can_use_tool" && args != nil {
+		r.CallID, r.Tool, r.Args = l.Request.Call, l.Request.Tool, args
+	}
+	out.requests = append(out.requests, r)
 }
 
 // nested emits the output of a tool's agent as the progress of that tool.

@@ -32,8 +32,9 @@ type format interface {
 
 // output is what the lines have given.
 type output struct {
-	chunks []backend.Chunk
-	report Report
+	chunks   []backend.Chunk
+	requests []Request
+	report   Report
 }
 
 func (o *output) emit(chunks ...backend.Chunk) { o.chunks = append(o.chunks, chunks...) }
@@ -76,6 +77,13 @@ func (l *lines) Close() ([]backend.Chunk, error) {
 		l.format.end(&l.out)
 	}
 	return l.take(), l.err
+}
+
+// Requests implements [Decoder].
+func (l *lines) Requests() []Request {
+	requests := l.out.requests
+	l.out.requests = nil
+	return requests
 }
 
 // Report implements [Decoder].

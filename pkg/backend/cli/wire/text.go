@@ -38,6 +38,9 @@ func (t *text) Close() ([]backend.Chunk, error) {
 	return said(rest), nil
 }
 
+// Requests implements [Decoder].
+func (*text) Requests() []Request { return nil }
+
 // Report implements [Decoder].
 func (t *text) Report() Report { return t.report }
 

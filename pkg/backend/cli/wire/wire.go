@@ -5,6 +5,8 @@
 package wire
 
 import (
+	"encoding/json"
+
 	"github.com/agentbus/agentbus/pkg/backend"
 	"github.com/agentbus/agentbus/pkg/event"
 )
@@ -15,8 +17,18 @@ type Decoder interface {
 	Write(p []byte) ([]backend.Chunk, error)
 	// Close says that there is no more, and gives what was left.
 	Close() ([]backend.Chunk, error)
+	// Requests gives the requests of the output that are new since the last call.
+	Requests() []Request
 	// Report is what the output has said of the run so far.
 	Report() Report
+}
+
+// Request asks for a permission. The program waits for the response.
+type Request struct {
+	ID     string
+	CallID string // of the ToolStarted, if there was one
+	Tool   string // "" = the request is for something else
+	Args   json.RawMessage
 }
 
 // Report is an agent's data about its run, other than the answer.

@@ -45,11 +45,11 @@ func decoded(d Decoder, pieces ...[]byte) string {
 	if failed == nil {
 		failed = err
 	}
-	return formatted(chunks, d.Report(), failed)
+	return formatted(chunks, d.Requests(), d.Report(), failed)
 }
 
 // formatted returns the form in which golden files contain a run. Pieces of one text are one.
-func formatted(chunks []backend.Chunk, report Report, failed error) string {
+func formatted(chunks []backend.Chunk, requests []Request, report Report, failed error) string {
 	var b strings.Builder
 	text := ""
 	say := func() {
@@ -72,6 +72,9 @@ func formatted(chunks []backend.Chunk, report Report, failed error) string {
 		b.WriteString(strings.ReplaceAll(line, "\n", `\n`) + "\n")
 	}
 	say()
+	for _, r := range requests {
+		fmt.Fprintf(&b, "request {ID:%s CallID:%s Tool:%s Args:%s}\n", r.ID, r.CallID, r.Tool, r.Args)
+	}
 	fmt.Fprintf(&b, "report %+v\n", report)
 	if failed != nil {
 		fmt.Fprintf(&b, "error %v\n", failed)
@@ -241,7 +244,7 @@ func FuzzDecoders(f *testing.F) {
 				n := 1 + random.IntN(len(rest))
 				pieces, rest = append(pieces, rest[:n]), rest[n:]
 			}
-			if got, want := decoded(open(), pieces...), formatted(chunks, d.Report(), err); got != want {
+			if got, want := decoded(open(), pieces...), formatted(chunks, d.Requests(), d.Report(), err); got != want {
 				t.Fatalf("%s: cut in %d it gives\n%s\nwant\n%s", name, len(pieces), got, want)
 			}
 		}
