@@ -40,20 +40,50 @@ func (s *stack) newGeneration(c config.Config) (*generation, error) {
 // running is a generation that runs.
 type running struct {
 	*generation
-	stop  context.CancelFunc
+	stop  context.CancelFunc // stops the services one after the other
+	halt  context.CancelFunc // stops all of them at once
 	ended chan error
 }
 
 func start(ctx context.Context, g *generation) running {
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := running{g, stop, make(chan error, 1)}
-	go func() { r.ended <- service.RunActors(ctx, g.actors, grace) }() // ends after stop; its owner receives from ended
+	whole := context.WithoutCancel(ctx)
+	ordered, stop := context.WithCancel(whole)
+	together, halt := context.WithCancel(whole)
+	r := running{g, stop, halt, make(chan error, 1)}
+	go func() { r.ended <- service.RunActors(ordered, haltedBy(together, g.actors), grace) }() // ends after stop; its owner receives from ended
 	return r
 }
 
+// haltedBy returns the actors with contexts that are also done when ctx is.
+func haltedBy(ctx context.Context, actors []service.Actor) []service.Actor {
+	halted := make([]service.Actor, len(actors))
+	for i, a := range actors {
+		halted[i] = service.Actor{Name: a.Name, Run: func(own context.Context) error {
+			both, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(own, cancel)()
+			if err := a.Run(both); err != nil && (both.Err() == nil || !errors.Is(err, context.Canceled)) {
+				return err
+			}
+			return nil
+		}}
+	}
+	return halted
+}
+
+// end stops the services in order, and waits for them.
 func (r running) end() error {
 	r.stop()
-	return <-r.ended
+	err := <-r.ended
+	r.halt()
+	return err
+}
+
+// retire stops the services. When it returns, none of them takes new work; ended reports when all have finished theirs.
+func (r running) retire() {
+	r.gateway.Drain()
+	r.halt()
+	r.stop()
 }
 
 // runGenerations runs the current generation, and replaces it whenever the configuration has changed.
@@ -67,6 +97,7 @@ func (s *stack) runGenerations(ctx context.Context) error {
 		case <-ctx.Done():
 			return now.end()
 		case err := <-now.ended:
+			now.halt()
 			return err
 		case c := <-changed:
 			next, err := s.newGeneration(c.config)
@@ -80,8 +111,7 @@ func (s *stack) runGenerations(ctx context.Context) error {
 			old := now
 			now = start(ctx, next)
 			s.current.Store(next)
-			old.gateway.Drain()
-			old.stop() // before the report, so that few calls after it meet the earlier configuration
+			old.retire() // before the report, after which the earlier configuration must have no effect
 			retired.Go(func() {
 				if err := <-old.ended; err != nil {
 					s.options.Log.ErrorContext(ctx, "services of the earlier configuration did not stop in order", "error", err)
