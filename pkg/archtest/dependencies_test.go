@@ -49,7 +49,7 @@ func dependencies() []dependency {
 		{"github.com/openai/openai-go/v3", []string{"pkg/backend/openai"}, "the provider's own client"},
 		{"github.com/anthropics/anthropic-sdk-go", []string{"pkg/backend/anthropic"}, "the provider's own client"},
 
-		{"github.com/standard-webhooks/standard-webhooks/libraries", []string{"pkg/backend/httpagent"}, "signatures of requests to agents, as Standard Webhooks defines them"},
+		{"github.com/standard-webhooks/standard-webhooks/libraries", []string{"pkg/backend/httpagent", "services/gateway/internal/webhook"}, "signatures of requests to agents and of notifications, as Standard Webhooks defines them"},
 
 		// Tools.
 		{"github.com/modelcontextprotocol/go-sdk", []string{"pkg/tool/mcp", "services/hub/internal/mcp", "cmd/agentbus/..."},

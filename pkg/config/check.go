@@ -231,7 +231,7 @@ func (c checker) gateway(g Gateway) {
 			c.report(join("gateway.sessions.workspaces", tenant), "no tenant can have this name: one is ^[A-Za-z0-9_-]{1,64}$")
 		}
 	}
-	c.allow("gateway.webhooks.allow", g.Webhooks.Allow)
+	c.webhooks(g.Webhooks)
 	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
 	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
 	atLeastZero(c, "gateway.admissionTimeout", g.AdmissionTimeout)

@@ -133,7 +133,7 @@ func TestAnyLineAboutTheGatewayCounts(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
 		"cors: [\"*\"]", "maxBody: 7", "rateLimit: {requests: 1, per: 1s}", "heartbeat: 1s", "streamTimeout: 1s", "admissionTimeout: 1s",
-		"limits: {streams: 1}", "quotas: {keyRequests: 1}", "sessions: {exclusive: true}", "webhooks: {plainHTTP: true}",
+		"limits: {streams: 1}", "quotas: {keyRequests: 1}", "sessions: {exclusive: true}", "webhooks: {plainHTTP: true}", "webhooks: {receivers: {a: {url: https://a.example, signingKeyEnv: K}}}",
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		write(t, path, "gateway: {"+line+"}\n")

@@ -1,6 +1,15 @@
 package config
 
-import "reflect"
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/agentbus/agentbus/pkg/id"
+	"github.com/agentbus/agentbus/pkg/redact"
+)
 
 // Gateway bounds what clients may do.
 type Gateway struct {
@@ -27,6 +36,53 @@ type Gateway struct {
 type Webhooks struct {
 	Allow     []string `yaml:"allow"`     // hosts, addresses or CIDRs that receivers may have though they are not public
 	PlainHTTP bool     `yaml:"plainHTTP"` // receivers may have http:// in addition to https://
+
+	Receivers map[string]Receiver `yaml:"receivers"` // that are notified of the ends of requests, by name
+}
+
+// Receiver is a webhook: a server that is notified of the ends of requests.
+type Receiver struct {
+	URL           string   `yaml:"url"`
+	SigningKeyEnv string   `yaml:"signingKeyEnv"` // variable with the key that signs notifications: whsec_ and base64
+	Events        []string `yaml:"events"`        // of HookEvents; default all
+	Agents        []string `yaml:"agents"`        // default all
+	Tenants       []string `yaml:"tenants"`       // default all
+}
+
+// The events that webhooks are notified of.
+const (
+	HookDone    = "request.done"
+	HookError   = "request.error"
+	HookAborted = "request.aborted"
+	HookOpened  = "action.opened" // the request has ended, and waits for the results of actions
+)
+
+// HookEvents lists the events that webhooks are notified of. The end of a request is one of them.
+func HookEvents() []string { return []string{HookDone, HookError, HookAborted, HookOpened} }
+
+func (w Webhooks) isZero() bool { return len(w.Allow) == 0 && !w.PlainHTTP && len(w.Receivers) == 0 }
+
+// webhooks checks the receivers of notifications.
+func (c checker) webhooks(w Webhooks) {
+	c.allow("gateway.webhooks.allow", w.Allow)
+	for name, r := range w.Receivers {
+		path := join("gateway.webhooks.receivers", name)
+		if !id.Valid(name) {
+			c.report(path, "the name of a receiver must match ^[A-Za-z0-9_-]{1,64}$")
+		}
+		u, err := url.Parse(r.URL)
+		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !w.PlainHTTP) {
+			c.report(join(path, "url"), "%q is not the address of a receiver; write one such as https://hooks.example.com/agentbus", redact.URL(r.URL))
+		}
+		if r.SigningKeyEnv == "" || strings.ContainsAny(r.SigningKeyEnv, "= \n") || strings.HasPrefix(r.SigningKeyEnv, "whsec_") {
+			c.report(join(path, "signingKeyEnv"), "must be the name of the environment variable with the key that signs notifications")
+		}
+		for i, event := range r.Events {
+			if !slices.Contains(HookEvents(), event) {
+				c.report(fmt.Sprintf("%s.events[%d]", path, i), "%q is not one of %s", event, strings.Join(HookEvents(), ", "))
+			}
+		}
+	}
 }
 
 // DefaultAgent is the agent of sessions that name none.

@@ -10,6 +10,6 @@ type Delivery struct {
 	WebhookID string    `json:"webhookId"`
 	RequestID string    `json:"requestId"` // whose end is reported
 	ThreadID  string    `json:"threadId"`
-	TaskID    string    `json:"taskId,omitempty"` // of A2A
+	TaskID    string    `json:"taskId,omitempty"` // of A2A; "" = WebhookID names a receiver of the configuration
 	At        time.Time `json:"at"`
 }

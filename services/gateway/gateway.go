@@ -46,6 +46,9 @@ type Deps struct {
 	AuthRequired bool
 	Pepper       []byte
 
+	// Secret returns a secret that the configuration names; nil = it names none.
+	Secret func(name string) (string, error)
+
 	Metrics       http.Handler         // served as /metrics; nil = not served
 	MeterProvider metric.MeterProvider // nil = the global one
 	Log           *slog.Logger         // nil = the default one
@@ -110,7 +113,7 @@ func New(d Deps) (*Gateway, error) {
 		return nil, err
 	}
 	notifier, err := webhook.New(webhook.Deps{
-		Bus: d.Bus, Tasks: tasksOf(served), Pushes: pushes, Config: limits.Webhooks, Meter: meter, Log: d.Log,
+		Bus: d.Bus, Tasks: tasksOf(served), Pushes: pushes, Config: limits.Webhooks, Secret: d.Secret, Meter: meter, Log: d.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -2,16 +2,22 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/apierr"
+	"github.com/agentbus/agentbus/pkg/config"
+	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 // received is a notification.
@@ -255,5 +261,100 @@ func TestCredentialsOfReceiversAreSealed(t *testing.T) {
 	got := b.get("/a2a/demo/tasks/"+taskID+"/pushNotificationConfigs/"+taskID, a2aVersion, "1.0", "Authorization", "Bearer "+alice)
 	if !strings.Contains(got.body, `"token":"open"`) || !strings.Contains(got.body, `"credentials":"sesame"`) {
 		t.Errorf("the owner gets %s", got.body)
+	}
+}
+
+// hooked configures a webhook that is sent to the receiver.
+func (r *receiver) hooked(change func(*config.Receiver)) func(*gateway.Deps) {
+	return func(d *gateway.Deps) {
+		r.allowed(d)
+		to := config.Receiver{URL: r.URL, SigningKeyEnv: "KEY"}
+		change(&to)
+		d.Config.Gateway.Webhooks.Receivers = map[string]config.Receiver{"ops": to}
+		d.Secret = func(string) (string, error) { return hookKey, nil }
+	}
+}
+
+const hookKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+func TestWebhooksAreNotifiedOfTheEndsOfRequests(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	b := start(t, r.hooked(func(*config.Receiver) {}))
+	signing, err := standardwebhooks.NewWebhook(hookKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	actionID := id.New(id.Action)
+	for _, test := range []struct {
+		what   string
+		bodies []event.Body
+		want   []string
+	}{
+		{"done", []event.Body{metadata(), delta("secret answer"), done()}, []string{`"type":"request.done"`, `"finishReason":"stop"`, `"agentId":"demo"`}},
+		{"an open action", []event.Body{metadata(), continuation(actionID, time.Time{}), actionRequired()},
+			[]string{`"type":"action.opened"`, `"actionId":"` + actionID + `"`, `"kind":"approval"`}},
+		{"an error", []event.Body{metadata(), event.Error{Code: apierr.AgentError, Message: "broken", Retryable: true}},
+			[]string{`"type":"request.error"`, `"message":"broken"`, `"retryable":true`}},
+		{"an abort", []event.Body{metadata(), event.Aborted{Reason: "enough"}}, []string{`"type":"request.aborted"`, `"reason":"enough"`}},
+	} {
+		before := len(r.seen())
+		requestID, threadID := b.accepted(hello)
+		b.run(requestID, test.bodies...)
+		got := b.awaits(r, before+1)[before]
+		for _, want := range append(test.want, `"requestId":"`+requestID+`"`, `"threadId":"`+threadID+`"`, `"tenant":"default"`) {
+			if !strings.Contains(got.body, want) {
+				t.Errorf("%s: got %s, want %s", test.what, got.body, want)
+			}
+		}
+		if strings.Contains(got.body, "secret answer") {
+			t.Errorf("%s: the notification contains the conversation: %s", test.what, got.body)
+		}
+		if err := signing.Verify([]byte(got.body), got.header); err != nil {
+			t.Errorf("%s: the signature of %v: %v", test.what, got.header, err)
+		}
+	}
+}
+
+func TestWebhooksGetTheEventsThatTheyAreConfiguredFor(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*config.Receiver){
+		"another agent":  func(r *config.Receiver) { r.Agents = []string{"other"} },
+		"another tenant": func(r *config.Receiver) { r.Tenants = []string{"other"} },
+		"another event":  func(r *config.Receiver) { r.Events = []string{config.HookDone} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t)
+			b := start(t, r.hooked(change), func(d *gateway.Deps) {
+				all := d.Config.Gateway.Webhooks.Receivers
+				all["all"] = config.Receiver{URL: r.URL + "/all", SigningKeyEnv: "KEY"}
+			})
+			for range 3 { // the last one shows that the receiver has had time
+				requestID, _ := b.accepted(hello)
+				b.run(requestID, metadata(), event.Aborted{})
+				b.eventually("the other webhook is notified", func() bool {
+					return slices.ContainsFunc(r.seen(), func(one received) bool { return strings.Contains(one.body, requestID) })
+				})
+			}
+			if got := r.seen(); len(got) != 3 {
+				t.Errorf("got %d notifications, want 3", len(got))
+			}
+		})
+	}
+}
+
+func TestAWebhookWithoutAKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	for what, secret := range map[string]func(string) (string, error){
+		"no secrets":  nil,
+		"no variable": func(string) (string, error) { return "", errors.New("no secret KEY") },
+		"no base64":   func(string) (string, error) { return "whsec_***", nil },
+	} {
+		receivers := map[string]config.Receiver{"ops": {URL: "https://example.com", SigningKeyEnv: "KEY"}}
+		_, err := gateway.New(gateway.Deps{Config: config.Config{Gateway: config.Gateway{Webhooks: config.Webhooks{Receivers: receivers}}}, Secret: secret})
+		if err == nil || !strings.Contains(err.Error(), "gateway.webhooks.receivers.ops") {
+			t.Errorf("%s: got %v", what, err)
+		}
 	}
 }

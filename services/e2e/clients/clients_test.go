@@ -92,7 +92,7 @@ func configure(dir string) (file, workspace string, err error) {
 	}
 	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
 	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page,
-		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream, "RECEIVER", receiver).Replace(string(text))
+		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream, "RECEIVER", receiver, "HOOKS", hooks).Replace(string(text))
 	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
 }
 

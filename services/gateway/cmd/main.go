@@ -34,7 +34,7 @@ func build(ctx context.Context, p *app.Platform, e env.Gateway) (service.Parts, 
 	}
 	g, err := gateway.New(gateway.Deps{ //nolint:contextcheck // its handlers have contexts of their own
 		Bus: p.Bus, History: historyapi.NewClient(p.Bus), State: store, Config: cfg, Log: p.Log,
-		AuthRequired: required, Pepper: []byte(e.KeyPepper.Reveal()),
+		AuthRequired: required, Pepper: []byte(e.KeyPepper.Reveal()), Secret: env.Secrets(p.Environ.Get),
 	})
 	if err != nil {
 		return service.Parts{}, err

@@ -261,7 +261,7 @@ func (s *stack) gateway(g *generation) error {
 	}
 	made, err := gateway.New(gateway.Deps{
 		Bus: s.gatewayBus, History: historyapi.NewClient(s.gatewayBus), State: s.state, Config: g.config, Log: s.log("gateway"),
-		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: metrics,
+		AuthRequired: s.options.Auth, Pepper: s.keys.pepper, Metrics: metrics, Secret: env.Secrets(s.options.Getenv),
 	})
 	if err != nil {
 		return err

@@ -68,34 +68,53 @@ func (n *Notifier) deliver(ctx context.Context, d record.Delivery, attempt int) 
 
 // attempt sends a notification if its receiver still exists. Without an error the delivery has ended.
 func (n *Notifier) attempt(ctx context.Context, d record.Delivery) error {
+	if d.TaskID == "" {
+		to, found := n.receivers[d.WebhookID]
+		if !found {
+			return nil
+		}
+		return n.send(ctx, to.URL, d, func() (Notification, error) { return n.report(ctx, to, d) })
+	}
 	push, found, err := n.Pushes.find(ctx, d)
 	if err != nil || !found {
 		return err
 	}
-	leave, ok := n.targets.enter(hostOf(push.URL))
-	if !ok {
-		return errBusy
-	}
-	defer leave()
-	about, err := n.Tasks.Notification(ctx, push, d)
-	if err != nil {
-		return fmt.Errorf("make notification %s: %w", d.ID, err)
-	}
-	if about.Body != nil {
-		if err := n.post(ctx, push, d, about); err != nil {
-			return err
-		}
-		n.Meter.Delivered(ctx, "accepted")
-	}
-	if about.Final {
+	final := false
+	err = n.send(ctx, push.URL, d, func() (Notification, error) {
+		about, err := n.Tasks.Notification(ctx, push, d)
+		final = about.Final
+		return about, err
+	})
+	if err == nil && final {
 		_, err = n.Pushes.Remove(ctx, d.Tenant, d.ThreadID, push.TaskID, push.ID)
 	}
 	return err
 }
 
+// send makes a notification and sends it, while few others are sent to the host of the address.
+func (n *Notifier) send(ctx context.Context, address string, d record.Delivery, notification func() (Notification, error)) error {
+	leave, ok := n.targets.enter(hostOf(address))
+	if !ok {
+		return errBusy
+	}
+	defer leave()
+	about, err := notification()
+	if err != nil {
+		return fmt.Errorf("make notification %s: %w", d.ID, err)
+	}
+	if about.Body == nil {
+		return nil
+	}
+	if err := n.post(ctx, address, d, about); err != nil {
+		return err
+	}
+	n.Meter.Delivered(ctx, "accepted")
+	return nil
+}
+
 // post sends a notification, and returns nil if the receiver has accepted it.
-func (n *Notifier) post(ctx context.Context, push bus.TaskPush, d record.Delivery, about Notification) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, push.URL, bytes.NewReader(about.Body))
+func (n *Notifier) post(ctx context.Context, address string, d record.Delivery, about Notification) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(about.Body))
 	if err != nil {
 		return redact.Error(err)
 	}

@@ -22,6 +22,9 @@ func (n *Notifier) ended(ctx context.Context, log record.LogID) error {
 	if err != nil {
 		return err
 	}
+	if err := n.queueReceivers(ctx, a); err != nil {
+		return err
+	}
 	pushes, _, err := n.Bus.TaskPushes(ctx, log.Tenant, a.ThreadID)
 	if err != nil {
 		return err
@@ -41,6 +44,11 @@ func (p *Pushes) Queue(ctx context.Context, push bus.TaskPush, a record.Accepted
 		ID: id.Derive("msg", a.Tenant, a.RequestID, push.TaskID, push.ID), Tenant: a.Tenant, WebhookID: webhookID(a.Tenant, push),
 		RequestID: a.RequestID, ThreadID: a.ThreadID, TaskID: push.TaskID, At: p.bus.Now().UTC(),
 	}
+	return p.put(ctx, d)
+}
+
+// put queues a delivery, unless too many wait for its receiver.
+func (p *Pushes) put(ctx context.Context, d record.Delivery) error {
 	waiting, err := p.bus.WaitingDeliveries(ctx, d.Tenant, d.WebhookID)
 	if err != nil {
 		return err

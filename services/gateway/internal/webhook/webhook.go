@@ -40,6 +40,7 @@ type Deps struct {
 	Tasks  Tasks
 	Pushes *Pushes
 	Config config.Webhooks
+	Secret func(name string) (string, error) // finds the keys of receivers; nil = there are none
 	Meter  *metrics.Instruments
 	Log    *slog.Logger
 }
@@ -47,8 +48,9 @@ type Deps struct {
 // Notifier notifies receivers. It is safe for concurrent use.
 type Notifier struct {
 	Deps
-	client  *http.Client
-	targets targets
+	client    *http.Client
+	receivers map[string]receiver // by name
+	targets   targets
 }
 
 // Limits of a delivery.
@@ -63,10 +65,14 @@ func New(d Deps) (*Notifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway.webhooks.allow: %w", err)
 	}
+	receivers, err := openReceivers(d.Config.Receivers, d.Secret)
+	if err != nil {
+		return nil, err
+	}
 	client := egress.NewClient(egress.Options{
 		PlainHTTP: d.Config.PlainHTTP, Allow: allow, Timeout: answerTime, MaxBody: maxAnswer, MaxRedirects: -1,
 	})
-	return &Notifier{Deps: d, client: client}, nil
+	return &Notifier{Deps: d, client: client, receivers: receivers}, nil
 }
 
 // retryPause is the wait before a loop that has failed begins again.
@@ -77,7 +83,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() {
 		n.keep(ctx, "ends of requests are not followed", func() error {
-			return n.Bus.FollowEnds(ctx, n.Bus.HasTaskPushes, n.ended)
+			return n.Bus.FollowEnds(ctx, n.wanted, n.ended)
 		})
 	})
 	loops.Go(func() {
@@ -86,6 +92,14 @@ func (n *Notifier) Run(ctx context.Context) {
 		})
 	})
 	loops.Wait()
+}
+
+// wanted reports whether there is any receiver.
+func (n *Notifier) wanted(ctx context.Context) (bool, error) {
+	if len(n.receivers) > 0 {
+		return true, nil
+	}
+	return n.Bus.HasTaskPushes(ctx)
 }
 
 // keep runs a loop again whenever it fails.
