@@ -21,7 +21,13 @@ VULNDB      ?= https://vuln.go.dev
 MCPSUITE    := 0.2.0-alpha.12
 MCPCLIENT   := initialize tools_call sse-retry request-metadata http-standard-headers http-invalid-tool-headers \
                json-schema-ref-no-deref json-schema-2020-12-preservation sep-2322-client-request-state \
-               elicitation-sep1034-client-defaults
+               elicitation-sep1034-client-defaults http-custom-headers auth/client-credentials-basic \
+               $(addprefix auth/,metadata-default metadata-var1 metadata-var2 metadata-var3 metadata-issuer-mismatch basic-cimd \
+               pre-registration scope-from-www-authenticate scope-from-scopes-supported scope-omitted-when-undefined scope-step-up \
+               scope-retry-limit token-endpoint-auth-basic token-endpoint-auth-post token-endpoint-auth-none \
+               2025-03-26-oauth-metadata-backcompat 2025-03-26-oauth-endpoint-fallback resource-mismatch offline-access-scope \
+               offline-access-not-supported authorization-server-migration iss-supported iss-not-advertised iss-supported-missing \
+               iss-wrong-issuer iss-unexpected iss-normalized)
 CONCURRENT  := ./pkg/bus/... ./pkg/client/... ./pkg/service/... ./pkg/rediscache/... ./services/...
 
 .DEFAULT_GOAL := help
@@ -113,10 +119,13 @@ mcp-conformance: ## run the official MCP conformance suite against /mcp and agai
 	go build -o .tmp/mcp/server ./services/hub/internal/mcp/mcptest
 	go build -o .tmp/mcp/client ./pkg/tool/mcp/mcptest/client
 	@cd .tmp/mcp && export PATH=$$PWD/node_modules/.bin:$$PATH && suite=node_modules/@modelcontextprotocol/conformance/dist/index.js && \
+		: >server.url && \
 		{ ./server >server.url 2>server.log & server=$$!; } && \
 		trap "kill $$server" EXIT && \
-		until url=$$(cat server.url) && [ -n "$$url" ]; do kill -0 $$server && sleep 0.2 || exit 1; done && \
-		node $$suite server --url "$$url" && \
+		until read -r sessions url <server.url && [ -n "$$url" ]; do kill -0 $$server && sleep 0.2 || exit 1; done && \
+		node $$suite server --url "$$sessions" && \
+		node $$suite server --url "$$url" --requirements 2026-07-28 \
+			--expected-failures $(CURDIR)/services/hub/internal/mcp/mcptest/expected.yaml && \
 		for scenario in $(MCPCLIENT); do node $$suite client --command "$$PWD/client" --scenario $$scenario || exit 1; done
 
 .PHONY: fuzz

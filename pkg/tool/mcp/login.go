@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,11 +40,14 @@ type stored struct {
 	TokenType    string           `json:"tokenType,omitempty"`
 	RefreshToken string           `json:"refreshToken,omitempty"`
 	Expiry       time.Time        `json:"expiry,omitzero"`
+
+	WantedScopes []string `json:"wantedScopes,omitempty"` // that a call lacked: the next login asks for them
 }
 
 // Login has a user log in at the authorization server of a server, and stores the tokens in the token file of the options.
 // show shows the user the page of the authorization server, which sends the browser back to port of this machine; 0 = any. A
-// client without an id is registered.
+// client without an id is registered. An id that is an https address is that of a client metadata document. Login asks for the
+// scopes that calls lacked since the last one.
 func Login(ctx context.Context, o Options, port int, show func(page string) error) error {
 	if o.URL == "" || o.OAuth == nil || o.OAuth.TokenFile == "" {
 		return fmt.Errorf("MCP server %s: a user can log in only at a url, with oauth.tokenFile", o.Name)
@@ -63,7 +67,7 @@ func Login(ctx context.Context, o Options, port int, show func(page string) erro
 	defer back.close() //nolint:contextcheck // ctx may be done, and the server must stop all the same
 	saved := false
 	settings := &auth.AuthorizationCodeHandlerConfig{
-		RedirectURL: "http://" + listener.Addr().String() + callbackPath, RequestRefreshToken: true, AcceptUnadvertisedIss: true, Client: oauthClient(allow),
+		ScopeFilter: o.OAuth.scopes, RedirectURL: "http://" + listener.Addr().String() + callbackPath, RequestRefreshToken: true, AcceptUnadvertisedIss: true, Client: oauthClient(allow),
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if err := show(args.URL); err != nil {
 				return nil, err
@@ -72,10 +76,14 @@ func Login(ctx context.Context, o Options, port int, show func(page string) erro
 		},
 		NewTokenSource: func(ctx context.Context, client *oauth2.Config, token *oauth2.Token) (oauth2.TokenSource, error) {
 			saved = true
-			return client.TokenSource(ctx, token), save(o.OAuth.TokenFile, client, token)
+			return client.TokenSource(ctx, token), save(o.OAuth.TokenFile, client, token, nil)
 		},
 	}
-	if o.OAuth.ClientID != "" {
+	document := strings.HasPrefix(o.OAuth.ClientID, "https://") && o.OAuth.ClientSecret == ""
+	if document {
+		settings.ClientIDMetadataDocumentConfig = &auth.ClientIDMetadataDocumentConfig{URL: o.OAuth.ClientID}
+	}
+	if o.OAuth.ClientID != "" && !document {
 		settings.PreregisteredClient = &oauthex.ClientCredentials{ClientID: o.OAuth.ClientID, Issuer: o.OAuth.Issuer}
 		if o.OAuth.ClientSecret != "" {
 			settings.PreregisteredClient.ClientSecretAuth = &oauthex.ClientSecretAuth{ClientSecret: o.OAuth.ClientSecret}
@@ -97,6 +105,17 @@ func Login(ctx context.Context, o Options, port int, show func(page string) erro
 		return fmt.Errorf("MCP server %s has not asked for a login; remove oauth from its configuration", o.Name)
 	}
 	return nil
+}
+
+// scopes returns the scopes to ask for: those that the server names, and those that calls lacked.
+func (o *OAuth) scopes(named []string) []string {
+	before, err := load(o.TokenFile)
+	if err != nil || len(before.WantedScopes) == 0 {
+		return named // the first login
+	}
+	all := slices.Concat(named, before.Scopes, before.WantedScopes)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // probe connects once, which makes the server ask for a login.
@@ -170,11 +189,16 @@ func (c *callback) close() {
 }
 
 // save replaces a token file. Only its owner can read it.
-func save(file string, client *oauth2.Config, token *oauth2.Token) error {
-	data, err := jsonv2.Marshal(stored{
+func save(file string, client *oauth2.Config, token *oauth2.Token, wanted []string) error {
+	return store(file, stored{
 		ClientID: client.ClientID, ClientSecret: client.ClientSecret, TokenURL: client.Endpoint.TokenURL, AuthStyle: client.Endpoint.AuthStyle,
 		Scopes: client.Scopes, AccessToken: token.AccessToken, TokenType: token.TokenType, RefreshToken: token.RefreshToken, Expiry: token.Expiry,
+		WantedScopes: wanted,
 	})
+}
+
+func store(file string, s stored) error {
+	data, err := jsonv2.Marshal(s)
 	if err != nil {
 		return err
 	}
@@ -200,7 +224,8 @@ type userTokens struct {
 	mu      sync.Mutex
 	config  *oauth2.Config // of the current token; nil = the file was not read
 	token   *oauth2.Token
-	refused string // access token that the server has refused
+	refused string   // access token that the server has refused
+	wanted  []string // scopes that a call lacked: a later login has other tokens
 }
 
 var _ auth.OAuthHandler = (*userTokens)(nil)
@@ -217,7 +242,7 @@ func (u *userTokens) TokenSource(context.Context) (oauth2.TokenSource, error) { 
 func (u *userTokens) Token() (*oauth2.Token, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.usable() {
+	if u.usable() && len(u.wanted) == 0 {
 		return u.token, nil
 	}
 	if err := u.read(); err != nil {
@@ -233,7 +258,7 @@ func (u *userTokens) Token() (*oauth2.Token, error) {
 	token, err := u.config.TokenSource(ctx, &expired).Token()
 	if err == nil {
 		u.token = token
-		return token, save(u.options.OAuth.TokenFile, u.config, token)
+		return token, save(u.options.OAuth.TokenFile, u.config, token, u.wanted)
 	}
 	if again := u.read(); again == nil && u.usable() {
 		return u.token, nil // another process was first, and the refresh token counts once
@@ -243,11 +268,12 @@ func (u *userTokens) Token() (*oauth2.Token, error) {
 
 func (u *userTokens) usable() bool { return u.token.Valid() && u.token.AccessToken != u.refused }
 
-// Authorize implements [auth.OAuthHandler]: the server has refused the token, which is then refreshed.
+// Authorize implements [auth.OAuthHandler]: the server has refused the token, which is then refreshed. If the token lacks a scope,
+// the next login asks for that.
 func (u *userTokens) Authorize(_ context.Context, request *http.Request, response *http.Response) error {
 	_ = response.Body.Close() // the status is all
 	if response.StatusCode == http.StatusForbidden {
-		return u.loginAgain(errors.New(response.Status))
+		return u.loginAgain(errors.Join(errors.New(response.Status), u.want(response.Header)))
 	}
 	u.mu.Lock()
 	u.refused = strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
@@ -256,20 +282,51 @@ func (u *userTokens) Authorize(_ context.Context, request *http.Request, respons
 	return err
 }
 
-func (u *userTokens) read() error {
-	file, err := os.Open(u.options.OAuth.TokenFile)
+// want stores the scopes that a call lacked for the next login.
+func (u *userTokens) want(header http.Header) error {
+	challenges, err := oauthex.ParseWWWAuthenticate(header.Values("WWW-Authenticate"))
 	if err != nil {
-		return u.loginAgain(err)
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range challenges {
+		if c.Scheme != "bearer" || c.Params["error"] != "insufficient_scope" {
+			continue
+		}
+		s, err := load(u.options.OAuth.TokenFile)
+		if err != nil {
+			return err
+		}
+		u.wanted = strings.Fields(c.Params["scope"])
+		if slices.Equal(s.WantedScopes, u.wanted) {
+			return nil
+		}
+		s.WantedScopes = u.wanted
+		return store(u.options.OAuth.TokenFile, s)
+	}
+	return nil
+}
+
+func load(name string) (s stored, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return s, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxTokenFile))
 	if err != nil {
+		return s, err
+	}
+	return s, jsonv2.Unmarshal(data, &s)
+}
+
+func (u *userTokens) read() error {
+	s, err := load(u.options.OAuth.TokenFile)
+	if err != nil {
 		return u.loginAgain(err)
 	}
-	var s stored
-	if err := jsonv2.Unmarshal(data, &s); err != nil {
-		return u.loginAgain(err)
-	}
+	u.wanted = s.WantedScopes
 	u.config = &oauth2.Config{
 		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Scopes: s.Scopes,
 		Endpoint: oauth2.Endpoint{TokenURL: s.TokenURL, AuthStyle: s.AuthStyle},

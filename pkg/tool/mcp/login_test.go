@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +28,7 @@ type portal struct {
 	tokens    atomic.Int64
 	challenge atomic.Pointer[string] // of the last authorization
 	redirect  atomic.Pointer[string] // of the client that was registered
+	scope     atomic.Pointer[string] // of the last authorization: the tool meta needs "write"
 }
 
 func openPortal(t *testing.T) *portal {
@@ -35,6 +38,13 @@ func openPortal(t *testing.T) *portal {
 	server := mcptest.Handler(mcptest.New(func() {}))
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == fmt.Sprintf("Bearer token-%d", p.tokens.Load()) && p.tokens.Load() > 0 {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), `"name":"meta"`) && !strings.Contains(*p.scope.Load(), "write") {
+				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			server.ServeHTTP(w, r)
 			return
 		}
@@ -51,7 +61,7 @@ func openPortal(t *testing.T) *portal {
 			_, _ = fmt.Fprint(w, strings.ReplaceAll(body, "URL", p.URL))
 		})
 	}
-	reply("/.well-known/oauth-protected-resource/mcp", `{"resource":"URL/mcp","authorization_servers":["URL"]}`)
+	reply("/.well-known/oauth-protected-resource/mcp", `{"resource":"URL/mcp","authorization_servers":["URL"],"scopes_supported":["read"]}`)
 	reply("/.well-known/oauth-authorization-server", `{"issuer":"URL","authorization_endpoint":"URL/authorize","token_endpoint":"URL/token",`+
 		`"registration_endpoint":"URL/register","response_types_supported":["code"],"token_endpoint_auth_methods_supported":["none"],`+
 		`"code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true}`)
@@ -64,6 +74,7 @@ func openPortal(t *testing.T) *portal {
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		p.challenge.Store(new(q.Get("code_challenge")))
+		p.scope.Store(new(q.Get("scope")))
 		back := q.Get("redirect_uri") + "?" + url.Values{"code": {"c0de"}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode()
 		http.Redirect(w, r, back, http.StatusFound)
 	})
@@ -168,5 +179,31 @@ func TestALoginThatIsRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("tokens were stored")
+	}
+}
+
+func TestALoginAsksForTheScopeThatACallLacked(t *testing.T) {
+	t.Parallel()
+	p := openPortal(t)
+	o := mcp.Options{Name: "site", URL: p.URL + "/mcp", OAuth: &mcp.OAuth{TokenFile: filepath.Join(t.TempDir(), "site.token")}}
+	if err := mcp.Login(t.Context(), o, 0, browse(t)); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, o)
+	_, err := r.call(t.Context(), "meta", `{}`, quiet)
+	if err == nil || !strings.Contains(err.Error(), "agentbus mcp login site") {
+		t.Fatalf("got %v from a call that lacks a scope, want how to log in", err)
+	}
+	if result, err := r.call(t.Context(), "add", `{"a":1,"b":1}`, quiet); err != nil || result.Content != "2" {
+		t.Errorf("a call that lacks none: got %q, %v", result.Content, err)
+	}
+	if err := mcp.Login(t.Context(), o, 0, browse(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(*p.scope.Load()); len(got) != 2 || !slices.Contains(got, "read") || !slices.Contains(got, "write") {
+		t.Errorf("the second login asked for %q, want both scopes", got)
+	}
+	if _, err := r.call(t.Context(), "meta", `{}`, quiet); err != nil {
+		t.Errorf("after the second login: %v", err)
 	}
 }

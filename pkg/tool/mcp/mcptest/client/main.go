@@ -1,6 +1,7 @@
 // Command client is a tool source as the official MCP conformance suite wants to see a client: it connects to the server
 // that its last argument names, and calls each tool that is offered once, with arguments made from the tool's schema. Where a
-// tool wants an object, it shows that the schemas have come as they were sent.
+// tool wants an object, it shows that the schemas have come as they were sent. In the scenarios of OAuth, a user logs in first,
+// and again when the source asks for it.
 package main
 
 import (
@@ -9,8 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
@@ -32,6 +38,7 @@ func main() {
 
 // scenario is what the suite prescribes beyond the server's address.
 type scenario struct {
+	name         string
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 	ToolCalls    []struct {
@@ -41,7 +48,7 @@ type scenario struct {
 }
 
 func run(ctx context.Context, url string) error {
-	var told scenario
+	told := scenario{name: os.Getenv("MCP_CONFORMANCE_SCENARIO")}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := jsonv2.Unmarshal([]byte(text), &told); err != nil {
 			return fmt.Errorf("MCP_CONFORMANCE_CONTEXT: %w", err)
@@ -49,12 +56,72 @@ func run(ctx context.Context, url string) error {
 	}
 	options := mcp.Options{Name: "suite", URL: url, Elicitation: true, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	var err error
-	if options.Allow, err = egress.ParseAllow([]string{"localhost", "127.0.0.0/8", "::1/128"}); err != nil { // the suite's own servers
+	if options.Allow, err = egress.ParseAllow(local()); err != nil {
 		return err
 	}
-	if told.ClientSecret != "" {
+	logsIn := strings.HasPrefix(told.name, "auth/") && !strings.HasPrefix(told.name, "auth/client-credentials")
+	if logsIn || told.ClientSecret != "" {
 		options.OAuth = &mcp.OAuth{ClientID: told.ClientID, ClientSecret: told.ClientSecret}
 	}
+	if !logsIn {
+		return use(ctx, options, told)
+	}
+	folder, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // of the suite's own tokens
+	if told.name == "auth/basic-cimd" {
+		options.OAuth.ClientID = clientDocument
+	}
+	options.OAuth.TokenFile = filepath.Join(folder, "token")
+	for range maxLogins {
+		if err = mcp.Login(ctx, options, 0, visit(ctx)); err != nil {
+			return err
+		}
+		if err = use(ctx, options, told); err == nil {
+			return nil
+		}
+		fmt.Fprintln(os.Stderr, "client: log in again:", err)
+	}
+	return err
+}
+
+const (
+	maxLogins      = 3
+	clientDocument = "https://conformance-test.local/client-metadata.json" // where the suite believes that clients describe themselves
+)
+
+// local are the addresses of the suite's servers, whose ports are any.
+func local() []string {
+	allow := make([]string, 0, math.MaxUint16)
+	for port := range math.MaxUint16 {
+		allow = append(allow, fmt.Sprintf("localhost:%d", port+1))
+	}
+	return allow
+}
+
+// visit is a user whose browser needs no form to log in.
+func visit(ctx context.Context) func(page string) error {
+	return func(page string) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+}
+
+var errLogin = errors.New("a call needs a login")
+
+func needsLogin(err error) bool { return err != nil && strings.Contains(err.Error(), "must log in") }
+
+// use connects, and makes the calls of the scenario and one of each other tool.
+func use(ctx context.Context, options mcp.Options, told scenario) error {
 	source, err := mcp.New(options)
 	if err != nil {
 		return err
@@ -75,6 +142,9 @@ func run(ctx context.Context, url string) error {
 		stop()
 		<-ended
 	}()
+	if _, err := source.Tool(ctx, source.Name()+mcp.Separator); needsLogin(err) {
+		return errLogin
+	}
 	select {
 	case specs := <-found:
 		for _, c := range told.ToolCalls {
@@ -118,6 +188,12 @@ func call(ctx context.Context, source *mcp.Source, name string, args json.RawMes
 		next.Answer = &tool.Answer{Ask: *result.Ask, Result: event.ActionResult{Status: event.ActionSuccess, Result: answer}}
 		result, err = t.Call(ctx, next)
 	}
+	if needsLogin(err) {
+		return errLogin
+	}
+	if compact, fewer := withoutNulls(args); fewer && apierr.CodeOf(err) == apierr.ToolError {
+		return call(ctx, source, name, compact) // as a model that reads the error
+	}
 	if apierr.CodeOf(err) == apierr.ToolError {
 		fmt.Fprintln(os.Stderr, name, "refuses:", err) // an example checks types only
 		return nil
@@ -127,6 +203,18 @@ func call(ctx context.Context, source *mcp.Source, name string, args json.RawMes
 	}
 	fmt.Fprintln(os.Stderr, name, "gives", result.Content)
 	return nil
+}
+
+// withoutNulls returns arguments without those that are null, and whether there are any.
+func withoutNulls(args json.RawMessage) (json.RawMessage, bool) {
+	var all map[string]json.RawMessage
+	if jsonv2.Unmarshal(args, &all) != nil {
+		return nil, false
+	}
+	before := len(all)
+	maps.DeleteFunc(all, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+	data, err := jsonv2.Marshal(all)
+	return data, err == nil && len(all) < before
 }
 
 // example makes arguments of a schema: a value of its type for each required property, and object for each object.

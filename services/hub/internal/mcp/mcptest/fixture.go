@@ -18,6 +18,7 @@ func addFixtures(s *sdk.Server) {
 	addAskingFixtures(s)
 	addResourceFixtures(s)
 	addPromptFixtures(s)
+	addStatelessFixtures(s)
 }
 
 func fixtureOptions(o *sdk.ServerOptions) {

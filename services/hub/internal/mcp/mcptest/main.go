@@ -1,5 +1,6 @@
 // Command mcptest serves /mcp as the hub does, with the tools, resources and prompts that the official MCP conformance suite
-// requires of a server, and with sessions. It prints its URL. There are no remote agents.
+// requires of a server. It prints two URLs: of a server with sessions, which the versions before 2026-07-28 need to ask the client,
+// and of one without, as the hub's is. There are no remote agents.
 package main
 
 import (
@@ -35,18 +36,19 @@ func run(ctx context.Context) error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", handler())
+	mux.Handle("/sessions", handler(true))
+	mux.Handle("/mcp", handler(false))
 	server := &http.Server{Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	fmt.Fprintf(os.Stdout, "http://%s/mcp\n", listener.Addr())
+	fmt.Fprintf(os.Stdout, "http://%s/sessions http://%[1]s/mcp\n", listener.Addr())
 	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-func handler() http.Handler {
-	o := mcp.Options{Door: noAgents{}, Version: service.Version(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Sessions: true}
+func handler(sessions bool) http.Handler {
+	o := mcp.Options{Door: noAgents{}, Version: service.Version(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Sessions: sessions}
 	options := new(sdk.ServerOptions)
 	fixtureOptions(options)
 	server := mcp.NewServer(o, options)
