@@ -75,18 +75,22 @@ func TestToolsEmitEventsWhileTheyRun(t *testing.T) {
 	}
 }
 
-func TestToolsEmitNoEventsUnlessThatIsConfigured(t *testing.T) {
+// TestAllProgressPrecedesTheResult has no events configured: each notification is a line.
+func TestAllProgressPrecedesTheResult(t *testing.T) {
 	both(t, func(t *testing.T, r running) {
 		emit, err := r.Tool(t.Context(), r.Name()+"__emit")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got shown
-		result, err := emit.Call(t.Context(), got.call("call_1", `{"n":1}`))
+		result, err := emit.Call(t.Context(), got.call("call_1", `{"n":500}`))
 		got.mu.Lock()
 		defer got.mu.Unlock()
 		if err != nil || len(result.Events) > 0 || len(got.events) > 0 {
 			t.Errorf("got %v, %q and %q, want no events", err, result.Events, got.events)
+		}
+		if want := 500 + 2; len(got.lines) != want || got.lines[want-1] != "502\n" {
+			t.Errorf("got %d lines of output, the last one %q, want %d", len(got.lines), got.lines[len(got.lines)-1:], want)
 		}
 	})
 }

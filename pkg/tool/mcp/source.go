@@ -245,9 +245,6 @@ func (s *Source) connect(ctx context.Context) (*link, error) {
 			default: // a look is due already
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
-			s.calls.notify(r.Params, s.options.Events)
-		},
 	}
 	if s.options.Elicitation {
 		options.Capabilities.Elicitation = &sdk.ElicitationCapabilities{

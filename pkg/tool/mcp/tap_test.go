@@ -8,12 +8,12 @@ import (
 )
 
 // tapOf returns a tap, and the receiver of the call whose token is "c-1".
-func tapOf() (*eventTap, *receiver, *string) {
+func tapOf() (*tap, *receiver, *string) {
 	var calls progress
 	said := new(string)
 	r := &receiver{progress: func(line string) { *said += line }, show: func(event.Custom) {}}
 	calls.follow("c", r)
-	return &eventTap{calls: &calls}, r, said
+	return &tap{calls: &calls, events: true}, r, said
 }
 
 func TestWhatIsAnEventOfAServer(t *testing.T) {
@@ -51,8 +51,27 @@ func TestWhatIsAnEventOfAServer(t *testing.T) {
 	}
 }
 
-// FuzzEventTap checks that a server can send anything, in any pieces.
-func FuzzEventTap(f *testing.F) {
+func TestProgressIsALineForTheRunningCall(t *testing.T) {
+	t.Parallel()
+	note := func(params string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/progress","params":{` + params + "}}\n"
+	}
+	tap, _, said := tapOf()
+	for _, foreign := range []string{`null`, `7`, `"c-2"`, `{"a":1}`, `["x"]`} {
+		_, _ = tap.Write([]byte(note(`"message":"no","progressToken":` + foreign)))
+	}
+	_, _ = tap.Write([]byte(note(`"progressToken":"c-1","progress":1,"message":"yes"`)))
+	_, _ = tap.Write([]byte(note(`"progressToken":"c-1","progress":2,"total":3`)))
+	_, _ = tap.Write([]byte(note(`"progressToken":"c-1","progress":2.5`)))
+	tap.calls.calls.Delete("c-1")
+	_, _ = tap.Write([]byte(note(`"progressToken":"c-1","message":"too late"`)))
+	if *said != "yes\n2 of 3\n2.5\n" {
+		t.Errorf("got %q", *said)
+	}
+}
+
+// FuzzTap checks that a server can send anything, in any pieces.
+func FuzzTap(f *testing.F) {
 	f.Add(`{"method":"notifications/progress","params":{"progressToken":"c-1","_meta":{"agentbus/event":{"type":"a"}}}}`+"\n", 3)
 	f.Add("data: {\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"c-1\",\"message\":\"::event {}\"}}\r\n\r\n", 1)
 	f.Fuzz(func(t *testing.T, sent string, size int) {
