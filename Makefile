@@ -147,7 +147,8 @@ chaos: ## do harm to separate processes under load, and check every promise (SEE
 
 .PHONY: real-cli
 real-cli: ## run Claude Code, Codex and OpenCode from npm against a model that answers by script (needs Node)
-	npm install --no-audit --no-fund --prefix .tmp/cli @anthropic-ai/claude-code@2.1.329 @openai/codex@0.169.0 opencode-ai@1.18.33
+	npm install --no-audit --no-fund --prefix .tmp/cli @anthropic-ai/claude-code@2.1.329 @openai/codex@0.169.0 opencode-ai@1.18.33 \
+		@agentclientprotocol/codex-acp@2.6.0
 	cd .tmp/cli/node_modules/@anthropic-ai/claude-code && node install.cjs
 	cd .tmp/cli/node_modules/opencode-ai && node postinstall.mjs
 	AGENTBUS_REAL_CLI=$(CURDIR)/.tmp/cli/node_modules go test -count=1 -v -run TestReal ./pkg/backend/cli

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/acp"
 	"github.com/agentbus/agentbus/pkg/backend/backendtest"
 	"github.com/agentbus/agentbus/pkg/backend/internal/permission"
 	"github.com/agentbus/agentbus/pkg/event"
@@ -42,10 +43,8 @@ func TestRealPrograms(t *testing.T) {
 			"ANTHROPIC_BASE_URL": model, "ANTHROPIC_API_KEY": "sk-ant-mock", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		}}, ".claude/none", "", "00000000-0000-4000-8000-000000000000"},
 		{"codex", Codex, Options{Args: []string{"-s", "danger-full-access"}, Env: map[string]string{"MOCK_KEY": "x"}},
-			".codex/config.toml", fmt.Sprintf("model_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\n"+
-				"env_key = \"MOCK_KEY\"\nwire_api = \"responses\"\n", model+"/v1"), "01a1fb4a-89ee-73b2-bd77-1a450343e107"},
-		{"opencode", OpenCode, Options{}, ".config/opencode/opencode.json", fmt.Sprintf(`{"provider":{"mock":{"npm":"@ai-sdk/openai-compatible",`+
-			`"name":"mock","options":{"baseURL":%q,"apiKey":"x"},"models":{"m":{"name":"m"}}}},"permission":{"bash":"allow"}}`, model+"/v1"),
+			".codex/config.toml", codexSettings(model, "mock-model"), "01a1fb4a-89ee-73b2-bd77-1a450343e107"},
+		{"opencode", OpenCode, Options{}, ".config/opencode/opencode.json", openCodeSettings(model, "allow"),
 			"ses_e04b2d843ffeOVUp9Z5I2UB13G"},
 	}
 	for _, tt := range tests {
@@ -79,6 +78,46 @@ func TestRealClaudeCodeAsks(t *testing.T) {
 		},
 	})
 	asksAndDecides(t, b, "claude-sonnet-4-5")
+}
+
+// TestRealProgramsAskOverACP lets the programs ask that have no approvals in their own commands.
+func TestRealProgramsAskOverACP(t *testing.T) {
+	bin := os.Getenv(realVariable)
+	if bin == "" {
+		t.Logf("%s is not set: the agents of pkg/backend/acp stand for the real programs", realVariable)
+		return
+	}
+	model := startModel(t)
+	tests := []struct {
+		name, command string
+		args          []string
+		file, text    string // settings, in the home folder
+		env           map[string]string
+	}{
+		{"opencode", "opencode", []string{"acp"}, ".config/opencode/opencode.json", openCodeSettings(model, "ask"), map[string]string{}},
+		{"codex", "codex-acp", nil, ".codex/config.toml", codexSettings(model, "mock-asks"),
+			map[string]string{"MOCK_KEY": "x", "CODEX_PATH": filepath.Join(bin, ".bin", "codex"), "INITIAL_AGENT_MODE": "workspace-write"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			home := t.TempDir()
+			write(t, filepath.Join(home, tt.file), tt.text)
+			tt.env["HOME"] = home
+			asksAndDecides(t, acp.New(acp.Options{
+				Command: filepath.Join(bin, ".bin", tt.command), Args: tt.args, Env: tt.env, Workspace: t.TempDir(),
+			}), "")
+		})
+	}
+}
+
+func codexSettings(url, model string) string {
+	return fmt.Sprintf("model = %q\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\nbase_url = %q\n"+
+		"env_key = \"MOCK_KEY\"\nwire_api = \"responses\"\n", model, url+"/v1")
+}
+
+func openCodeSettings(model, bash string) string {
+	return fmt.Sprintf(`{"model":"mock/m","provider":{"mock":{"npm":"@ai-sdk/openai-compatible","name":"mock","options":{"baseURL":%q,"apiKey":"x"},`+
+		`"models":{"m":{"name":"m"}}}},"permission":{"bash":%q}}`, model+"/v1", bash)
 }
 
 // asksAndDecides lets a program ask for the permission to run the model's command, and passes decisions on.
@@ -126,7 +165,7 @@ func asksAndDecides(t *testing.T, b backend.Backend, model string) {
 		ran := false
 		for _, c := range a.Chunks {
 			ended, ok := c.(backend.ToolEnded)
-			ran = ran || ok && strings.Contains(ended.Content, "hi-from-tool") && ended.Status != event.ToolDenied
+			ran = ran || ok && (ended.Status == "" || ended.Status == event.ToolSuccess)
 		}
 		if a.Err != nil || ran != tt.ran || (a.Outcome.Finish == event.FinishToolCalls) != tt.asks {
 			t.Errorf("%s: got %v, %+v, ran %t, want ran %t, asks %t; %+v", tt.name, a.Err, a.Outcome, ran, tt.ran, tt.asks, a.Chunks)
