@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,10 +16,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestSchemasOfARequestAgreeWithTheServer sends each body to the server, and validates it against request.json and against
-// AgentRequest of openapi.yaml.
-func TestSchemasOfARequestAgreeWithTheServer(t *testing.T) {
-	t.Parallel()
+var update = flag.Bool("update", false, "write the request bodies for other validators")
+
+// requestBodies are bodies of requests, by name.
+type requestBodies struct {
+	Accepted map[string]json.RawMessage `json:"accepted"`
+	Refused  map[string]json.RawMessage `json:"refused"`
+}
+
+// newRequestBodies returns bodies with which the server and the schemas must agree.
+func newRequestBodies() requestBodies {
 	with := func(members string) string { return `{"messages":[{"role":"user","content":"hi"}],` + members + `}` }
 	message := func(members string) string { return `{"messages":[{"role":"user",` + members + `}]}` }
 	part := func(members string) string { return message(`"content":[{` + members + `}]`) }
@@ -47,6 +55,9 @@ func TestSchemasOfARequestAgreeWithTheServer(t *testing.T) {
 		"all numbers":              with(`"options":{"temperature":2,"topP":0,"maxTokens":1,"stop":["a","b","c","d"]}`),
 		"no limit of tokens":       with(`"options":{"maxTokens":0}`),
 		"a tool choice":            with(`"options":{"toolChoice":{"mode":"required"}}`),
+		"the model's own choice":   with(`"options":{"toolChoice":{"mode":"auto"}}`),
+		"the choice of no tool":    with(`"options":{"toolChoice":{"mode":"none"}}`),
+		"the format text":          with(`"options":{"responseFormat":{"type":"text"}}`),
 		"the choice of a tool":     with(`"options":{"toolChoice":{"mode":"tool","name":"calculator"}}`),
 		"a format":                 with(`"options":{"responseFormat":{"type":"json"}}`),
 		"a format with a schema":   with(`"options":{"responseFormat":{"type":"json_schema","name":"a","schema":{},"strict":true}}`),
@@ -116,14 +127,53 @@ func TestSchemasOfARequestAgreeWithTheServer(t *testing.T) {
 		"a format with a schema too many": with(`"options":{"responseFormat":{"type":"json","schema":{}}}`),
 		"a format's bad name":             with(`"options":{"responseFormat":{"type":"json","name":"a b"}}`),
 	}
+	return requestBodies{raw(accepted), raw(refused)}
+}
+
+func raw(texts map[string]string) map[string]json.RawMessage {
+	values := make(map[string]json.RawMessage, len(texts))
+	for name, text := range texts {
+		values[name] = json.RawMessage(text)
+	}
+	return values
+}
+
+// requestFile has the bodies for other validators, such as ajv (services/e2e/clients/schemas.test.mjs).
+const requestFile = "../e2e/clients/testdata/requests.json"
+
+func TestTheFileOfRequestBodiesIsCurrent(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "\t")
+	if err := encoder.Encode(newRequestBodies()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(requestFile)
+	if bytes.Equal(got, text.Bytes()) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s does not have the bodies of this test (%v); run it with -update", requestFile, err)
+	}
+	if err := os.WriteFile(requestFile, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSchemasOfARequestAgreeWithTheServer sends each body to the server, and validates it against request.json and against
+// AgentRequest of openapi.yaml.
+func TestSchemasOfARequestAgreeWithTheServer(t *testing.T) {
+	t.Parallel()
+	bodies := newRequestBodies()
 	for source, check := range requestChecks(t, start(t)) {
-		for name, body := range accepted {
-			if err := check(body); err != nil {
+		for name, body := range bodies.Accepted {
+			if err := check(string(body)); err != nil {
 				t.Errorf("%s refuses %s, %.200s: %v", source, name, body, err)
 			}
 		}
-		for name, body := range refused {
-			if check(body) == nil {
+		for name, body := range bodies.Refused {
+			if check(string(body)) == nil {
 				t.Errorf("%s accepts %s: %.200s", source, name, body)
 			}
 		}

@@ -63,6 +63,15 @@ test("ajv accepts every example of its schema, and of the union of the events", 
   }
 });
 
+test("ajv and the server agree on the bodies of requests", async () => {
+  const { ajv } = await strict();
+  const validate = ajv.getSchema(address("request.json"));
+  const bodies = JSON.parse(await readFile("testdata/requests.json", "utf8"));
+  assert.ok(Object.keys(bodies.accepted).length > 20 && Object.keys(bodies.refused).length > 50);
+  for (const [name, body] of Object.entries(bodies.accepted)) assert.ok(validate(body), `${name}: ${ajv.errorsText(validate.errors)}`);
+  for (const [name, body] of Object.entries(bodies.refused)) assert.ok(!validate(body), `${name} is accepted`);
+});
+
 test("a switch over the type that openapi-typescript generates compiles", async () => {
   const dir = await mkdtemp(join(tmpdir(), "agentbus-schemas-"));
   try {
