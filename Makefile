@@ -15,6 +15,7 @@ BENCHFLAGS  ?=
 SEEDS       ?= 1
 DURATION    ?= 45s
 CHAOSFLAGS  ?=
+K8SVERSION  := 1.30
 VULNCHECK   := .tmp/bin/govulncheck
 VULNVERSION := v1.1.4
 VULNDB      ?= https://vuln.go.dev
@@ -79,7 +80,25 @@ image-files:
 
 .PHONY: compose-check
 compose-check: ## check docker-compose.yml, and the files that it mounts, against the services
-	go test -count=1 ./deploy/deploytest
+	go test -count=1 -run 'Compose|Dockerfile|Configurations|Prometheus|Dashboards' ./deploy/deploytest
+
+.PHONY: k8s-check
+k8s-check: .tmp/bin/kubectl-validate .tmp/bin/helm ## check k8s/: overlays, custom resources, Pod Security, NetworkPolicies, scaling, and the chart (needs kubectl)
+	@rm -rf .tmp/k8s && mkdir -p .tmp/k8s
+	@for dir in overlays/dev overlays/production ingress httproute nack; do kubectl kustomize k8s/$$dir >.tmp/k8s/$${dir##*/}.yaml || exit 1; done
+	.tmp/bin/kubectl-validate --version $(K8SVERSION) --local-crds k8s/crds .tmp/k8s
+	.tmp/bin/helm lint --quiet k8s/chart
+	AGENTBUS_REQUIRE_DEPLOY_TOOLS=1 go test -count=1 ./deploy/deploytest
+
+.PHONY: chart
+chart: ## write the templates of the chart (k8s/chart) again, from k8s/overlays/production
+	AGENTBUS_REQUIRE_DEPLOY_TOOLS=1 go test -count=1 -run TestChartIsGenerated ./deploy/deploytest -args -update
+
+.tmp/bin/kubectl-validate:
+	GOBIN=$(CURDIR)/.tmp/bin go install sigs.k8s.io/kubectl-validate@v0.0.4
+
+.tmp/bin/helm:
+	GOBIN=$(CURDIR)/.tmp/bin go install helm.sh/helm/v4/cmd/helm@v4.3.0
 
 .PHONY: test
 test: ## run all tests, also against the mock of the model APIs (services/e2e/aimock, with npm)

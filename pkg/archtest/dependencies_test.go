@@ -40,6 +40,9 @@ func dependencies() []dependency {
 		{"github.com/santhosh-tekuri/jsonschema/v6", []string{"pkg/tool/...", "pkg/eventschema"},
 			"JSON Schema 2020-12: arguments of tools, types of events, and the contract's tests"},
 		{"github.com/getkin/kin-openapi", nil, "the OpenAPI document is valid"},
+		{"k8s.io/api", nil, "the manifests have the fields of Kubernetes"},
+		{"k8s.io/apimachinery", nil, "selectors and metadata of the manifests"},
+		{"k8s.io/pod-security-admission", nil, "the pods of the manifests fit the policy restricted, by Kubernetes' own checks"},
 
 		{"golang.org/x/net", []string{"services/gateway/internal/protocol/tarko/frontend", "pkg/sandbox"},
 			"HTML as browsers read it: which scripts are a page's own; instructions of a filter of system calls"},
