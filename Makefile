@@ -85,10 +85,14 @@ compose-check: ## check docker-compose.yml, and the files that it mounts, agains
 .PHONY: k8s-check
 k8s-check: .tmp/bin/kubectl-validate .tmp/bin/helm ## check k8s/: overlays, custom resources, Pod Security, NetworkPolicies, scaling, and the chart (needs kubectl)
 	@rm -rf .tmp/k8s && mkdir -p .tmp/k8s
-	@for dir in overlays/dev overlays/production ingress httproute nack; do kubectl kustomize k8s/$$dir >.tmp/k8s/$${dir##*/}.yaml || exit 1; done
+	@for dir in overlays/dev overlays/production overlays/smoke ingress httproute nack; do kubectl kustomize k8s/$$dir >.tmp/k8s/$${dir##*/}.yaml || exit 1; done
 	.tmp/bin/kubectl-validate --version $(K8SVERSION) --local-crds k8s/crds .tmp/k8s
 	.tmp/bin/helm lint --quiet k8s/chart
 	AGENTBUS_REQUIRE_DEPLOY_TOOLS=1 go test -count=1 ./deploy/deploytest
+
+.PHONY: smoke
+smoke: image-files ## run the images and the manifests with podman, and stream a request through them
+	@deploy/smoke.sh
 
 .PHONY: chart
 chart: ## write the templates of the chart (k8s/chart) again, from k8s/overlays/production
