@@ -49,7 +49,9 @@ var (
 // deliver attempts a delivery once. Its error says when the next attempt is due; nil = the receiver has accepted the delivery,
 // or will not.
 func (n *Notifier) deliver(ctx context.Context, d record.Delivery, attempt int) error {
-	err := n.attempt(ctx, d)
+	attempted, cancel := context.WithTimeout(ctx, n.limit)
+	err := n.attempt(attempted, d)
+	cancel()
 	switch {
 	case err == nil:
 		return nil

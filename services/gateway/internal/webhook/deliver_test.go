@@ -1,9 +1,62 @@
 package webhook
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/bustest"
+	"github.com/agentbus/agentbus/pkg/record"
+	"github.com/agentbus/agentbus/services/gateway/internal/metrics"
+	"go.opentelemetry.io/otel/metric/noop"
 )
+
+// stuck makes no notification before its context ends.
+type stuck struct{}
+
+func (stuck) Notification(ctx context.Context, _ bus.TaskPush, _ record.Delivery) (Notification, error) {
+	<-ctx.Done()
+	return Notification{}, ctx.Err()
+}
+
+func TestAnAttemptIsBounded(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	meter, err := metrics.New(noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushes, err := NewPushes(b, nil, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := New(Deps{Bus: b, Tasks: stuck{}, Pushes: pushes, Meter: meter, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.limit = 100 * time.Millisecond
+	push := bus.TaskPush{ID: "c", TaskID: "req_1", URL: "https://example.com"}
+	if err := pushes.Add(t.Context(), "acme", "thr_1", push); err != nil {
+		t.Fatal(err)
+	}
+	d := record.Delivery{
+		ID: "msg_1", Tenant: "acme", WebhookID: webhookID("acme", push), RequestID: "req_1", ThreadID: "thr_1", TaskID: "req_1", At: b.Now(),
+	}
+	err = n.deliver(context.Background(), d, 1) // the queue passes a context without a deadline
+	if retry, ok := errors.AsType[*bus.RetryError](err); !ok || retry.After < firstRetry/2 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want another attempt after the deadline", err)
+	}
+	if len(n.targets.busy) > 0 {
+		t.Errorf("the attempt still counts for its host: %v", n.targets.busy)
+	}
+	d.At = b.Now().Add(-giveUp - time.Minute)
+	if err := n.deliver(context.Background(), d, 20); err != nil {
+		t.Errorf("after %s: got %v, want the end of the delivery", giveUp, err)
+	}
+}
 
 func TestRetriesBecomeRareAndAreSpread(t *testing.T) {
 	t.Parallel()

@@ -51,12 +51,14 @@ type Notifier struct {
 	client    *http.Client
 	receivers map[string]receiver // by name
 	targets   targets
+	limit     time.Duration // of an attempt; default attemptTime
 }
 
 // Limits of a delivery.
 const (
-	answerTime = 15 * time.Second // for a receiver to answer
-	maxAnswer  = 16 << 10         // bytes of an answer that are read
+	answerTime  = 15 * time.Second // for a receiver to answer
+	attemptTime = 30 * time.Second // for that, and to read what the notification contains
+	maxAnswer   = 16 << 10         // bytes of an answer that are read
 )
 
 // New returns a notifier, or an error if the configuration is invalid.
@@ -72,7 +74,7 @@ func New(d Deps) (*Notifier, error) {
 	client := egress.NewClient(egress.Options{
 		PlainHTTP: d.Config.PlainHTTP, Allow: allow, Timeout: answerTime, MaxBody: maxAnswer, MaxRedirects: -1,
 	})
-	return &Notifier{Deps: d, client: client, receivers: receivers}, nil
+	return &Notifier{Deps: d, client: client, receivers: receivers, limit: attemptTime}, nil
 }
 
 // retryPause is the wait before a loop that has failed begins again.
