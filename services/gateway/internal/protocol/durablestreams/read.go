@@ -117,13 +117,13 @@ func (s *Server) open(x *protocol.Exchange, find finder) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.encodeWith(r.source.Options(opened, r.from)); err != nil {
+	if err := r.encodeWith(r.source.Options(r.from)); err != nil {
 		opened.Close()
 		return nil, err
 	}
 	r.frames = &position{
 		Frames: x.Resume(opened).Frames, at: r.from, end: r.end.at, closed: r.end.closed && r.from == r.end.at,
-		after: func(f event.Frame) wire.Offset { return r.source.After(opened, f) },
+		after: r.source.After,
 	}
 	return r, nil
 }

@@ -36,10 +36,10 @@ type source interface {
 	Start(ctx context.Context) (wire.Offset, error)
 	// AgentID is the agent of the request, or of the thread's newest one.
 	AgentID() string
-	// Options are those of the encoder of frames that Open has returned.
-	Options(frames stream.Frames, from wire.Offset) codec.Options
-	// After returns the offset after the frame that frames have returned last.
-	After(frames stream.Frames, f event.Frame) wire.Offset
+	// Options are those of the encoder of the frames that Open has returned.
+	Options(from wire.Offset) codec.Options
+	// After returns the offset after the last of these frames.
+	After(last event.Frame) wire.Offset
 }
 
 // requestStream is the stream of a request.
@@ -107,11 +107,11 @@ func (r *requestStream) Open(ctx context.Context, from wire.Offset) (stream.Fram
 func (r *requestStream) Start(context.Context) (wire.Offset, error) { return r.start, nil }
 func (r *requestStream) AgentID() string                            { return r.request.AgentID }
 
-func (r *requestStream) Options(_ stream.Frames, from wire.Offset) codec.Options {
+func (r *requestStream) Options(from wire.Offset) codec.Options {
 	return codec.Options{From: from.N, ToolOutput: func() bool { return true }} // the agent was checked
 }
 
-func (*requestStream) After(_ stream.Frames, f event.Frame) wire.Offset {
+func (*requestStream) After(f event.Frame) wire.Offset {
 	return wire.Offset{Incarnation: f.Incarnation, N: f.Next()}
 }
 
@@ -121,7 +121,8 @@ type threadStream struct {
 	tenant string
 	newest bus.ThreadRecord
 	end    wire.Offset
-	last   event.Frame // that the frames have returned, without its lines
+	logs   *stream.Thread // that Open has returned
+	last   event.Frame    // of logs, without its lines
 }
 
 // findThread finds the stream of the thread in the path.
@@ -173,6 +174,7 @@ func (t *threadStream) Open(ctx context.Context, from wire.Offset) (stream.Frame
 	if err != nil {
 		return nil, err
 	}
+	t.logs = frames
 	return frames, nil
 }
 
@@ -196,21 +198,20 @@ func (t *threadStream) Start(ctx context.Context) (wire.Offset, error) {
 
 func (t *threadStream) AgentID() string { return t.newest.AgentID }
 
-func (t *threadStream) Options(frames stream.Frames, _ wire.Offset) codec.Options {
-	logs := frames.(*stream.Thread)
+func (t *threadStream) Options(wire.Offset) codec.Options {
 	return codec.Options{
 		Include: []string{string(event.NameInput)},
 		Cursor: func(dst []byte, incarnation string, n uint64) []byte {
-			return t.position(incarnation, logs.Index(), n+1).Append(dst)
+			return t.position(incarnation, t.logs.Index(), n+1).Append(dst)
 		},
-		ToolOutput: func() bool { return t.server.ShowsToolOutput(logs.AgentID()) },
+		ToolOutput: func() bool { return t.server.ShowsToolOutput(t.logs.AgentID()) },
 	}
 }
 
-func (t *threadStream) After(frames stream.Frames, f event.Frame) wire.Offset {
+func (t *threadStream) After(f event.Frame) wire.Offset {
 	t.last = f
 	t.last.Lines = nil
-	return t.position(f.Incarnation, frames.(*stream.Thread).Index(), f.Next())
+	return t.position(f.Incarnation, t.logs.Index(), f.Next())
 }
 
 // position returns the offset of event n of a request. That after the terminal event is the start of the next request: a position
