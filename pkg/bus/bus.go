@@ -1,6 +1,6 @@
 // Package bus connects to NATS JetStream and puts the packages below it together: the logs of requests (eventlog), the records
 // that decide (records), the queues (workqueue), what history projects (projection), request and response between services
-// (rpc), and buckets (kv, objects). ARCHITECTURE.md has the table of the subjects, and the rules. No package outside this
+// (rpc), the prompts of clients of the broker (prompts), and buckets (kv, objects). ARCHITECTURE.md has the table of the subjects, and the rules. No package outside this
 // folder uses a subject or imports nats.go.
 //
 // Start at eventlog/writer.go (how a log is written), eventlog/follower.go (how it is read) and internal/broker/append.go
@@ -19,6 +19,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/kv"
 	"github.com/agentbus/agentbus/pkg/bus/objects"
 	"github.com/agentbus/agentbus/pkg/bus/projection"
+	"github.com/agentbus/agentbus/pkg/bus/prompts"
 	"github.com/agentbus/agentbus/pkg/bus/records"
 	"github.com/agentbus/agentbus/pkg/bus/rpc"
 	"github.com/agentbus/agentbus/pkg/bus/workqueue"
@@ -54,6 +55,7 @@ type Bus struct {
 	*workqueue.DeliveryQueue
 	*projection.Source
 	*rpc.Peer
+	*prompts.Inbox
 	*kv.KeyBucket
 	*kv.AgentBucket
 	*kv.ToolsetBucket
@@ -92,6 +94,7 @@ func newBus(conn *broker.Conn, replay *budget.Budget) *Bus {
 		DeliveryQueue: workqueue.NewDeliveryQueue(conn),
 		Source:        projection.New(conn),
 		Peer:          rpc.New(conn),
+		Inbox:         prompts.New(conn),
 		KeyBucket:     kv.NewKeyBucket(conn),
 		AgentBucket:   kv.NewAgentBucket(conn),
 		ToolsetBucket: kv.NewToolsetBucket(conn),

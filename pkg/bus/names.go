@@ -6,6 +6,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/bus/kv"
 	"github.com/agentbus/agentbus/pkg/bus/objects"
 	"github.com/agentbus/agentbus/pkg/bus/projection"
+	"github.com/agentbus/agentbus/pkg/bus/prompts"
 	"github.com/agentbus/agentbus/pkg/bus/records"
 	"github.com/agentbus/agentbus/pkg/bus/rpc"
 	"github.com/agentbus/agentbus/pkg/bus/workqueue"
@@ -45,6 +46,8 @@ type (
 	Apply          = projection.Apply
 	Projected      = projection.Projected
 	Handler        = rpc.Handler
+	Prompt         = prompts.Prompt
+	PromptOptions  = prompts.PromptOptions
 	KeyRecord      = kv.KeyRecord
 	AgentRecord    = kv.AgentRecord
 	Toolset        = kv.Toolset

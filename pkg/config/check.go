@@ -209,6 +209,29 @@ func (c checker) longPrompt(path string, p LongPrompt) {
 	}
 }
 
+// natsAgents checks the names that are parts of subjects, and the principal.
+func (c checker) natsAgents(n NATSAgents) {
+	const path = "gateway.natsAgents"
+	atLeastZero(c, path+".heartbeat", n.Heartbeat)
+	if n.Owner == "" && !n.isZero() {
+		c.report(path, "has no owner; add the name that the subjects of the agents contain")
+	}
+	for key, name := range map[string]string{"owner": n.Owner, "session": n.Session, "tenant": n.Tenant} {
+		if name != "" && !id.Valid(name) {
+			c.report(join(path, key), "%q cannot be a name here: one is ^[A-Za-z0-9_-]{1,64}$", name)
+		}
+	}
+	for i, name := range n.Agents {
+		_, own := c.agents[name]
+		if _, ok := c.base[name]; !own && !ok && c.base != nil {
+			c.report(fmt.Sprintf("%s.agents[%d]", path, i), "there is no agent %q", name)
+		}
+	}
+	if (n.Tenant == "") != (n.Subject == "") {
+		c.report(path, "has tenant or subject; a principal needs both")
+	}
+}
+
 func (c checker) gateway(g Gateway) {
 	for i, origin := range g.CORS {
 		u, err := url.Parse(origin)
@@ -232,6 +255,7 @@ func (c checker) gateway(g Gateway) {
 		}
 	}
 	c.webhooks(g.Webhooks)
+	c.natsAgents(g.NATSAgents)
 	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
 	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
 	atLeastZero(c, "gateway.admissionTimeout", g.AdmissionTimeout)

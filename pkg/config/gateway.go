@@ -28,8 +28,9 @@ type Gateway struct {
 	// that only trusted services reach. Without it, the request's own trace has a link to that of the client.
 	TrustTraceparent bool `yaml:"trustTraceparent"`
 
-	Sessions Sessions `yaml:"sessions"`
-	Webhooks Webhooks `yaml:"webhooks"`
+	Sessions   Sessions   `yaml:"sessions"`
+	Webhooks   Webhooks   `yaml:"webhooks"`
+	NATSAgents NATSAgents `yaml:"natsAgents"`
 }
 
 // Webhooks say which receivers of notifications the gateway may call.
@@ -84,6 +85,20 @@ func (c checker) webhooks(w Webhooks) {
 		}
 	}
 }
+
+// NATSAgents serve agents to the clients of the broker, by the Synadia Agent Protocol.
+type NATSAgents struct {
+	Owner     string   `yaml:"owner"`     // in the subjects; none = no agent is served
+	Session   string   `yaml:"session"`   // in the subjects; default agentbus
+	Agents    []string `yaml:"agents"`    // default: all of the configuration
+	Heartbeat Duration `yaml:"heartbeat"` // default 30s
+	// Tenant and Subject are the principal of prompts without an API key; none = each prompt needs one where API keys are
+	// required.
+	Tenant  string `yaml:"tenant"`
+	Subject string `yaml:"subject"`
+}
+
+func (n NATSAgents) isZero() bool { return reflect.ValueOf(n).IsZero() }
 
 // DefaultAgent is the agent of sessions that name none.
 const DefaultAgent = "demo"

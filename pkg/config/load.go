@@ -153,7 +153,8 @@ func (c Config) FitsRetention(age time.Duration) error {
 
 func (g Gateway) isZero() bool {
 	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 && g.AdmissionTimeout == 0 &&
-		g.Limits == ConnectionLimits{} && g.Quotas == Quotas{} && g.Sessions.isZero() && g.Webhooks.isZero()
+		g.Limits == ConnectionLimits{} && g.Quotas == Quotas{} && g.Sessions.isZero() && g.Webhooks.isZero() &&
+		g.NATSAgents.isZero()
 }
 
 func merged[V any](base, over map[string]V) map[string]V {

@@ -17,7 +17,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a field nothing is like": {
 			"gateway:\n  zzzzzzzzzz: 1\n",
-			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of admissionTimeout, cors, heartbeat, limits, maxBody, quotas, rateLimit, sessions, streamTimeout, trustTraceparent, webhooks`,
+			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of admissionTimeout, cors, heartbeat, limits, maxBody, natsAgents, quotas, rateLimit, sessions, streamTimeout, trustTraceparent, webhooks`,
 		},
 		"a field in the wrong case": {
 			"agents:\n  a: {backend: scripted, askuser: true}\n",
@@ -278,6 +278,15 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"an origin with a path": {
 			"gateway: {cors: [\"https://a.example/x\"]}\n",
 			`1:18: gateway.cors[0]: "https://a.example/x" is not an origin; write one such as https://app.example.com`,
+		},
+		"agents on the broker without an owner": {
+			"gateway: {natsAgents: {subject: x}}\n",
+			"1:11: gateway.natsAgents: has no owner; add the name that the subjects of the agents contain\n" +
+				"1:11: gateway.natsAgents: has tenant or subject; a principal needs both",
+		},
+		"a dot in the owner of agents on the broker": {
+			"gateway: {natsAgents: {owner: a.b}}\n",
+			`1:24: gateway.natsAgents.owner: "a.b" cannot be a name here: one is ^[A-Za-z0-9_-]{1,64}$`,
 		},
 		"a negative number of connections": {
 			"gateway: {limits: {connections: -1}}\n",

@@ -63,8 +63,12 @@ type Gateway struct {
 	streamer *stream.Streamer
 	api      *api.API
 	notifier *webhook.Notifier
+	host     *protocol.Host
 	limits   config.ConnectionLimits
-	log      *slog.Logger
+	// listening ends with Drain: the protocols that do not use HTTP then take no more requests.
+	listening context.Context //nolint:containedctx // of Run, which Drain must reach before Run as well
+	unlisten  context.CancelFunc
+	log       *slog.Logger
 }
 
 // New returns a gateway, or an error if the configuration is invalid. It does not connect to anything.
@@ -118,15 +122,17 @@ func New(d Deps) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	host := protocol.NewHost(services)
 	handler, err := api.New(api.Deps{
-		Host: protocol.NewHost(services), Protocols: served, Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
+		Host: host, Protocols: served, Metrics: d.Metrics, OpenAPI: schemas.OpenAPI(), Log: d.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
+	listening, unlisten := context.WithCancel(context.Background())
 	return &Gateway{
 		bus: d.Bus, keys: keys, remotes: remotes, acceptor: acceptor, streamer: streamer, api: handler, notifier: notifier,
-		limits: limits.Limits, log: d.Log,
+		host: host, limits: limits.Limits, listening: listening, unlisten: unlisten, log: d.Log,
 	}, nil
 }
 
@@ -186,8 +192,8 @@ func (g *Gateway) Limit(l net.Listener) net.Listener {
 // full.
 func (g *Gateway) Backpressure(context.Context) error { return g.acceptor.Backpressure() }
 
-// Run keeps the API keys, the remote agents and the fullness of the streams up to date, and notifies webhooks, until ctx is done. Before it has
-// read all keys, the gateway accepts none.
+// Run serves the protocols that do not use HTTP, keeps the API keys, the remote agents and the fullness of the streams up to
+// date, and notifies webhooks, until ctx is done. Before it has read all keys, the gateway accepts none.
 func (g *Gateway) Run(ctx context.Context) error {
 	var watches sync.WaitGroup
 	defer watches.Wait()
@@ -196,8 +202,31 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	watches.Go(func() { g.remotes.Watch(ctx, g.bus, g.log) })
 	watches.Go(func() { g.notifier.Run(ctx) })
+	for _, p := range g.api.Protocols {
+		if l, ok := p.(protocol.Listener); ok {
+			watches.Go(func() { g.listen(ctx, l) })
+		}
+	}
 	g.acceptor.Watch(ctx)
 	return nil
+}
+
+// listen serves the clients of a protocol that does not use HTTP, until ctx is done or Drain is called.
+func (g *Gateway) listen(ctx context.Context, l protocol.Listener) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(g.listening, stop)()
+	for ctx.Err() == nil {
+		err := l.Listen(ctx, g.host)
+		if err == nil {
+			return
+		}
+		g.log.ErrorContext(ctx, "clients without HTTP are not served; trying again", "protocol", l.Name(), "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (g *Gateway) watchKeys(ctx context.Context) {
@@ -226,4 +255,7 @@ func (g *Gateway) changeKey(k bus.KeyRecord) {
 
 // Drain makes the gateway unready and ends the open streams with a short reconnect delay, so that clients change to
 // another gateway. New streams end at once; all other requests are still served.
-func (g *Gateway) Drain() { g.streamer.Drain() }
+func (g *Gateway) Drain() {
+	g.unlisten()
+	g.streamer.Drain()
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/durablestreams"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/langgraph"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/native"
+	"github.com/agentbus/agentbus/services/gateway/internal/protocol/natsagents"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/openai"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/tarko"
 	"github.com/agentbus/agentbus/services/gateway/internal/webhook"
@@ -28,6 +29,7 @@ func protocols(s protocol.Services) ([]protocol.Protocol, error) {
 		langgraph.New(s),
 		a2a.New(s),
 		durablestreams.New(s),
+		natsagents.New(s),
 	}, nil
 }
 

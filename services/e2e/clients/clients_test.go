@@ -23,6 +23,9 @@ import (
 // gateways are the URLs of the gateways under test.
 var gateways []string
 
+// broker is the URL of NATS; "" = clients do not reach it.
+var broker string
+
 // program is the path of agentbus, for the protocols that it serves over standard input and output.
 var program string
 
@@ -69,7 +72,7 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 		return 1, err
 	}
 	defer s.Stop()
-	gateways = s.Gateways
+	gateways, broker = s.Gateways, s.NATS
 	if err := os.WriteFile(filepath.Join(workspace, "url"), []byte(s.URL), 0o600); err != nil {
 		return 1, err
 	}
@@ -119,6 +122,22 @@ func TestLangGraph(t *testing.T) { suite(t, "langgraph.test.mjs") }
 func TestLangGraphInReact(t *testing.T) { suite(t, "langgraph_react.test.mjs") }
 
 func TestDurableStreams(t *testing.T) { suite(t, "durablestreams.test.mjs") }
+
+func TestNATSAgents(t *testing.T) {
+	if broker == "" {
+		t.Skip("the test needs the broker of -stack=processes")
+	}
+	suite(t, "natsagents.test.mjs")
+	page, err := os.ReadFile("../../../docs/nats-agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := exec.CommandContext(t.Context(), "node", "--input-type=module", "-")
+	node.Stdin = strings.NewReader(strings.ReplaceAll(example(t, string(page), "js"), "nats://127.0.0.1:4222", broker))
+	if out, err := node.CombinedOutput(); err != nil || string(out) != "done\n" {
+		t.Errorf("the JavaScript example: %v\n%s", err, out)
+	}
+}
 
 func TestA2A(t *testing.T) { suite(t, "a2a.test.mjs") }
 
@@ -194,7 +213,7 @@ func suite(t *testing.T, file string) {
 	t.Helper()
 	var out bytes.Buffer
 	node := exec.CommandContext(t.Context(), "node", file)
-	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream, "AGENTBUS_RECEIVER="+receiver)
+	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream, "AGENTBUS_RECEIVER="+receiver, "AGENTBUS_NATS="+broker)
 	node.Stdout, node.Stderr = &out, &out
 	if err := node.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out.Bytes())
