@@ -1,6 +1,9 @@
 package frontend
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -57,4 +60,26 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("the first script of %q is said to begin at %q", html, rest)
 		}
 	})
+}
+
+// The gateway does not expand @file and @dir, so the page must not offer them.
+func TestThePageOffersNoReferencesToFiles(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "index.html")
+	if err := os.WriteFile(name, []byte("<html><head><script>app()</script></head></html>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	page, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = page.Close() })
+	_, rest, found := strings.Cut(string(page.html), "window.AGENT_WEB_UI_CONFIG=")
+	text, _, _ := strings.Cut(rest, ";\n")
+	var look struct {
+		Selector *bool `json:"enableContextualSelector"` // on by default
+	}
+	if err := json.Unmarshal([]byte(text), &look); err != nil || !found || look.Selector == nil || *look.Selector {
+		t.Errorf("got the configuration %s, %v, want the selector off", text, err)
+	}
 }
