@@ -116,7 +116,8 @@ func (r route) body(threadID string) string {
 	case name == "openai":
 		return `{"model":"demo","messages":[{"role":"user","content":"more"}],"metadata":{"thread_id":"` + threadID + `"}}`
 	case name == "langgraph":
-		return `{"assistant_id":"demo","input":{"messages":"more"}}` // the thread is in the path
+		return `{"assistant_id":"demo","input":{"messages":"more"},"channels":["values"],` + // the thread is in the path
+			`"id":1,"method":"input.respond","params":{"interrupt_id":"act_1","response":true}}`
 	default:
 		return `{"threadId":"` + threadID + `","runId":"run_1","messages":[{"id":"m1","role":"user","content":"more"}],` +
 			`"tools":[],"context":[],"state":{},"forwardedProps":{}}`

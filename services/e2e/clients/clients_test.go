@@ -119,6 +119,8 @@ func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
 func TestLangGraph(t *testing.T) { suite(t, "langgraph.test.mjs") }
 
+func TestLangGraphThreads(t *testing.T) { suite(t, "langgraph_thread.test.mjs") }
+
 func TestLangGraphInReact(t *testing.T) { suite(t, "langgraph_react.test.mjs") }
 
 func TestDurableStreams(t *testing.T) { suite(t, "durablestreams.test.mjs") }

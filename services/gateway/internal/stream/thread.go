@@ -228,6 +228,14 @@ func startOf(incarnation string, index int) string {
 	return incarnation + "-" + strconv.Itoa(index) + "." + atStart
 }
 
+// CursorBefore returns the cursor of the position before event n of a thread's request with an index.
+func CursorBefore(incarnation string, index int, n uint64) string {
+	if n == 0 {
+		return startOf(incarnation, index)
+	}
+	return string(appendThreadCursor(nil, incarnation, index, n-1))
+}
+
 func parseThreadCursor(cursor string) (threadCursor, error) {
 	head, tail, ok := strings.Cut(cursor, ".")
 	incarnation, index, err := event.ParseCursor(head)

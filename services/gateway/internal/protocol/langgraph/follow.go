@@ -196,7 +196,7 @@ func (s *Server) joinStream(x *protocol.Exchange) error {
 	if err != nil {
 		return err
 	}
-	modes, err := s.joinModes(x, r)
+	modes, err := joinModes(x, wire.ReadStored(r.Note).Modes)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (s *Server) joinStream(x *protocol.Exchange) error {
 }
 
 // joinModes returns the modes that the client asks for, else those with which the run was started.
-func (s *Server) joinModes(x *protocol.Exchange, r authz.Request) (wire.Modes, error) {
+func joinModes(x *protocol.Exchange, started []string) (wire.Modes, error) {
 	names := x.QueryList("stream_mode")
 	if len(names) == 1 && names[0] != "" && names[0][0] == '[' { // a list as JSON
 		if err := jsonv2.Unmarshal([]byte(names[0]), &names); err != nil {
@@ -239,7 +239,7 @@ func (s *Server) joinModes(x *protocol.Exchange, r authz.Request) (wire.Modes, e
 		}
 	}
 	if len(names) == 0 {
-		names = wire.ReadStored(r.Note).Modes
+		names = started
 	}
 	return wire.ParseModes(names)
 }

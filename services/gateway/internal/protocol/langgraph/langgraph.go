@@ -63,6 +63,10 @@ func (s *Server) Routes() []protocol.Route {
 		stream(get(run+"/stream", s.joinStream)),
 		stream(get(run+"/join", s.joinRun)),
 		withoutBody(post(run+"/cancel", auth.ScopeRun, s.cancelRun)),
+
+		stream(get(thread+"/stream", s.joinThread)),
+		stream(post(thread+"/stream/events", auth.ScopeRead, s.streamEvents)),
+		post(thread+"/commands", auth.ScopeRun, s.command),
 	}
 }
 

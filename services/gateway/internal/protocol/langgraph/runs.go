@@ -144,12 +144,18 @@ func (s *Server) startRun(x *protocol.Exchange) (in wire.Input, receipt admissio
 	if in, err = wire.DecodeInput(body); err != nil {
 		return in, receipt, err
 	}
+	receipt, err = s.start(x, in, body)
+	return in, receipt, err
+}
+
+// start accepts a run. The body is what an idempotency key is for.
+func (s *Server) start(x *protocol.Exchange, in wire.Input, body []byte) (receipt admission.Receipt, err error) {
 	if !x.HasAgent(in.AssistantID) {
-		return in, receipt, noAssistant(in.AssistantID)
+		return receipt, noAssistant(in.AssistantID)
 	}
 	asked, err := in.Request()
 	if err != nil {
-		return in, receipt, err
+		return receipt, err
 	}
 	defer x.WithTimeout()()
 	r := protocol.Request{
@@ -157,13 +163,12 @@ func (s *Server) startRun(x *protocol.Exchange) (in wire.Input, receipt admissio
 		Target: in.AssistantID + "\x00" + x.Param("threadId"), Body: body,
 	}
 	if r.OnBusy, err = onBusy(in.MultitaskStrategy); err != nil {
-		return in, receipt, err
+		return receipt, err
 	}
 	if err := s.addThread(x, in, &r); err != nil {
-		return in, receipt, err
+		return receipt, err
 	}
-	receipt, err = x.Accept(r)
-	return in, receipt, err
+	return x.Accept(r)
 }
 
 // onBusy translates a strategy. By default a run waits for those before it.

@@ -10,7 +10,7 @@ import (
 // part is one event of a stream.
 type part struct {
 	name string
-	data json.RawMessage
+	data any // is encoded before the next event is projected
 }
 
 // run turns the events of one log, in order and from the first one, into the events of its stream.
@@ -74,7 +74,7 @@ func (r *run) begin(e event.Event) error {
 // emit adds an event, unless the client has it.
 func (r *run) emit(name string, data any) {
 	if !r.muted {
-		r.out = append(r.out, part{name, encode(data)})
+		r.out = append(r.out, part{name, data})
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *run) fold(e event.Event) {
 		r.usage(b.Usage)
 	case event.Plan:
 		r.state.plan(b)
-		r.update(nodeAgent, map[string]any{"todos": r.state.todos})
+		r.update(nodeAgent, change{Todos: r.state.todos})
 		r.values()
 	case event.Continuation:
 		r.complete(r.state.close())
@@ -270,19 +270,31 @@ func (r *run) whole(m Message, node string) {
 	if r.modes.Messages {
 		r.emit("messages/complete", []Message{m})
 	}
-	r.update(node, map[string]any{"messages": []Message{m}})
+	r.update(node, change{Messages: []Message{m}})
 	r.values()
 }
 
-func (r *run) update(node string, change any) {
+// change is what a node has changed.
+type change struct {
+	Messages []Message `json:"messages,omitempty"`
+	Todos    []Step    `json:"todos,omitempty"`
+}
+
+func (r *run) update(node string, changed any) {
 	if r.modes.Updates {
-		r.emit(modeUpdates, map[string]any{node: change})
+		r.emit(modeUpdates, map[string]any{node: changed})
 	}
+}
+
+// custom is an event of the application.
+type custom struct {
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
 }
 
 func (r *run) custom(kind string, data json.RawMessage) {
 	if r.modes.Custom {
-		r.emit(modeCustom, map[string]any{"type": kind, "data": data})
+		r.emit(modeCustom, custom{kind, data})
 	}
 }
 

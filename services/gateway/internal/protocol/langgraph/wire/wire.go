@@ -67,7 +67,7 @@ func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 			if i == len(parts)-1 {
 				at = e.cursor(nil, f.Incarnation, line.N)
 			}
-			if dst, err = sse.Append(dst, at, p.name, p.data); err != nil {
+			if dst, err = sse.Append(dst, at, p.name, encode(p.data)); err != nil {
 				return dst, fmt.Errorf("event %d: %w", line.N, err)
 			}
 		}
@@ -75,8 +75,11 @@ func (e *encoder) Append(dst []byte, f event.Frame) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendControl adds a comment, and the time to wait before the next connect.
-func (*encoder) AppendControl(dst []byte, n codec.Control) []byte {
+// AppendControl implements codec.Encoder.
+func (*encoder) AppendControl(dst []byte, n codec.Control) []byte { return appendControl(dst, n) }
+
+// appendControl adds a comment, and the time to wait before the next connect.
+func appendControl(dst []byte, n codec.Control) []byte {
 	if n.Comment != "" {
 		if noted, err := sse.AppendComment(dst, n.Comment); err == nil { // a comment with a line break is left out
 			dst = noted

@@ -16,5 +16,6 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	protocoltest.Run(t, wire.Codec{}, update,
-		protocoltest.Format{Name: "values"}, protocoltest.Format{Name: "all modes", Dialect: wire.Codec{Modes: all}})
+		protocoltest.Format{Name: "values"}, protocoltest.Format{Name: "all modes", Dialect: wire.Codec{Modes: all}},
+		protocoltest.Format{Name: "thread protocol", Dialect: everyChannel()})
 }
