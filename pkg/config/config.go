@@ -30,7 +30,7 @@ type Config struct {
 // Agent is a named configuration of a backend.
 type Agent struct {
 	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http, agui, ai-sdk; remote
+	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http, agui, ai-sdk, a2a; remote
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`
@@ -67,10 +67,10 @@ type Agent struct {
 	ReturnThinking string            `yaml:"returnThinking"` // openai: never, turn or always; default by model
 	ThinkTags      bool              `yaml:"thinkTags"`      // openai: text between <think> and </think> is thinking
 
-	URL           string   `yaml:"url"`           // http, agui, ai-sdk, langgraph: of the agent, which another server runs
+	URL           string   `yaml:"url"`           // http, agui, ai-sdk, a2a, langgraph: of the agent, which another server runs
 	Assistant     string   `yaml:"assistant"`     // langgraph: the assistant, or graph, of the server
 	SigningKeyEnv string   `yaml:"signingKeyEnv"` // http: variable with the key that signs the requests; default: they are not signed
-	Quiet         Duration `yaml:"quiet"`         // http, agui, ai-sdk, langgraph: how long an answer may be silent; default 5m
+	Quiet         Duration `yaml:"quiet"`         // http, agui, ai-sdk, a2a, langgraph: how long an answer may be silent; default 5m
 	Send          string   `yaml:"send"`          // agui, ai-sdk: all (default), or new, for an agent that remembers the messages that it got
 
 	Script    string `yaml:"script"`    // scripted: run this whatever the prompt says

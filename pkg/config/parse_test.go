@@ -13,7 +13,7 @@ import (
 )
 
 var known = config.Known{
-	Backends: []string{"scripted", "openai", "anthropic", "claude-code", "codex", "opencode", "cli", "acp", "http", "agui", "ai-sdk", "langgraph", "remote"},
+	Backends: []string{"scripted", "openai", "anthropic", "claude-code", "codex", "opencode", "cli", "acp", "http", "agui", "ai-sdk", "langgraph", "a2a", "remote"},
 	Tools:    []string{"clock", "calculator", "http_get", "echo"},
 }
 

@@ -10,6 +10,7 @@ import (
 
 // The backends of agents that another server runs behind HTTP.
 const (
+	BackendA2A       = "a2a"       // one that is served as A2A
 	BackendHTTP      = "http"      // one that implements the contract of schemas/agent
 	BackendAGUI      = "agui"      // one that is served as AG-UI
 	BackendAISDK     = "ai-sdk"    // one behind a route of the AI SDK
@@ -26,7 +27,7 @@ const (
 func (a Agent) BehindHTTP() bool { return slices.Contains(behindHTTP(), a.Backend) }
 
 func behindHTTP() []string {
-	return []string{BackendAGUI, BackendAISDK, BackendHTTP, BackendLangGraph}
+	return []string{BackendA2A, BackendAGUI, BackendAISDK, BackendHTTP, BackendLangGraph}
 }
 
 // upstream checks what an agent says about the server that runs it, or that it says nothing.
@@ -48,6 +49,9 @@ func (c checker) upstream(path string, a Agent) {
 		c.report(path, "has no assistant; add the id of an assistant or graph of the server, such as assistant: agent")
 	case a.Assistant != "" && a.Backend != BackendLangGraph:
 		c.report(join(path, "assistant"), "is only for backend: langgraph; remove it, or change the backend")
+	}
+	if a.Send != "" && a.Backend == BackendA2A {
+		c.report(join(path, "send"), "is not for backend a2a, whose contexts always get the new messages alone; remove it")
 	}
 	if !a.BehindHTTP() {
 		for member, set := range map[string]bool{"url": a.URL != "", "quiet": a.Quiet != 0, "send": a.Send != ""} {

@@ -9,7 +9,7 @@ import (
 
 func TestAgentsBehindHTTP(t *testing.T) {
 	t.Parallel()
-	known := config.Known{Backends: []string{"scripted", "openai", "http", "agui", "ai-sdk", "langgraph", "acp"}}
+	known := config.Known{Backends: []string{"scripted", "openai", "http", "agui", "ai-sdk", "langgraph", "a2a", "acp"}}
 	for _, tt := range []struct {
 		name, agent, says string
 	}{
@@ -17,6 +17,8 @@ func TestAgentsBehindHTTP(t *testing.T) {
 		{"options of the model", "{backend: http, url: https://a.example/run, options: {temperature: 0.2}}", ""},
 		{"an agent of AG-UI", "{backend: agui, url: https://a.example/run, send: new}", ""},
 		{"a route of the AI SDK", "{backend: ai-sdk, url: https://a.example/api/chat, send: new, apiKeyEnv: K}", ""},
+		{"an agent of A2A", "{backend: a2a, url: https://a.example/agents/b, apiKeyEnv: K}", ""},
+		{"new messages alone for A2A", "{backend: a2a, url: https://a.example/run, send: new}", "agents.a.send: is not for backend a2a"},
 		{"an unknown way to send", "{backend: agui, url: https://a.example/run, send: some}", "agents.a.send: unknown value"},
 		{"new messages alone for the contract", "{backend: http, url: https://a.example/run, send: new}", "agents.a.send: is not for backend http"},
 		{"an assistant of LangGraph", "{backend: langgraph, url: https://a.example, assistant: agent, apiKeyEnv: K}", ""},
@@ -28,8 +30,8 @@ func TestAgentsBehindHTTP(t *testing.T) {
 		{"a name in place of an address", "{backend: http, url: a.example}", `agents.a.url: "a.example" is not the address of an agent`},
 		{"a password in the address", "{backend: http, url: https://u:p@a.example/}", "without a user"},
 		{"the address of a provider", "{backend: http, url: https://a.example, baseURL: https://b.example}", "agents.a.baseURL: is the address of a model's provider; write url"},
-		{"an address for a model", "{backend: openai, model: m, url: https://a.example}", "agents.a.url: is for the backends agui, ai-sdk, http, langgraph"},
-		{"a time for a program", "{backend: acp, workspace: /p, cli: {command: x}, quiet: 1m}", "agents.a.quiet: is for the backends agui, ai-sdk, http, langgraph"},
+		{"an address for a model", "{backend: openai, model: m, url: https://a.example}", "agents.a.url: is for the backends a2a, agui, ai-sdk, http, langgraph"},
+		{"a time for a program", "{backend: acp, workspace: /p, cli: {command: x}, quiet: 1m}", "agents.a.quiet: is for the backends a2a, agui, ai-sdk, http, langgraph"},
 		{"a time below zero", "{backend: http, url: https://a.example, quiet: -1s}", "agents.a.quiet: must not be negative"},
 		{"a key in place of its name", "{backend: http, url: https://a.example, signingKeyEnv: whsec_abc}", "is the name of an environment variable, never the key itself"},
 		{"a signing key of another backend", "{backend: openai, model: m, signingKeyEnv: KEY}", "agents.a.signingKeyEnv: is only for backend: http"},

@@ -57,14 +57,14 @@ func TestBackendsFindTheirServerAndKey(t *testing.T) {
 
 func TestNewRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
-	if want := []string{"acp", "agui", "ai-sdk", "anthropic", "claude-code", "cli", "codex", "http", "langgraph", "openai", "openai-responses", "opencode", "remote", "scripted"}; !slices.Equal(catalog.Names(), want) {
+	if want := []string{"a2a", "acp", "agui", "ai-sdk", "anthropic", "claude-code", "cli", "codex", "http", "langgraph", "openai", "openai-responses", "opencode", "remote", "scripted"}; !slices.Equal(catalog.Names(), want) {
 		t.Errorf("the backends are %v, want %v", catalog.Names(), want)
 	}
 	tests := []struct {
 		name, says string
 		agent      config.Agent
 	}{
-		{"an unknown backend", "there are acp, agui, ai-sdk, anthropic, claude-code, cli, codex, http, langgraph, openai, openai-responses, opencode, remote, scripted", config.Agent{Backend: "telepathy"}},
+		{"an unknown backend", "there are a2a, acp, agui, ai-sdk, anthropic, claude-code, cli, codex, http, langgraph, openai, openai-responses, opencode, remote, scripted", config.Agent{Backend: "telepathy"}},
 		{"an unknown tool", `no tool "hammer"`, config.Agent{Backend: "scripted", Tools: []string{"hammer"}}},
 	}
 	for _, tt := range tests {

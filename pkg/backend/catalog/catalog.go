@@ -14,6 +14,7 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/backend"
+	"github.com/agentbus/agentbus/pkg/backend/a2a"
 	"github.com/agentbus/agentbus/pkg/backend/acp"
 	"github.com/agentbus/agentbus/pkg/backend/agui"
 	"github.com/agentbus/agentbus/pkg/backend/aisdk"
@@ -48,6 +49,7 @@ func list() map[string]func(config.Agent, Environment) backend.Backend {
 		config.BackendAGUI:      newAGUI,
 		config.BackendAISDK:     newAISDK,
 		config.BackendLangGraph: newLangGraph,
+		config.BackendA2A:       newA2A,
 		config.BackendRemote:    func(config.Agent, Environment) backend.Backend { return nil },
 	}
 }
@@ -187,6 +189,12 @@ func newLangGraph(a config.Agent, getenv Environment) backend.Backend {
 	return langgraph.New(langgraph.Options{
 		URL: a.URL, Assistant: a.Assistant, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv,
 		Quiet: time.Duration(a.Quiet),
+	})
+}
+
+func newA2A(a config.Agent, getenv Environment) backend.Backend {
+	return a2a.New(a2a.Options{
+		URL: a.URL, Headers: a.Headers, Query: a.Query, APIKey: named(a.APIKeyEnv, getenv), KeyEnv: a.APIKeyEnv, Quiet: time.Duration(a.Quiet),
 	})
 }
 

@@ -22,7 +22,7 @@ func TestEachBackendReportsItsTransport(t *testing.T) {
 		"anthropic": backend.LLM, "openai": backend.LLM, "openai-responses": backend.LLM, "scripted": backend.LLM,
 		config.BackendClaude: backend.LocalAgent, config.BackendCLI: backend.LocalAgent, config.BackendCodex: backend.LocalAgent,
 		config.BackendOpenCode: backend.LocalAgent, config.BackendACP: backend.ACP, config.BackendHTTP: backend.Remote, config.BackendAGUI: backend.Remote,
-		config.BackendAISDK: backend.Remote, config.BackendLangGraph: backend.Remote,
+		config.BackendAISDK: backend.Remote, config.BackendA2A: backend.Remote, config.BackendLangGraph: backend.Remote,
 	}
 	for _, name := range Names() {
 		if name == config.BackendRemote {

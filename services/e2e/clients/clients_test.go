@@ -115,6 +115,8 @@ func TestAgentsBehindTheAISDK(t *testing.T) { suite(t, "aisdk_backend.test.mjs")
 
 func TestAgentsOfLangGraph(t *testing.T) { suite(t, "langgraph_backend.test.mjs") }
 
+func TestAgentsThatServeA2A(t *testing.T) { suite(t, "a2a_backend.test.mjs") }
+
 func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
 func TestLangGraph(t *testing.T) { suite(t, "langgraph.test.mjs") }

@@ -71,6 +71,21 @@ func TestLangGraphAgent(t *testing.T) {
 	wantTexts(t, shell(t, dir, url, "", p.blocks("`server.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
 }
 
+func TestA2AAgent(t *testing.T) {
+	t.Parallel()
+	need(t, "node")
+	dir := t.TempDir()
+	p := read(t, "a2a.md")
+	address := freeAddress(t)
+	_, p.text, _ = strings.Cut(p.text, "## An agent that serves A2A")
+	p.text = strings.NewReplacer("127.0.0.1:41241", address, `41241, "127.0.0.1"`, address[strings.LastIndex(address, ":")+1:]+`, "127.0.0.1"`).Replace(p.text)
+	p.write(dir, "a2a.yaml")
+	p.write(dir, "agent.mjs")
+	run(t, dir, address, "node", "agent.mjs")
+	url := serve(t, filepath.Join(dir, "a2a.yaml"), binaries)
+	wantTexts(t, shell(t, dir, url, "", p.blocks("`agent.mjs`")[2]), "You said: hello", `"finishReason":"stop"`)
+}
+
 // freeAddress returns an address of loopback on which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
