@@ -100,7 +100,7 @@ var errEarlier = errors.New("the stream is of an earlier message")
 // answer reads the answer to a body. A later attempt of a turn first asks for the stream of the earlier one.
 func (s *session) answer(ctx context.Context, body []byte, earlier []string, r *reader) error {
 	if r.turn.Attempt > 1 {
-		res, ok := s.running(ctx)
+		res, ok := s.running(ctx, r)
 		if ok {
 			r.repeats(earlier)
 			err := s.follow(ctx, res, r)
@@ -110,7 +110,7 @@ func (s *session) answer(ctx context.Context, body []byte, earlier []string, r *
 			r.begins()
 		}
 	}
-	res, err := s.backend.agent.Send(ctx, upstream.Request{Body: body, Header: http.Header{"Accept": {sse.ContentType}}})
+	res, err := r.agent.Send(ctx, upstream.Request{Body: body, Header: http.Header{"Accept": {sse.ContentType}}})
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *session) follow(ctx context.Context, res *http.Response, r *reader) err
 		if !errors.Is(err, backend.ErrCut) || r.discarded || ctx.Err() != nil || idle == maxIdle {
 			return err
 		}
-		next, ok := s.running(ctx)
+		next, ok := s.running(ctx, r)
 		if !ok {
 			return err
 		}
@@ -141,7 +141,7 @@ func (s *session) follow(ctx context.Context, res *http.Response, r *reader) err
 }
 
 func (s *session) read(res *http.Response, r *reader) error {
-	stream, err := s.backend.agent.Stream(res)
+	stream, err := r.agent.Stream(res)
 	if err != nil {
 		_ = res.Body.Close() // its content does not matter
 		return err
@@ -158,8 +158,8 @@ func (s *session) read(res *http.Response, r *reader) error {
 }
 
 // running asks for the stream of the chat's running answer. An application may lack that route, or have no answer that runs.
-func (s *session) running(ctx context.Context) (*http.Response, bool) {
-	res, err := s.backend.agent.Send(ctx, upstream.Request{
+func (s *session) running(ctx context.Context, r *reader) (*http.Response, bool) {
+	res, err := r.agent.Send(ctx, upstream.Request{
 		Method: http.MethodGet, Path: s.state.ID + "/stream", Header: http.Header{"Accept": {sse.ContentType}},
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ type prose struct {
 
 func newReader(b *Backend, turn backend.Turn, emit backend.Emit) *reader {
 	return &reader{
-		agent: b.agent, settle: b.settle, turn: turn, emit: emit, open: map[string]*prose{}, calls: map[string]*call{},
+		agent: b.agent.Named(turn.AgentID), settle: b.settle, turn: turn, emit: emit, open: map[string]*prose{}, calls: map[string]*call{},
 	}
 }
 
