@@ -141,7 +141,8 @@ func open(ctx context.Context, name string, vars env.Environ, common env.Process
 		ctx, cancel := context.WithTimeout(ctx, attemptTime)
 		defer cancel()
 		b, err = bus.Connect(ctx, bus.Options{
-			URL: common.NATSURL.Reveal(), Name: name, Prefix: common.Prefix, CredsFile: common.NATSCreds,
+			URL: common.NATSURL.Reveal(), Name: name, Prefix: common.Prefix,
+			Credentials: bus.Credentials(common.NATSFiles),
 			Instruments: instruments(),
 		})
 		return err

@@ -32,9 +32,9 @@ type Options struct {
 	InProcess interface{ InProcessConn() (net.Conn, error) } // an embedded server; instead of URL
 	Name      string                                         // of the service, as NATS shows it and in its inboxes
 	Prefix    string                                         // "" = agentbus
-	CredsFile string                                         // NATS credentials; "" = none
 	Replay    *budget.Budget                                 // for what readers of logs buffer; nil = one of the default size
 
+	Credentials Credentials
 	Instruments Instruments // for tests of faults
 }
 
@@ -67,7 +67,7 @@ type Bus struct {
 // Calls made while it is down fail or wait as their context allows.
 func Connect(ctx context.Context, o Options) (*Bus, error) {
 	conn, err := broker.Dial(ctx, broker.Options{
-		URL: o.URL, InProcess: o.InProcess, Name: o.Name, Prefix: o.Prefix, CredsFile: o.CredsFile,
+		URL: o.URL, InProcess: o.InProcess, Name: o.Name, Prefix: o.Prefix, Credentials: o.Credentials,
 		Instruments: o.Instruments,
 	})
 	if err != nil {

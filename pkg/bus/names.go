@@ -33,6 +33,7 @@ var (
 type (
 	LogID          = record.LogID
 	Instruments    = broker.Instruments
+	Credentials    = broker.Credentials
 	ThreadRecord   = record.ThreadRecord
 	AcceptedRecord = records.AcceptedRecord
 	SessionRecord  = records.SessionRecord

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agentbus/agentbus/pkg/bus/permissions"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,7 +19,13 @@ var services = []string{"history", "tool-executor", "agent-runner", "gateway"}
 // events is the stream of events, as an operator sees it.
 func (l lab) events(t *testing.T) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
-	nc, err := nats.Connect(l.NATS)
+	access := l.NATSAccess(permissions.Provision)
+	nkey, err := nats.NkeyOptionFromSeed(access.NKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(l.NATS, nkey, nats.RootCAs(access.CAFile), nats.ClientCert(access.CertFile, access.KeyFile),
+		nats.CustomInboxPrefix("_INBOX."+string(permissions.Provision)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +49,13 @@ func (l lab) begunAgain(t *testing.T) {
 			if !p.Wait(40 * time.Second) {
 				t.Fatalf("%s has not noticed that the stream is another one", name)
 			}
+		}
+	}
+	if err := l.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range services {
+		for _, p := range l.Processes(name) {
 			start(t, p)
 		}
 	}

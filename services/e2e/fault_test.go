@@ -46,7 +46,7 @@ type setup struct {
 	agents   string         // more configuration, in YAML
 	receiver string         // host and port that notifications may be sent to; default none
 	env      []string       // of the services
-	nats     string         // more configuration of nats-server
+	nats     string         // limits of the JetStream account
 }
 
 // newLab starts a stack.
@@ -56,7 +56,7 @@ func newLab(t *testing.T, s setup) lab {
 		t.Skip("faults need processes that can be killed: make e2e")
 	}
 	o := *faults
-	o.Dir, o.Counts, o.Env, o.Database, o.NATS = t.TempDir(), s.counts, s.env, s.database, s.nats
+	o.Dir, o.Counts, o.Env, o.Database, o.NATSLimits = t.TempDir(), s.counts, s.env, s.database, s.nats
 	o.Config = filepath.Join(o.Dir, "config.yaml")
 	config := fmt.Sprintf(faultConfig, cmp.Or(s.receiver, "receiver.test"), cmp.Or(s.echo, tool.EffectNone)) + s.agents
 	if err := os.WriteFile(o.Config, []byte(config), 0o600); err != nil {
@@ -69,6 +69,9 @@ func newLab(t *testing.T, s setup) lab {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(running.Logs())
+		}
+		if err := running.CheckPermissions(); err != nil {
+			t.Error(err)
 		}
 		running.Kill()
 	})

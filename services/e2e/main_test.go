@@ -95,7 +95,7 @@ func runOn(m *testing.M, kind stack.Kind) (code int, err error) {
 	if code != 0 {
 		fmt.Fprintln(os.Stderr, s.Logs())
 	}
-	return code, nil
+	return code, s.CheckPermissions()
 }
 
 // startMock starts the mock of the providers' APIs; aimock.ErrMissing without node and npm.

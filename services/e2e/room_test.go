@@ -13,11 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// accountLimit is configuration of nats-server in which the account of the services has a limit, and the server has none.
-const accountLimit = `
-accounts { SERVICES { users: [{user: services, password: services}], jetstream: {max_mem: 16MB, max_file: 24MB} } }
-no_auth_user: services
-`
+// accountLimit limits the account of the services, while the server has no limit.
+const accountLimit = "{max_mem: 16MB, max_file: 24MB}"
 
 // TestANearlyFullStoreIsReported fills the store up to a limit, and looks at what a gateway answers.
 func TestANearlyFullStoreIsReported(t *testing.T) {

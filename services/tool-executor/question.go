@@ -67,11 +67,8 @@ func (e *Executor) answerOf(ctx context.Context, j job, c event.Continuation, re
 	}}, nil
 }
 
-// verbContinue asks an executor to continue a call that is open there.
-const verbContinue = "continue"
-
-// ownService is the name under which one executor answers others.
-func ownService(instance string) string { return "executor-" + instance }
+// executors is the service whose verbs are the instances: a request to one asks it to continue a call that is open there.
+const executors = "executor"
 
 // handOn gives a call to the executor in which it is still open, and reports whether that one has settled it. An executor
 // that has ended cannot: the call then continues here as far as its tool allows.
@@ -79,7 +76,7 @@ func (e *Executor) handOn(ctx context.Context, j job) (settled bool, err error) 
 	if j.proof.holder == "" || j.proof.holder == e.instance {
 		return false, nil
 	}
-	err = e.deps.Bus.Ask(ctx, ownService(j.proof.holder), verbContinue, j.ToolCall, &struct{}{})
+	err = e.deps.Bus.Ask(ctx, executors, j.proof.holder, j.ToolCall, &struct{}{})
 	if apierr.CodeOf(err) == apierr.Unavailable && ctx.Err() == nil {
 		return false, nil
 	}
@@ -96,8 +93,8 @@ func (e *Executor) handOn(ctx context.Context, j job) (settled bool, err error) 
 func (e *Executor) serveOthers(ctx context.Context) error {
 	var handling sync.WaitGroup
 	defer handling.Wait()
-	return e.deps.Bus.Serve(ctx, ownService(e.instance), map[string]bus.Handler{
-		verbContinue: func(asked context.Context, body []byte) (any, error) {
+	return e.deps.Bus.Serve(ctx, executors, map[string]bus.Handler{
+		e.instance: func(asked context.Context, body []byte) (any, error) {
 			var call record.ToolCall
 			if err := json.Unmarshal(body, &call); err != nil {
 				return nil, fmt.Errorf("decode a call: %w", err)

@@ -56,6 +56,8 @@ func TestEveryCommandWritesJSON(t *testing.T) {
 		{"keys create", keys("create", "bob")},
 		{"keys list", keys("list")},
 		{"keys revoke", keys("revoke", made.ID)},
+		{"nats-config", []string{"nats-config", t.TempDir()}},
+		{"provision", []string{"provision", "--nats=" + s.NATS}},
 		{"history rebuild", []string{"history", "rebuild", "--data=" + data}},
 		{"version", []string{"version"}},
 	} {

@@ -9,30 +9,26 @@ import (
 
 	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/bus"
+	"github.com/agentbus/agentbus/pkg/bus/permissions"
 	"github.com/agentbus/agentbus/pkg/config/env"
 )
 
 // keysCommand works on NATS directly: keys are for operators, and the gateway has no route for them.
 type keysCommand struct {
-	NATS   string `name:"nats" env:"NATS_URL" default:"nats://127.0.0.1:4222" help:"URL of NATS, where the keys are kept."`
-	Creds  string `env:"NATS_CREDS" type:"path" help:"NATS credentials file."`
-	Prefix string `env:"NATS_PREFIX" default:"agentbus" help:"First token of every subject."`
+	natsFlags
 
 	Create keysCreateCommand `cmd:"" help:"Make a key, and print it this once."`
 	List   keysListCommand   `cmd:"" help:"List the keys."`
 	Revoke keysRevokeCommand `cmd:"" help:"Revoke a key at once and for good."`
 }
 
-// connectTime is the timeout of the connection to NATS.
-const connectTime = 5 * time.Second
-
 func (cmd *keysCommand) connect(ctx context.Context) (*bus.Bus, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
-	defer cancel()
-	b, err := bus.Connect(ctx, bus.Options{URL: cmd.NATS, Name: "agentbus-keys", Prefix: cmd.Prefix, CredsFile: cmd.Creds})
+	b, err := cmd.natsFlags.connect(ctx, permissions.Keys)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
 	if err := b.Verify(ctx); err != nil {
 		b.Close()
 		return nil, err

@@ -46,27 +46,29 @@ func withScheme(address string) string {
 type commandLine struct {
 	globals
 
-	Init     initCommand     `cmd:"" local:"" help:"Write a small configuration that starts, with an agent in Python and a tool."`
-	Check    checkCommand    `cmd:"" local:"" help:"Check a configuration file."`
-	Dev      devCommand      `cmd:"" local:"" help:"Run everything in one process, on embedded servers."`
-	Chat     chatCommand     `cmd:"" help:"Talk to an agent."`
-	Run      runCommand      `cmd:"" help:"Run one request and print the response, or start it in the background."`
-	Tail     tailCommand     `cmd:"" help:"Follow a request."`
-	Inspect  inspectCommand  `cmd:"" help:"Look at what happened in a request or on a thread."`
-	Steer    steerCommand    `cmd:"" help:"Say something to a request that runs."`
-	FollowUp followUpCommand `cmd:"" help:"Start a request that runs after another one, and print its id."`
-	Abort    abortCommand    `cmd:"" help:"Stop a request."`
-	Actions  actionsCommand  `cmd:"" help:"List the approvals, client tools and questions that wait for an answer."`
-	Threads  threadsCommand  `cmd:"" help:"List threads; show or delete one."`
-	Agents   agentsCommand   `cmd:"" help:"List the agents; register and remove remote ones."`
-	Runner   runnerCommand   `cmd:"" local:"" name:"agent-runner" help:"Run the service agent-runner. Its settings are environment variables."`
-	Executor executorCommand `cmd:"" local:"" name:"tool-executor" help:"Run the service tool-executor. Its settings are environment variables."`
-	MCP      mcpCommand      `cmd:"" name:"mcp" help:"Serve the tools of the hub (Model Context Protocol), or log in at an MCP server."`
-	ACP      acpCommand      `cmd:"" name:"acp" help:"Serve an agent to an editor over standard input and output (Agent Client Protocol)."`
-	Keys     keysCommand     `cmd:"" local:"" help:"Make, list and revoke API keys."`
-	History  historyCommand  `cmd:"" local:"" help:"Work on the database of history."`
-	Info     versionCommand  `cmd:"" local:"" name:"version" help:"Print the version."`
-	Help     helpCommand     `cmd:"" help:"Show the help of a command."`
+	Init      initCommand       `cmd:"" local:"" help:"Write a small configuration that starts, with an agent in Python and a tool."`
+	Check     checkCommand      `cmd:"" local:"" help:"Check a configuration file."`
+	Dev       devCommand        `cmd:"" local:"" help:"Run everything in one process, on embedded servers."`
+	Chat      chatCommand       `cmd:"" help:"Talk to an agent."`
+	Run       runCommand        `cmd:"" help:"Run one request and print the response, or start it in the background."`
+	Tail      tailCommand       `cmd:"" help:"Follow a request."`
+	Inspect   inspectCommand    `cmd:"" help:"Look at what happened in a request or on a thread."`
+	Steer     steerCommand      `cmd:"" help:"Say something to a request that runs."`
+	FollowUp  followUpCommand   `cmd:"" help:"Start a request that runs after another one, and print its id."`
+	Abort     abortCommand      `cmd:"" help:"Stop a request."`
+	Actions   actionsCommand    `cmd:"" help:"List the approvals, client tools and questions that wait for an answer."`
+	Threads   threadsCommand    `cmd:"" help:"List threads; show or delete one."`
+	Agents    agentsCommand     `cmd:"" help:"List the agents; register and remove remote ones."`
+	Runner    runnerCommand     `cmd:"" local:"" name:"agent-runner" help:"Run the service agent-runner. Its settings are environment variables."`
+	Executor  executorCommand   `cmd:"" local:"" name:"tool-executor" help:"Run the service tool-executor. Its settings are environment variables."`
+	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of the hub (Model Context Protocol), or log in at an MCP server."`
+	ACP       acpCommand        `cmd:"" name:"acp" help:"Serve an agent to an editor over standard input and output (Agent Client Protocol)."`
+	Keys      keysCommand       `cmd:"" local:"" help:"Make, list and revoke API keys."`
+	NATS      natsConfigCommand `cmd:"" local:"" name:"nats-config" help:"Write a user and the permissions of each service for a NATS server."`
+	Provision provisionCommand  `cmd:"" local:"" help:"Create the streams, consumers and buckets on NATS."`
+	History   historyCommand    `cmd:"" local:"" help:"Work on the database of history."`
+	Info      versionCommand    `cmd:"" local:"" name:"version" help:"Print the version."`
+	Help      helpCommand       `cmd:"" help:"Show the help of a command."`
 
 	Completion completionCommand `cmd:"" local:"" help:"Print a script that completes commands in bash, zsh or fish."`
 	Complete   completeCommand   `cmd:"" hidden:""`

@@ -21,7 +21,6 @@ import (
 // Process is what every service needs.
 type Process struct {
 	NATSURL    Secret     `env:"NATS_URL" envDefault:"nats://127.0.0.1:4222"` // a secret: it may hold a password
-	NATSCreds  string     `env:"NATS_CREDS"`                                  // path of a credentials file
 	Prefix     string     `env:"NATS_PREFIX" envDefault:"agentbus"`           // first token of every subject
 	Provision  Provision  `env:"NATS_PROVISION" envDefault:"verify"`
 	AdminAddr  string     `env:"ADMIN_ADDR" envDefault:"127.0.0.1:9090"` // /healthz, /readyz, /metrics
@@ -30,9 +29,19 @@ type Process struct {
 	LogLevel   slog.Level `env:"LOG_LEVEL" envDefault:"INFO"`
 	LogFormat  Format     `env:"LOG_FORMAT" envDefault:"json"`
 
-	Streams Streams
+	NATSFiles NATSFiles
+	Streams   Streams
 
 	Grace time.Duration `env:"GRACE" envDefault:"25s"` // what a stop may take; below the orchestrator's own
+}
+
+// NATSFiles are paths of files: how a process authenticates to NATS, and which servers it accepts.
+type NATSFiles struct {
+	CredsFile string `env:"NATS_CREDS"`         // a JWT and its seed
+	NKeyFile  string `env:"NATS_NKEY_FILE"`     // the seed of an nkey, which agentbus nats-config writes
+	CAFile    string `env:"NATS_CA_FILE"`       // the certificates that servers may have; "" = those of the machine
+	CertFile  string `env:"NATS_TLS_CERT_FILE"` // of this process, for servers that verify their clients
+	KeyFile   string `env:"NATS_TLS_KEY_FILE"`
 }
 
 // Streams is the shape of the streams that a service creates, with NATS_PROVISION=create.

@@ -66,7 +66,7 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 		return 1, err
 	}
 	s, err := stack.Start(ctx, stack.Options{
-		Kind: kind, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}, Env: []string{"AGENT_SIGNING_KEY=" + signingKey, "LANGGRAPH_KEY=lsv2-key"},
+		Kind: kind, OpenNATS: true, Dir: dir, Config: config, Counts: map[string]int{"gateway": 2}, Env: []string{"AGENT_SIGNING_KEY=" + signingKey, "LANGGRAPH_KEY=lsv2-key"},
 	})
 	if err != nil {
 		return 1, err

@@ -36,7 +36,9 @@ type Options struct {
 	Counts   map[string]int // of each service, for Processes; of those that it does not name 1, and no hub
 	Env      []string       // of every service, over the stack's own; or of the one process
 	Args     []string       // further arguments of the one process
-	NATS     string         // more configuration of the NATS server, for Processes
+
+	OpenNATS   bool   // without users and TLS, for Processes: clients of the broker connect as those of a small installation
+	NATSLimits string // of the JetStream account of the services, for Processes; "" = none
 }
 
 // Stack is a running agentbus.
@@ -135,7 +137,7 @@ func (s *Stack) startProcesses(ctx context.Context) error {
 // startService starts one process of a service and waits until it is ready.
 func (s *Stack) startService(ctx context.Context, kind testcluster.Kind) error {
 	servers := testcluster.Servers{NATS: s.NATS, Redis: s.Redis, Database: s.Database}
-	env := []string{"CONFIG_FILE=" + s.options.Config, "NATS_PROVISION=create", "AUTH=off"}
+	env := append([]string{"CONFIG_FILE=" + s.options.Config, "AUTH=off"}, s.natsEnv(kind)...)
 	if kind == testcluster.Hub {
 		env = append(env, "HUB_SECRET="+HubSecret)
 	}
@@ -165,16 +167,6 @@ func (s *Stack) StartAgent(ctx context.Context, id, keys string, env ...string) 
 	command.Env = append(append(command.Env, "AGENT_URL="+url), env...)
 	p, err := s.group.Start(ctx, command)
 	return Agent{Process: p, ID: id, URL: url}, err
-}
-
-func (s *Stack) startNATS(ctx context.Context) error {
-	servers, err := s.layout.NATS(ctx, testcluster.NATSOptions{Nodes: 1, More: s.options.NATS})
-	if err != nil {
-		return err
-	}
-	s.NATS, s.NATSMonitor = testcluster.NATSURL(servers), servers[0].Admin
-	_, err = s.group.Start(ctx, servers[0])
-	return err
 }
 
 // NATSDir is the folder in which the NATS server stores its data.

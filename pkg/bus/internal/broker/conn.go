@@ -24,8 +24,8 @@ type Options struct {
 	InProcess interface{ InProcessConn() (net.Conn, error) } // an embedded server; instead of URL
 	Name      string                                         // of the service, as NATS shows it and in its inboxes
 	Prefix    string                                         // "" = DefaultPrefix
-	CredsFile string                                         // NATS credentials; "" = none
 
+	Credentials Credentials
 	Instruments Instruments
 }
 
@@ -117,9 +117,11 @@ func dial(ctx context.Context, o Options, connection *Link) (*nats.Conn, error) 
 	if o.InProcess != nil {
 		options = append(options, nats.InProcessServer(o.InProcess))
 	}
-	if o.CredsFile != "" {
-		options = append(options, nats.UserCredentials(o.CredsFile))
+	credentials, err := o.Credentials.options()
+	if err != nil {
+		return nil, err
 	}
+	options = append(options, credentials...)
 	for {
 		nc, err := nats.Connect(o.URL, options...)
 		if err == nil {
