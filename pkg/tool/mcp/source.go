@@ -52,6 +52,7 @@ type Options struct {
 const (
 	connectTime  = 30 * time.Second       // until a server must have listed its tools
 	refreshEvery = time.Minute            // between two reads of its list, if it sends no notifications of changes
+	calmTime     = time.Second            // between two reads of its list, however many changes it reports
 	readyWait    = 10 * time.Second       // for a call to wait until there is a connection
 	firstWait    = 500 * time.Millisecond // before a connection is tried again
 	maxWait      = 30 * time.Second
@@ -139,6 +140,7 @@ func (s *Source) serve(ctx context.Context, found func(context.Context, []tool.S
 	defer refresh.Stop()
 	var before offer
 	for {
+		calm := time.NewTimer(calmTime)
 		now, err := s.list(ctx, l)
 		if err != nil {
 			return l.explain(err)
@@ -156,6 +158,11 @@ func (s *Source) serve(ctx context.Context, found func(context.Context, []tool.S
 			return errGone
 		case <-l.changed:
 		case <-refresh.C:
+		}
+		select {
+		case <-calm.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,16 +16,23 @@ import (
 // leaveTime is how long a process may take to end when its input has ended, and once more when it was asked to.
 const leaveTime = 2 * time.Second
 
+// writeTime is how long a process may take to read a piece of a message. One that takes longer hangs.
+const (
+	writeTime  = 30 * time.Second
+	writePiece = 64 << 10
+)
+
 // maxSaid is how much of what a process prints to its standard error is kept for explanations.
 const maxSaid = 2 << 10
 
 // child is a server that runs as a process, and all processes that it has begun.
 type child struct {
-	command *exec.Cmd
-	group   *procgroup.Group // ends with this process
-	in      io.WriteCloser
-	out     io.ReadCloser
-	said    *lastWords
+	command  *exec.Cmd
+	group    *procgroup.Group // ends with this process
+	in       io.WriteCloser
+	out      io.ReadCloser
+	said     *lastWords
+	patience time.Duration // for it to read a piece of a message
 
 	ended   chan struct{} // closed when its output has ended
 	end     func()
@@ -32,7 +40,7 @@ type child struct {
 }
 
 func start(o Options) (*child, error) {
-	c := &child{said: new(lastWords), ended: make(chan struct{})}
+	c := &child{said: new(lastWords), patience: writeTime, ended: make(chan struct{})}
 	c.end = sync.OnceFunc(func() { close(c.ended) })
 	c.leaving = sync.OnceValue(c.leave)
 	c.command = exec.Command(o.Command, o.Args...) //nolint:gosec,noctx // the operator names it; Close ends it, no context
@@ -78,8 +86,19 @@ func (c *child) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes to its input.
-func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
+// Write writes to its input. A process that does not read is an error: a call to it would wait for ever, as would all after it.
+func (c *child) Write(p []byte) (n int, err error) {
+	for piece := range slices.Chunk(p, writePiece) {
+		if pipe, ok := c.in.(interface{ SetWriteDeadline(t time.Time) error }); ok {
+			_ = pipe.SetWriteDeadline(time.Now().Add(c.patience)) // not available: then the write waits
+		}
+		wrote, err := c.in.Write(piece)
+		if n += wrote; err != nil {
+			return n, fmt.Errorf("write to %s: %w", c.command.Path, err)
+		}
+	}
+	return n, nil
+}
 
 // Close ends the process as MCP asks for: by the end of its input, then by SIGTERM, then by SIGKILL. The signals go to all
 // processes of its group. It may be called twice.
