@@ -29,6 +29,9 @@ var broker string
 // program is the path of agentbus, for the protocols that it serves over standard input and output.
 var program string
 
+// workspace is the folder of agents and MCP servers that are processes.
+var workspace string
+
 func TestMain(m *testing.M) {
 	kind := flag.String("stack", string(stack.Dev), "what to test: dev, or processes")
 	flag.Parse()
@@ -61,7 +64,7 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 	if err := assignAddresses(ctx); err != nil {
 		return 1, err
 	}
-	config, workspace, err := configure(dir)
+	config, err := configure(dir)
 	if err != nil {
 		return 1, err
 	}
@@ -82,21 +85,21 @@ func run(m *testing.M, kind stack.Kind) (code int, err error) {
 	return code, nil
 }
 
-// configure writes the configuration with the paths of this machine, and returns its name and the folder of the agents that are
-// programs.
-func configure(dir string) (file, workspace string, err error) {
+// configure writes the configuration with the paths of this machine, and returns its name.
+func configure(dir string) (file string, err error) {
 	here, err := filepath.Abs(".")
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", "config.yaml"))
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	file, workspace = filepath.Join(dir, "config.yaml"), filepath.Join(dir, "workspace")
 	filled := strings.NewReplacer("HERE", here, "WORKSPACE", workspace, "PROGRAM", program, "PAGE_ORIGIN", "http://"+page,
-		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream, "RECEIVER", receiver, "HOOKS", hooks).Replace(string(text))
-	return file, workspace, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
+		"TYPESCRIPT_AGENT", "http://"+typeScriptAgent, "PYTHON_AGENT", "http://"+pythonAgent, "UPSTREAM", upstream, "RECEIVER", receiver, "HOOKS", hooks,
+		"MCP_SERVER", mcpServer).Replace(string(text))
+	return file, errors.Join(os.Mkdir(workspace, 0o700), os.WriteFile(file, []byte(filled), 0o600))
 }
 
 func TestAGUI(t *testing.T) { suite(t, "agui.test.mjs") }
@@ -116,6 +119,8 @@ func TestAgentsBehindTheAISDK(t *testing.T) { suite(t, "aisdk_backend.test.mjs")
 func TestAgentsOfLangGraph(t *testing.T) { suite(t, "langgraph_backend.test.mjs") }
 
 func TestAgentsThatServeA2A(t *testing.T) { suite(t, "a2a_backend.test.mjs") }
+
+func TestMCPServers(t *testing.T) { suite(t, "mcp.test.mjs") }
 
 func TestSchemas(t *testing.T) { suite(t, "schemas.test.mjs") }
 
@@ -217,7 +222,8 @@ func suite(t *testing.T, file string) {
 	t.Helper()
 	var out bytes.Buffer
 	node := exec.CommandContext(t.Context(), "node", file)
-	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream, "AGENTBUS_RECEIVER="+receiver, "AGENTBUS_NATS="+broker)
+	node.Env = append(os.Environ(), "AGENTBUS_URLS="+strings.Join(gateways, ","), "AGENTBUS_PROGRAM="+program, "AGENTBUS_UPSTREAM="+upstream, "AGENTBUS_RECEIVER="+receiver,
+		"AGENTBUS_MCP_SERVER="+mcpServer, "AGENTBUS_WORKSPACE="+workspace, "AGENTBUS_NATS="+broker)
 	node.Stdout, node.Stderr = &out, &out
 	if err := node.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out.Bytes())

@@ -22,6 +22,7 @@ var (
 	upstream        string // agents of other protocols, which a file of tests serves
 	receiver        string // of push notifications, which a file of tests serves
 	hooks           string // receiver of the webhook in the configuration
+	mcpServer       string // an MCP server by HTTP, which a file of tests starts
 )
 
 // signingKey signs the requests to the agents of the tests.
@@ -30,7 +31,7 @@ var signingKey = "whsec_" + base64.StdEncoding.EncodeToString([]byte("a key of t
 // assignAddresses selects free addresses. Their ports are below those that the stack assigns to itself.
 func assignAddresses(ctx context.Context) error {
 	var config net.ListenConfig
-	for _, address := range []*string{&page, &typeScriptAgent, &pythonAgent, &upstream, &receiver, &hooks} {
+	for _, address := range []*string{&page, &typeScriptAgent, &pythonAgent, &upstream, &receiver, &hooks, &mcpServer} {
 		var listener net.Listener
 		err := errors.ErrUnsupported
 		for attempt := 0; err != nil; attempt++ {
