@@ -4,12 +4,14 @@ package main
 
 import (
 	"debug/buildinfo"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func main() {
@@ -28,7 +30,7 @@ func write(program, version string) error {
 	if err != nil {
 		return fmt.Errorf("read the build information: %w", err)
 	}
-	text, err := json.MarshalIndent(document(filepath.Base(program), version, info), "", "  ")
+	text, err := json.Marshal(document(filepath.Base(program), version, info), jsontext.WithIndent("  "))
 	if err != nil {
 		return fmt.Errorf("encode the bill of materials: %w", err)
 	}

@@ -2,12 +2,13 @@
 package promptstest
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 )
@@ -84,10 +85,10 @@ func (c *Client) Subject(agent, endpoint string) string {
 
 // Chunk is a part of a response, its error, or its end.
 type Chunk struct {
-	Type   string          `json:"type"`
-	Data   json.RawMessage `json:"data"`
-	Header nats.Header     `json:"-"`
-	Body   []byte          `json:"-"`
+	Type   string         `json:"type"`
+	Data   jsontext.Value `json:"data"`
+	Header nats.Header    `json:"-"`
+	Body   []byte         `json:"-"`
 }
 
 // IsEnd reports whether the response has ended.

@@ -4,7 +4,6 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/sse"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/go-json-experiment/json"
 )
 
 // JSON is the content type of every stream.
@@ -104,8 +104,8 @@ func Array(messages []byte) []byte {
 type control struct {
 	NextOffset string `json:"streamNextOffset"`
 	Cursor     string `json:"streamCursor,omitempty"`
-	UpToDate   bool   `json:"upToDate,omitempty"`
-	Closed     bool   `json:"streamClosed,omitempty"`
+	UpToDate   bool   `json:"upToDate,omitzero"`
+	Closed     bool   `json:"streamClosed,omitzero"`
 }
 
 // AppendControl appends a control event for a position in the stream.

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
@@ -15,7 +14,7 @@ import (
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/id"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 )
 
 // Prompt is a prompt of a client, or its answer to a question.
@@ -54,7 +53,7 @@ func decodeEnvelope(data []byte, p *Prompt) error {
 	if codec.NestedDeeper(data, maxDepth) {
 		return invalid("the envelope is nested too deeply")
 	}
-	err := jsonv2.Unmarshal(data, p, jsonv2.WithUnmarshalers(codec.AtMost[attachment](maxAttachments, "")))
+	err := json.Unmarshal(data, p, json.WithUnmarshalers(codec.AtMost[attachment](maxAttachments, "")))
 	if err != nil {
 		return codec.Explain(err)
 	}

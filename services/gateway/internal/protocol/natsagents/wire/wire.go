@@ -3,12 +3,12 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/services/gateway/internal/codec"
+	"github.com/go-json-experiment/json"
 )
 
 // Codec encodes events as chunks, one on each line. The zero value is ready to use.
