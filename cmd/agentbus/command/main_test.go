@@ -91,7 +91,7 @@ func (s stack) end(t *testing.T) {
 		if code != 0 {
 			t.Errorf("dev ended with %d: %s", code, s.log)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(40 * time.Second):
 		t.Error("dev does not stop")
 	}
 }

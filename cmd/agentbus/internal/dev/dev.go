@@ -61,8 +61,13 @@ type Info struct {
 	Key    string // an API key, if keys are required
 }
 
-// grace limits the time of a stop, because a user waits for it.
-const grace = 8 * time.Second
+const (
+	// grace limits the time of a stop, because a user waits for it. It is longer than the 5 s for which net/http waits for the
+	// first request of a connection that a client has opened ahead.
+	grace = 15 * time.Second
+	// workGrace limits the time of the work in progress.
+	workGrace = 2 * time.Second
+)
 
 // Run runs all services until ctx is done.
 func Run(ctx context.Context, o Options) error {
@@ -227,7 +232,7 @@ func (s *stack) toolExecutor(g *generation) error {
 	x, err := toolexecutor.New(toolexecutor.Deps{
 		Bus: toolexecutor.BusOf(b), History: historyapi.NewClient(b), Config: g.config,
 		Added: s.options.Extensions.Tools, Tools: builtin.HubTools(g.config, hubapi.NewClient(b)),
-		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: grace / 4,
+		Secret: env.Secrets(s.options.Getenv), Log: s.log("tool-executor"), Grace: workGrace,
 	})
 	if err != nil {
 		return err
@@ -245,7 +250,7 @@ func (s *stack) agentRunner(g *generation) error {
 	r, err := agentrunner.New(agentrunner.Deps{
 		Bus: agentrunner.BusOf(b), History: historyapi.NewClient(b), Actions: s.state, Config: g.config,
 		Specs:    builtin.WithHub(g.config, builtin.Specs(g.config, s.options.Extensions.Tools...)),
-		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version(), Grace: grace / 4,
+		Backends: backends, Hub: hubapi.NewClient(b), Log: s.log("agent-runner"), Build: service.Version(), Grace: workGrace,
 	})
 	if err != nil {
 		return err
