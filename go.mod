@@ -46,8 +46,10 @@ require (
 )
 
 require (
+	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/creack/pty v1.1.24
 	github.com/elastic/go-seccomp-bpf v1.6.0
+	github.com/go-jose/go-jose/v4 v4.1.4
 	golang.org/x/term v0.47.0
 	k8s.io/api v0.34.1
 	k8s.io/apimachinery v0.34.1

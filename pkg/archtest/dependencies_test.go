@@ -24,6 +24,8 @@ func dependencies() []dependency {
 		// What the product is about.
 		{"github.com/nats-io/nats.go", []string{"pkg/bus/...", "cmd/chaos/internal/observer"},
 			"the broker's client; only the bus knows that it is NATS, and a witness must not trust the bus"},
+		{"github.com/coreos/go-oidc/v3", []string{"pkg/auth/oidc"}, "discovery, keys and signatures of identity providers"},
+		{"github.com/go-jose/go-jose/v4", []string{"pkg/auth/oidc/..."}, "signs the tokens of an identity provider in tests"},
 		{"github.com/nats-io/nkeys", []string{"pkg/bus/permissions"}, "the keys with which services authenticate to the broker"},
 		{"github.com/nats-io/nats-server/v2", []string{"pkg/bus/embedded"}, "the broker itself, for one process without installation"},
 		{"github.com/redis/go-redis/v9", []string{"pkg/rediscache"}, "continuation and abort state, shared between gateways"},

@@ -48,6 +48,15 @@ func Dev() Principal { return Principal{Tenant: "default", Subject: "dev"} }
 // May reports whether p has scope s.
 func (p Principal) May(s Scope) bool { return len(p.Scopes) == 0 || slices.Contains(p.Scopes, s) }
 
+// LimitID names what limits of keys count: a key, or all tokens of a user, who gets a new one each hour. It is "" without
+// authentication.
+func (p Principal) LimitID() string {
+	if !strings.HasPrefix(p.KeyID, TokenPrefix) {
+		return p.KeyID
+	}
+	return id.Derive("usr", p.Tenant, p.Subject)
+}
+
 // Record is what is kept of a key.
 type Record struct {
 	ID        string    `json:"id"` // ak_<id>
@@ -109,6 +118,15 @@ func (i *Issuer) New(tenant, subject string, scopes []Scope, ttl time.Duration, 
 		r.ExpiresAt = now.Add(ttl)
 	}
 	return r.ID + "_" + secret, r, nil
+}
+
+// Check returns an error if the record cannot be that of a principal.
+func (r Record) Check() error {
+	scopes := make([]Scope, len(r.Scopes))
+	for i, s := range r.Scopes {
+		scopes[i] = Scope(s)
+	}
+	return check(r.Tenant, r.Subject, scopes, 0)
 }
 
 func check(tenant, subject string, scopes []Scope, ttl time.Duration) error {

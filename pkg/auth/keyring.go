@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"context"
 	"crypto/hmac"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,12 +22,72 @@ type Keyring struct {
 	mu     sync.RWMutex
 	byID   map[string]Record
 	loaded bool
+
+	verifier TokenVerifier     // nil = there are only API keys
+	tokens   map[string]Record // that were verified, by id
+	purgeAt  int               // size of tokens at which the expired ones are removed
+}
+
+// TokenPrefix is the start of the id of a token of an identity provider. A key's id has another one.
+const TokenPrefix = "jwt_"
+
+// TokenVerifier checks tokens of identity providers.
+type TokenVerifier interface {
+	// Verify returns what a token says, as a record whose id has TokenPrefix and differs from those of other tokens. It
+	// fails with apierr.AuthFailed or apierr.Unavailable.
+	Verify(ctx context.Context, token string) (Record, error)
 }
 
 // NewKeyring returns an empty keyring for keys under the issuer's pepper. Until [Keyring.Loaded] it refuses every key
 // as unavailable.
 func NewKeyring(issuer *Issuer) *Keyring {
-	return &Keyring{issuer: issuer, decoy: digest(issuer.pepper, newSecret()), byID: map[string]Record{}}
+	return &Keyring{issuer: issuer, decoy: digest(issuer.pepper, newSecret()), byID: map[string]Record{}, tokens: map[string]Record{}, purgeAt: minPurge}
+}
+
+// minPurge is the smallest number of tokens at which expired tokens are removed.
+const minPurge = 1024
+
+// AcceptTokens makes [Keyring.VerifyBearer] accept the tokens of v. Call it before the first credential is verified.
+func (k *Keyring) AcceptTokens(v TokenVerifier) { k.verifier = v }
+
+// VerifyBearer returns who holds a credential at time now: an API key, or a token if the keyring accepts them. It fails as
+// [Keyring.Verify] and [TokenVerifier] do.
+func (k *Keyring) VerifyBearer(ctx context.Context, credential string, now time.Time) (Principal, error) {
+	if k.verifier == nil || strings.Count(credential, ".") != 2 { // an API key has no dot, a token has two
+		return k.Verify(credential, now)
+	}
+	r, err := k.verifier.Verify(ctx, credential)
+	if err != nil {
+		return Principal{}, err
+	}
+	if err := r.open(now); err != nil {
+		return Principal{}, err
+	}
+	k.putToken(r, now)
+	return r.principal(), nil
+}
+
+// putToken stores a token that was verified, for the streams and tickets that it opens. It removes what has expired whenever the
+// number of tokens has doubled.
+func (k *Keyring) putToken(r Record, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tokens[r.ID] = r
+	if len(k.tokens) < k.purgeAt {
+		return
+	}
+	maps.DeleteFunc(k.tokens, func(_ string, r Record) bool { return !r.Active(now) })
+	k.purgeAt = max(minPurge, 2*len(k.tokens))
+}
+
+// find returns the record of a key or of a token. Call it with mu held.
+func (k *Keyring) find(id string) (r Record, known bool) {
+	if strings.HasPrefix(id, TokenPrefix) {
+		r, known = k.tokens[id]
+		return r, known
+	}
+	r, known = k.byID[id]
+	return r, known
 }
 
 // Put adds a record or replaces the one with its ID.
@@ -89,7 +151,7 @@ func (r Record) principal() Principal {
 // Check says whether a key that Verify has taken still opens anything at time now. It fails as Verify would.
 func (k *Keyring) Check(keyID string, now time.Time) error {
 	k.mu.RLock()
-	r, known := k.byID[keyID]
+	r, known := k.find(keyID)
 	k.mu.RUnlock()
 	if !known {
 		return apierr.New(apierr.AuthFailed, "the API key %s is not known any more; %s", keyID, how)
@@ -101,7 +163,8 @@ func (k *Keyring) Check(keyID string, now time.Time) error {
 func (k *Keyring) ExpiresAt(keyID string) time.Time {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.byID[keyID].ExpiresAt
+	r, _ := k.find(keyID)
+	return r.ExpiresAt
 }
 
 func (r Record) open(now time.Time) error {

@@ -1,6 +1,8 @@
 package auth_test
 
 import (
+	"context"
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -115,4 +117,56 @@ func FuzzVerifyTicket(f *testing.F) {
 			t.Errorf("the ticket %q is valid for %+v", ticket, p)
 		}
 	})
+}
+
+// tokens accepts one token.
+type tokens struct{ record auth.Record }
+
+func (v tokens) Verify(_ context.Context, token string) (auth.Record, error) {
+	if token != "a.good.token" {
+		return auth.Record{}, apierr.New(apierr.AuthFailed, "the token is refused")
+	}
+	return v.record, nil
+}
+
+func TestTheTicketOfATokenIsValidForOtherKeyrings(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	issuer, err := auth.NewIssuer([]byte("a pepper of more than 16 bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := auth.Record{
+		ID: auth.TokenPrefix + "1", Tenant: "acme", Subject: "alice", Scopes: []string{"read"}, Hash: []byte("hash"), ExpiresAt: now.Add(time.Hour),
+	}
+	one, other := auth.NewKeyring(issuer), auth.NewKeyring(issuer)
+	one.AcceptTokens(tokens{token})
+	one.Loaded()
+	other.Loaded()
+	if _, err := one.VerifyBearer(t.Context(), "a.bad.token", now); apierr.CodeOf(err) != apierr.AuthFailed {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	p, err := one.VerifyBearer(t.Context(), "a.good.token", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := one.Ticket(p.KeyID, now.Add(12*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := other.VerifyTicket(ticket, now)
+	if err != nil || got.Tenant != "acme" || got.Subject != "alice" || got.May(auth.ScopeRun) {
+		t.Errorf("got %+v, %v; want alice of acme, who may read", got, err)
+	}
+	if at := other.ExpiresAt(p.KeyID); !at.Equal(token.ExpiresAt) {
+		t.Errorf("streams end at %s, want %s", at, token.ExpiresAt)
+	}
+	if _, err := other.VerifyTicket(ticket, now.Add(2*time.Hour)); err == nil {
+		t.Error("the ticket is valid after its token has expired")
+	}
+	parts := strings.Split(ticket, ".")
+	parts[2] = base64.RawURLEncoding.EncodeToString([]byte(`{"id":"jwt_1","tenant":"acme","subject":"root","hash":"aGFzaA==","expiresAt":"2100-01-01T00:00:00Z"}`))
+	if _, err := other.VerifyTicket(strings.Join(parts, "."), now); err == nil {
+		t.Error("a ticket with other claims is valid")
+	}
 }

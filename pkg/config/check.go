@@ -256,6 +256,9 @@ func (c checker) gateway(g Gateway) {
 	}
 	c.webhooks(g.Webhooks)
 	c.natsAgents(g.NATSAgents)
+	for i, p := range g.Identity {
+		c.identity(fmt.Sprintf("gateway.identity[%d]", i), p)
+	}
 	atLeastZero(c, "gateway.heartbeat", g.Heartbeat)
 	atLeastZero(c, "gateway.streamTimeout", g.StreamTimeout)
 	atLeastZero(c, "gateway.admissionTimeout", g.AdmissionTimeout)

@@ -31,6 +31,9 @@ type Gateway struct {
 	Sessions   Sessions   `yaml:"sessions"`
 	Webhooks   Webhooks   `yaml:"webhooks"`
 	NATSAgents NATSAgents `yaml:"natsAgents"`
+
+	// Identity lists the identity providers whose tokens are accepted in addition to API keys.
+	Identity []IdentityProvider `yaml:"identity"`
 }
 
 // Webhooks say which receivers of notifications the gateway may call.
@@ -60,8 +63,6 @@ const (
 
 // HookEvents lists the events that webhooks are notified of. The end of a request is one of them.
 func HookEvents() []string { return []string{HookDone, HookError, HookAborted, HookOpened} }
-
-func (w Webhooks) isZero() bool { return len(w.Allow) == 0 && !w.PlainHTTP && len(w.Receivers) == 0 }
 
 // webhooks checks the receivers of notifications.
 func (c checker) webhooks(w Webhooks) {
@@ -119,8 +120,6 @@ type Share struct {
 	Provider string   `yaml:"provider"` // URL that a page is posted to, and that answers with the page's; none = pages are downloaded
 	Allow    []string `yaml:"allow"`    // hosts, addresses or CIDRs that it may be at though they are not public
 }
-
-func (s Sessions) isZero() bool { return reflect.ValueOf(s).IsZero() }
 
 // Rate is a number of requests in a time.
 type Rate struct {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -151,11 +152,7 @@ func (c Config) FitsRetention(age time.Duration) error {
 	return errors.Join(errs...)
 }
 
-func (g Gateway) isZero() bool {
-	return len(g.CORS) == 0 && g.MaxBody == 0 && g.RateLimit == Rate{} && g.Heartbeat == 0 && g.StreamTimeout == 0 && g.AdmissionTimeout == 0 &&
-		g.Limits == ConnectionLimits{} && g.Quotas == Quotas{} && g.Sessions.isZero() && g.Webhooks.isZero() &&
-		g.NATSAgents.isZero()
-}
+func (g Gateway) isZero() bool { return reflect.ValueOf(g).IsZero() }
 
 func merged[V any](base, over map[string]V) map[string]V {
 	all := make(map[string]V, len(base)+len(over))

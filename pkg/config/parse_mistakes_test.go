@@ -17,7 +17,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		},
 		"a field nothing is like": {
 			"gateway:\n  zzzzzzzzzz: 1\n",
-			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of admissionTimeout, cors, heartbeat, limits, maxBody, natsAgents, quotas, rateLimit, sessions, streamTimeout, trustTraceparent, webhooks`,
+			`2:3: gateway: unknown field "zzzzzzzzzz"; use one of admissionTimeout, cors, heartbeat, identity, limits, maxBody, natsAgents, quotas, rateLimit, sessions, streamTimeout, trustTraceparent, webhooks`,
 		},
 		"a field in the wrong case": {
 			"agents:\n  a: {backend: scripted, askuser: true}\n",

@@ -86,6 +86,9 @@ func New(d Deps) (*Gateway, error) {
 			return nil, fmt.Errorf("authentication is required: %w", err)
 		}
 		keys = auth.NewKeyring(issuer)
+		if err := acceptTokens(keys, d); err != nil {
+			return nil, err
+		}
 	}
 	meter, err := metrics.New(d.MeterProvider)
 	if err != nil {

@@ -122,7 +122,7 @@ func (a *API) verify(r *http.Request, cookie bool) (auth.Principal, error) {
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	return a.Host.Keys.Verify(key, a.Host.Bus.Now())
+	return a.Host.Keys.VerifyBearer(r.Context(), key, a.Host.Bus.Now())
 }
 
 // principal returns the principal that authenticate has set, a zero one on a route without authentication.

@@ -71,8 +71,8 @@ func (h *Host) CheckRate(ctx context.Context, p auth.Principal) error {
 	if h.limits.rate.Requests == 0 {
 		return nil
 	}
-	key := "key:" + p.KeyID
-	if p.KeyID == "" {
+	key := "key:" + p.LimitID()
+	if p.LimitID() == "" {
 		key = "principal:" + p.Tenant + ":" + p.Subject
 	}
 	if d := h.State.Allow(ctx, key, h.limits.rate); !d.Allowed {

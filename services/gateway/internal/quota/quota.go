@@ -97,8 +97,8 @@ func (q *Quotas) Enter(ctx context.Context, p auth.Principal) (done func(request
 		return nil, err
 	}
 	return func(requestID string) {
-		if requestID != "" && q.limits.Key > 0 && p.KeyID != "" {
-			q.openRequests.Opened(context.WithoutCancel(ctx), p.KeyID, requestID)
+		if requestID != "" && q.limits.Key > 0 && p.LimitID() != "" {
+			q.openRequests.Opened(context.WithoutCancel(ctx), p.LimitID(), requestID)
 		}
 		leaveKey()
 		leaveTenant()
@@ -131,16 +131,16 @@ func (q *Quotas) enterTenant(ctx context.Context, tenant string) (leave func(), 
 }
 
 func (q *Quotas) enterKey(ctx context.Context, p auth.Principal) (leave func(), err error) {
-	if q.limits.Key == 0 || p.KeyID == "" {
+	if q.limits.Key == 0 || p.LimitID() == "" {
 		return func() {}, nil
 	}
 	q.mu.Lock()
-	k := usageOf(q.keys, p.KeyID)
+	k := usageOf(q.keys, p.LimitID())
 	full := k.count >= q.limits.Key && time.Since(k.at) < recheckPause
 	q.mu.Unlock()
 	open := q.limits.Key
 	if !full {
-		noted := q.openRequests.Open(ctx, p.KeyID)
+		noted := q.openRequests.Open(ctx, p.LimitID())
 		if open = len(noted); open >= q.limits.Key {
 			open -= q.closeEnded(ctx, p, noted)
 		}
@@ -184,7 +184,7 @@ func (q *Quotas) closeEnded(ctx context.Context, p auth.Principal, requests []st
 		})
 	}
 	_ = look.Wait() // the functions return no errors
-	q.openRequests.Closed(ctx, p.KeyID, ended...)
+	q.openRequests.Closed(ctx, p.LimitID(), ended...)
 	return len(ended)
 }
 
