@@ -198,7 +198,7 @@ func TestEveryRouteLooksAtTheOwner(t *testing.T) {
 		}
 	}
 	for _, p := range b.gateway.Protocols() {
-		if walked[p.Name()] < 3 {
+		if len(p.Routes()) > 0 && walked[p.Name()] < min(3, len(p.Routes())) { // a protocol on the broker alone has none
 			t.Errorf("%s: walked %d routes, want all of them", p.Name(), walked[p.Name()])
 		}
 	}
