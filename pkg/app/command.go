@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/agentbus/agentbus/pkg/bus/permissions"
 	"github.com/agentbus/agentbus/pkg/config/env"
 	"github.com/agentbus/agentbus/pkg/service"
 )
@@ -49,10 +50,11 @@ func Setup[E Environment](ctx context.Context, name string, environ []string, bu
 	common := own.Common()
 	common.Provision = env.ProvisionCreate
 	log := newLogger(name, common)
-	p, err := open(ctx, name, vars, common, log)
+	p, err := open(ctx, string(permissions.Provision), vars, common, log) // the user of NATS that may create streams
 	if err != nil {
 		return err
 	}
+	p.Name = name
 	parts, err := build(ctx, p, own)
 	if err != nil {
 		p.Bus.Close()
