@@ -42,9 +42,6 @@ func writeUser(b *strings.Builder, name string, keys map[string]string, allowed 
 		b.WriteString("        permissions {\n")
 		writeSubjects(b, "publish", allowed.Publish)
 		writeSubjects(b, "subscribe", allowed.Subscribe)
-		if allowed.Respond > 0 { // in any number of parts
-			fmt.Fprintf(b, "          allow_responses { max: -1, expires: %q }\n", allowed.Respond)
-		}
 		b.WriteString("        }\n")
 	}
 	b.WriteString("      }\n")

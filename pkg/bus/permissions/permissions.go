@@ -6,7 +6,6 @@ package permissions
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
 )
@@ -33,7 +32,6 @@ func Roles() []Role { return []Role{Gateway, Runner, Executor, History, Hub, Key
 type Allowed struct {
 	Publish   []string
 	Subscribe []string
-	Respond   time.Duration // how long after a request on its reply subject; 0 = never
 }
 
 // Of returns what a role may do where subjects start with prefix ("" = the default).
@@ -73,9 +71,6 @@ func Of(role Role, prefix string) (Allowed, error) {
 	s.subscribe(inbox(role))
 	return s.Allowed, nil
 }
-
-// answerTime is how long a service may respond to a request of another service: longer than that one waits.
-const answerTime = 30 * time.Second
 
 func inbox(role Role) string { return "_INBOX." + string(role) + ".>" }
 
@@ -154,7 +149,15 @@ func (s *subjects) serve(services ...string) {
 		s.subscribe(s.names.Prefix + "." + broker.KindQuery + "." + service)
 	}
 	s.subscribe("$SRV.>") // a micro service answers to discovery
-	s.Respond = answerTime
+	s.respond(Gateway, Runner, Executor, Hub)
+}
+
+// respond allows to respond to requests of roles. It names their inboxes, whose tokens only the requester and the services that
+// it asks have. The server's allow_responses would track the reply subject of each message that a consumer delivers, too.
+func (s *subjects) respond(roles ...Role) {
+	for _, role := range roles {
+		s.publish(inbox(role))
+	}
 }
 
 // queue allows to queue requests: the queue, and the backlog, from which each process that adds moves the oldest.

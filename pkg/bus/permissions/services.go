@@ -1,10 +1,6 @@
 package permissions
 
-import (
-	"time"
-
-	"github.com/agentbus/agentbus/pkg/bus/internal/broker"
-)
+import "github.com/agentbus/agentbus/pkg/bus/internal/broker"
 
 func (s *subjects) gateway() {
 	s.write(broker.KindAccept, broker.KindThread, broker.KindSession, broker.KindCommand)
@@ -17,14 +13,12 @@ func (s *subjects) gateway() {
 	s.subscribe(s.live("*"))
 }
 
-// responseTime is how long a gateway may respond to a prompt: a day is longer than a stream lasts.
-const responseTime = 24 * time.Hour
-
 // prompts allows to serve the agents to clients of the broker.
 func (s *subjects) prompts() {
 	s.subscribe("agents.prompt.>", "agents.status.>", "$SRV.>")
 	s.publish("agents.hb.>")
-	s.Respond = responseTime
+	s.respond(Client)
+	s.publish("_R_.>") // of clients in another account, to which the subjects are exported
 }
 
 // webhooks allows to follow the ends of requests and to deliver them to receivers.
