@@ -148,7 +148,15 @@ func (l lab) crowd(t *testing.T, requests int) {
 func (l lab) visit(ctx context.Context) error {
 	stay, leave := context.WithCancel(ctx)
 	defer leave()
-	w, err := try(stay, http.MethodPost, l.URL+"/v1/agents/demo/stream", prompt("/say hello", `/tool clock {}`, "/stream 40 200"))
+	var w *watch
+	var err error
+	for range 3 { // a client repeats what the gateway could not accept
+		w, err = try(stay, http.MethodPost, l.URL+"/v1/agents/demo/stream", prompt("/say hello", `/tool clock {}`, "/stream 40 200"))
+		if err == nil || !strings.Contains(err.Error(), "503 Service Unavailable") {
+			break
+		}
+		time.Sleep(time.Second)
+	}
 	if err != nil {
 		return err
 	}
