@@ -34,7 +34,7 @@ func write(program, version string) error {
 	if err != nil {
 		return fmt.Errorf("encode the bill of materials: %w", err)
 	}
-	_, err = fmt.Println(string(text))
+	_, err = fmt.Fprintln(os.Stdout, string(text))
 	return err
 }
 

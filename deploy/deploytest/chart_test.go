@@ -54,7 +54,7 @@ type substitution struct {
 func TestChartIsGenerated(t *testing.T) {
 	t.Parallel()
 	files := map[string]*bytes.Buffer{}
-	for _, document := range strings.Split(string(kustomize(t, "overlays/production")), "\n---\n") {
+	for document := range strings.SplitSeq(string(kustomize(t, "overlays/production")), "\n---\n") {
 		o := parse(t, []byte(document))[0]
 		text := strings.TrimSuffix(document, "\n") + "\n"
 		for _, s := range substitutions() {
@@ -84,7 +84,7 @@ func TestChartIsGenerated(t *testing.T) {
 		}
 		path := filepath.Join(root, "k8s/chart/templates", name+".yaml")
 		if *update {
-			if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
+			if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -71,8 +71,7 @@ func variables(settings reflect.Type) []string {
 // fields returns the fields of a struct and of the structs in it.
 func fields(settings reflect.Type) []reflect.StructField {
 	var all []reflect.StructField
-	for i := range settings.NumField() {
-		field := settings.Field(i)
+	for field := range settings.Fields() {
 		if field.Type.Kind() == reflect.Struct {
 			all = append(all, fields(field.Type)...)
 		} else {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,15 +105,13 @@ func kustomize(t *testing.T, dir string) []byte {
 
 func find[T any](t *testing.T, m manifest, kind, name string) T {
 	t.Helper()
-	for _, o := range m {
-		if o.kind == kind && o.name == name {
-			var found T
-			o.into(t, &found)
-			return found
-		}
+	var found T
+	i := slices.IndexFunc(m, func(o object) bool { return o.kind == kind && o.name == name })
+	if i < 0 {
+		t.Fatalf("there is no %s %s", kind, name)
 	}
-	t.Fatalf("there is no %s %s", kind, name)
-	panic("unreachable")
+	m[i].into(t, &found)
+	return found
 }
 
 func (m manifest) has(kind, name string) bool {
@@ -179,9 +178,7 @@ func environment(t *testing.T, m manifest, c corev1.Container) env.Environ {
 	secret := find[corev1.Secret](t, render(t, "overlays/dev"), "Secret", "agentbus-secrets").StringData
 	vars := env.Environ{}
 	for _, from := range c.EnvFrom {
-		for name, value := range find[corev1.ConfigMap](t, m, "ConfigMap", from.ConfigMapRef.Name).Data {
-			vars[name] = value
-		}
+		maps.Copy(vars, find[corev1.ConfigMap](t, m, "ConfigMap", from.ConfigMapRef.Name).Data)
 	}
 	for _, v := range c.Env {
 		vars[v.Name] = v.Value

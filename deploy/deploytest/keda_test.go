@@ -115,7 +115,9 @@ func scaledObjects(t *testing.T) []scaled {
 	for _, o := range parse(t, read(t, "k8s/scaling/workers.yaml")) {
 		var k struct {
 			Spec struct {
-				Target   struct{ Name string } `json:"scaleTargetRef"`
+				Target struct {
+					Name string `json:"name"`
+				} `json:"scaleTargetRef"`
 				Triggers []struct {
 					Type     string            `json:"type"`
 					Metadata map[string]string `json:"metadata"`

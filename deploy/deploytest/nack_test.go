@@ -65,7 +65,7 @@ func TestResourcesOfNACKAreWhatTheServicesNeed(t *testing.T) {
 		var document struct {
 			Spec nack `json:"spec"`
 		}
-		if err := json.Unmarshal(o.text, &document); err != nil {
+		if err := json.Unmarshal(o.text, &document); err != nil { //nolint:musttag // nack has the names of NACK
 			t.Fatal(err)
 		}
 		n := document.Spec

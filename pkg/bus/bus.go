@@ -1,7 +1,7 @@
 // Package bus connects to NATS JetStream and puts the packages below it together: the logs of requests (eventlog), the records
 // that decide (records), the queues (workqueue), what history projects (projection), request and response between services
-// (rpc), the prompts of clients of the broker (prompts), and buckets (kv, objects). ARCHITECTURE.md has the table of the subjects, and the rules. No package outside this
-// folder uses a subject or imports nats.go.
+// (rpc), the prompts of clients of the broker (prompts), and buckets (kv, objects). ARCHITECTURE.md has the table of the
+// subjects, and the rules. No package outside this folder uses a subject or imports nats.go.
 //
 // Start at eventlog/writer.go (how a log is written), eventlog/follower.go (how it is read) and internal/broker/append.go
 // (how a message is stored under a condition).

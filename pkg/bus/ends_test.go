@@ -55,7 +55,7 @@ func followEnds(
 	t *testing.T, b *bus.Bus, wanted func(context.Context) (bool, error), handle func(context.Context, bus.LogID) error,
 ) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var done sync.WaitGroup
 	done.Go(func() {
 		if err := b.FollowEnds(ctx, wanted, handle); err != nil {

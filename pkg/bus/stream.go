@@ -115,7 +115,8 @@ func (b *Bus) consumers(s Storage) []consumer {
 		durable(b.conn.RequestsStream(), broker.RunnerConsumer, 100_000, broker.KindRequest),
 		durable(b.conn.ToolsStream(), broker.ExecutorConsumer, 100_000, broker.KindTool),
 		durable(b.conn.DeliveriesStream(), broker.DeliveryConsumer, 100_000, broker.KindDelivery), // those that wait to be tried again, too
-		durable(b.conn.EventsStream(), broker.HistoryConsumer, 8192),                              // all kinds, so that its place can be held against the stream's end
+		// All kinds, so that its place can be held against the end of the stream.
+		durable(b.conn.EventsStream(), broker.HistoryConsumer, 8192),
 		ends,
 	}
 }

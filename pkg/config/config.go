@@ -29,8 +29,9 @@ type Config struct {
 
 // Agent is a named configuration of a backend.
 type Agent struct {
-	Description   string       `yaml:"description"`
-	Backend       string       `yaml:"backend"` // scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http, agui, ai-sdk, a2a; remote
+	Description string `yaml:"description"`
+	// Backend is scripted, openai, openai-responses, anthropic; claude-code, codex, opencode, cli, acp; http, agui, ai-sdk, a2a; remote.
+	Backend       string       `yaml:"backend"`
 	Model         string       `yaml:"model"`
 	Models        []string     `yaml:"models"` // that a request may name instead of Model; "*" = any; default: Model alone
 	System        string       `yaml:"system"`

@@ -99,6 +99,7 @@ func (r *run) log(ctx context.Context, err error) {
 		if errors.Unwrap(apierr.From(err)) != nil {
 			r.Logger.WarnContext(ctx, "the agent failed", attributes...)
 		}
+	default: // the client gets the whole error
 	}
 }
 

@@ -86,7 +86,7 @@ type Abort struct{ Reason string }
 func (a *Abort) Error() string { return "aborted: " + a.Reason }
 
 // Is makes an abort a [backend.ErrEnds].
-func (*Abort) Is(target error) bool { return target == backend.ErrEnds } //nolint:errorlint // as errors.Is compares
+func (*Abort) Is(target error) bool { return target == backend.ErrEnds }
 
 // Agent is the configuration that a request runs with.
 type Agent struct {

@@ -143,7 +143,8 @@ func (w *writable) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	s := w.streams[r.URL.Path]
 	w.mu.Unlock()
-	status, err := 0, error(nil)
+	var status int
+	var err error
 	switch {
 	case r.Method == http.MethodPut:
 		status, err = w.put(s, out, r)

@@ -218,7 +218,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) listen(ctx context.Context, l protocol.Listener) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(g.listening, stop)()
+	defer context.AfterFunc(g.listening, stop)() //nolint:contextcheck // prompts outlive the listener
 	for ctx.Err() == nil {
 		err := l.Listen(ctx, g.host)
 		if err == nil {

@@ -49,7 +49,7 @@ func TestTokensOfAnIdentityProvider(t *testing.T) {
 		{"text with dots", http.MethodGet, request, "a.b.c", 401, "issuer"},
 	} {
 		a := b.do(b.request(test.method, test.path, hello, "Authorization", "Bearer "+test.token))
-		if a.status != test.status || !strings.Contains(string(a.body), test.want) {
+		if a.status != test.status || !strings.Contains(a.body, test.want) {
 			t.Errorf("%s: got %d %s, want %d with %q", test.name, a.status, a.body, test.status, test.want)
 		}
 	}

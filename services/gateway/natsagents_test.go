@@ -36,7 +36,10 @@ func (b *bench) prompted(c *promptstest.Client, body string, headers ...string) 
 func (b *bench) ids(s *promptstest.Stream) (requestID, threadID string) {
 	b.t.Helper()
 	_, chunk := s.Until("agentbus")
-	var ids struct{ RequestID, Session string }
+	var ids struct {
+		RequestID string `json:"requestId"`
+		Session   string `json:"session"`
+	}
 	if err := json.Unmarshal(chunk.Data, &ids); err != nil {
 		b.t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ type provisionCommand struct {
 
 	Replicas int           `env:"NATS_REPLICAS" default:"1" enum:"1,3" help:"Copies of each stream: 1 or 3."`
 	MaxAge   time.Duration `env:"NATS_MAX_AGE" default:"72h" help:"How long the streams keep events, results of tools and large payloads."`
-	MaxBytes int64         `env:"NATS_MAX_BYTES" default:"0" help:"Size of each stream of events, results and large payloads; 0: 10 GiB or what the server has space for, -1: no limit."`
+	MaxBytes int64         `env:"NATS_MAX_BYTES" default:"0" help:"Size of the streams of events, results and payloads; 0: 10 GiB or less, -1: no limit."`
 	MaxQueue int64         `env:"NATS_MAX_QUEUE" default:"100000" help:"Requests, and calls of tools, that wait or run."`
 	AckWait  time.Duration `env:"NATS_ACK_WAIT" default:"10s" help:"Time until the work of a dead process is taken over."`
 	Wait     time.Duration `default:"1m" help:"How long to wait for NATS."`

@@ -152,7 +152,7 @@ func (s *source) verifier(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 		s.err, s.retry = fmt.Errorf("discover %s: %w", s.provider.Issuer, err), time.Now().Add(discoveryPause)
 		return nil, s.err
 	}
-	s.ready = found.VerifierContext(oidc.ClientContext(context.Background(), s.client), &oidc.Config{
+	s.ready = found.VerifierContext(oidc.ClientContext(context.Background(), s.client), &oidc.Config{ //nolint:contextcheck // the keys are read again later
 		ClientID: s.provider.Audience, Now: s.now,
 	})
 	return s.ready, nil

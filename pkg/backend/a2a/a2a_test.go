@@ -99,7 +99,7 @@ func FuzzCard(f *testing.F) {
 	})
 }
 
-// answers answers each request with a text.
+// answers is a server that responds to each request with a text.
 type answers string
 
 func (a answers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -162,7 +162,8 @@ func resumable(t *testing.T, cuts []int, list ...string) (url string, sends *ato
 			text := ""
 			for _, u := range list[:from] {
 				if _, rest, ok := strings.Cut(u, `"text":"`); ok && strings.Contains(u, "artifactId") {
-					text += rest[:strings.Index(rest, `"`)]
+					said, _, _ := strings.Cut(rest, `"`)
+					text += said
 				}
 			}
 			updates(w, fmt.Sprintf(`{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_WORKING"},"artifacts":[{"artifactId":"a","parts":[{"text":%q}]}]}}`, text))

@@ -65,7 +65,7 @@ func discover(ctx context.Context, agent upstream.Agent) (*peer, error) {
 	if strings.HasSuffix(at.Path, ".json") {
 		path = ""
 	}
-	res, err := agent.Send(ctx, upstream.Request{
+	res, err := agent.Send(ctx, upstream.Request{ //nolint:bodyclose // decode closes it
 		Method: http.MethodGet, Path: path, Header: http.Header{"Accept": {"application/json"}, versionHeader: {version}},
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ var errEarlier = errors.New("the stream is of an earlier message")
 // answer reads the answer to a body. A later attempt of a turn first asks for the stream of the earlier one.
 func (s *session) answer(ctx context.Context, body []byte, earlier []string, r *reader) error {
 	if r.turn.Attempt > 1 {
-		res, ok := s.running(ctx, r)
+		res, ok := s.running(ctx, r) //nolint:bodyclose // read closes it
 		if ok {
 			r.repeats(earlier)
 			err := s.follow(ctx, res, r)
@@ -110,7 +110,7 @@ func (s *session) answer(ctx context.Context, body []byte, earlier []string, r *
 			r.begins()
 		}
 	}
-	res, err := r.agent.Send(ctx, upstream.Request{Body: body, Header: http.Header{"Accept": {sse.ContentType}}})
+	res, err := r.agent.Send(ctx, upstream.Request{Body: body, Header: http.Header{"Accept": {sse.ContentType}}}) //nolint:bodyclose // read closes it
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *session) follow(ctx context.Context, res *http.Response, r *reader) err
 		if !errors.Is(err, backend.ErrCut) || r.discarded || ctx.Err() != nil || idle == maxIdle {
 			return err
 		}
-		next, ok := s.running(ctx, r)
+		next, ok := s.running(ctx, r) //nolint:bodyclose // read closes it
 		if !ok {
 			return err
 		}

@@ -142,7 +142,7 @@ func TestACutAnswerContinuesByTheRouteThatResumesIt(t *testing.T) {
 	t.Parallel()
 	list := answers()
 	whole := backendtest.Sent{}
-	for first := range len(list) {
+	for first := range list {
 		url, posts := resumable(t, []int{first, min(first+2, len(list)-1)}, list...)
 		sent := backendtest.Send(t.Context(), aisdk.New(aisdk.Options{URL: url}), backend.State{}, turn("x"))
 		if sent.Err != nil || sent.Text != "I readdone" || posts.Load() != 1 {

@@ -114,7 +114,11 @@ func replay(name string) int {
 // one interrupts it, and leaves its input in a file.
 func dialogue() int {
 	input := bufio.NewScanner(os.Stdin)
-	var prompt struct{ Message struct{ Content string } }
+	var prompt struct {
+		Message struct {
+			Content string `json:"content"`
+		} `json:"message"`
+	}
 	if !input.Scan() || json.Unmarshal(input.Bytes(), &prompt) != nil {
 		return 96
 	}

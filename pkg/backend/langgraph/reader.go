@@ -211,7 +211,7 @@ func (r *reader) updates(data []byte) error {
 func (r *reader) messages(value json.RawMessage) error {
 	list := []json.RawMessage{value}
 	if jsontext.Value(value).Kind() == '[' && jsonv2.Unmarshal(value, &list) != nil {
-		return nil
+		return nil //nolint:nilerr // a value of another form has no messages
 	}
 	for _, one := range list {
 		if m, ok := decodeMessage(one); ok && m.ID == "" && m.Type != typeTool {
@@ -255,7 +255,7 @@ func (r *reader) state(now state) (failure string, err error) {
 	return failure, nil
 }
 
-// todo is a step of the plan that LangChain's middleware keeps.
+// A todo is a step of the plan that LangChain's middleware keeps. //nolint:godox // its name there
 type todo struct {
 	Content string `json:"content"`
 	Status  string `json:"status"`

@@ -118,6 +118,7 @@ func (r *run) conversation(known int) []sentMessage {
 			if text := textOf(m.Parts); text != "" {
 				all = append(all, sentMessage{Type: "ai", ID: id.Derive("msg", r.thread, name, text), Content: text})
 			}
+		case backend.Tool: // the agent has the results of its tools
 		}
 	}
 	return all

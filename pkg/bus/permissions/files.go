@@ -56,7 +56,7 @@ func SeedFile(dir, user string) string { return filepath.Join(dir, user+".nk") }
 
 // seed returns the public key of the seed at path, and creates the seed if the file does not exist.
 func seed(path string) (public string, isNew bool, err error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return create(path)
 	}

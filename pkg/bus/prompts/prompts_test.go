@@ -16,7 +16,7 @@ import (
 func serve(t *testing.T, handlers ...func(*bus.Prompt)) *promptstest.Client {
 	t.Helper()
 	server := bustest.NewServer(t)
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		stop()

@@ -21,9 +21,9 @@ type shown struct {
 	lines  []string
 }
 
-func (s *shown) call(id, args string) tool.Call {
+func (s *shown) call(args string) tool.Call {
 	return tool.Call{
-		ID: id, Args: json.RawMessage(args),
+		ID: "call_1", Args: json.RawMessage(args),
 		Progress: func(line string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func TestToolsEmitEventsWhileTheyRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got shown
-			result, err := emit.Call(t.Context(), got.call("call_1", fmt.Sprintf(`{"n":%d}`, steps)))
+			result, err := emit.Call(t.Context(), got.call(fmt.Sprintf(`{"n":%d}`, steps)))
 			got.mu.Lock()
 			defer got.mu.Unlock()
 			if all := typesOf(result.Events); err != nil || result.Content != "emitted" || !slices.Equal(all, want) || !slices.Equal(got.events, want) {
@@ -83,7 +83,7 @@ func TestAllProgressPrecedesTheResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got shown
-		result, err := emit.Call(t.Context(), got.call("call_1", `{"n":500}`))
+		result, err := emit.Call(t.Context(), got.call(`{"n":500}`))
 		got.mu.Lock()
 		defer got.mu.Unlock()
 		if err != nil || len(result.Events) > 0 || len(got.events) > 0 {
@@ -105,7 +105,7 @@ func TestEventsOfOneCallHaveALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got shown
-	result, err := emit.Call(t.Context(), got.call("call_1", `{"n":12000}`))
+	result, err := emit.Call(t.Context(), got.call(`{"n":12000}`))
 	size := 0
 	for _, e := range result.Events {
 		size += len(e.Type) + len(e.Data)
@@ -130,11 +130,11 @@ func TestACallThatAsksEmitsBeforeAndAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	var before, after shown
-	asked, err := book.Call(t.Context(), before.call("call_1", `{}`))
+	asked, err := book.Call(t.Context(), before.call(`{}`))
 	if err != nil || asked.Ask == nil || !slices.Equal(typesOf(asked.Events), []string{"looking {}"}) || !slices.Equal(before.events, []string{"looking {}"}) {
 		t.Fatalf("got %+v, %v, shown %q; want a question after one event", asked, err, before.events)
 	}
-	next := after.call("call_1", `{}`)
+	next := after.call(`{}`)
 	next.Answer = &tool.Answer{Ask: *asked.Ask, Result: given(event.ActionSuccess, `{"name":"Ann"}`)}
 	end, err := book.Call(context.WithoutCancel(t.Context()), next)
 	if err != nil || !slices.Equal(typesOf(end.Events), []string{"answered {}"}) || !slices.Equal(after.events, []string{"answered {}"}) {

@@ -67,7 +67,8 @@ func Login(ctx context.Context, o Options, port int, show func(page string) erro
 	defer back.close() //nolint:contextcheck // ctx may be done, and the server must stop all the same
 	saved := false
 	settings := &auth.AuthorizationCodeHandlerConfig{
-		ScopeFilter: o.OAuth.scopes, RedirectURL: "http://" + listener.Addr().String() + callbackPath, RequestRefreshToken: true, AcceptUnadvertisedIss: true, Client: oauthClient(allow),
+		ScopeFilter: o.OAuth.scopes, RedirectURL: "http://" + listener.Addr().String() + callbackPath,
+		RequestRefreshToken: true, AcceptUnadvertisedIss: true, Client: oauthClient(allow),
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 			if err := show(args.URL); err != nil {
 				return nil, err

@@ -54,7 +54,7 @@ func (s *Stack) secureNATS() (string, error) {
 	if err := writeCertificate(dir); err != nil {
 		return "", err
 	}
-	accounts, err := os.ReadFile(filepath.Join(dir, permissions.AccountsFile)) //nolint:gosec // written above
+	accounts, err := os.ReadFile(filepath.Join(dir, permissions.AccountsFile))
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ package oidctest
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -72,9 +73,7 @@ func (p *Provider) Claims(more map[string]any) map[string]any {
 		"iss": p.URL, "aud": "agentbus", "sub": "auth0|alice", "org": "acme",
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 	}
-	for name, value := range more {
-		all[name] = value
-	}
+	maps.Copy(all, more)
 	return all
 }
 

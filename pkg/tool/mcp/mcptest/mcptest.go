@@ -202,7 +202,9 @@ func count(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, er
 }
 
 func emit(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	var in struct{ N int }
+	var in struct {
+		N int `json:"n"`
+	}
 	if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
 		return nil, err
 	}

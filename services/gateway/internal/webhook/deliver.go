@@ -38,7 +38,7 @@ func retryDelay(attempt int) time.Duration {
 	if attempt < 11 {
 		wait = min(maxRetry, firstRetry<<max(attempt-1, 0))
 	}
-	return wait/2 + rand.N(wait/2)
+	return wait/2 + rand.N(wait/2) //nolint:gosec // a delay is not a secret
 }
 
 var (
@@ -56,7 +56,7 @@ func (n *Notifier) deliver(ctx context.Context, d record.Delivery, attempt int) 
 	case err == nil:
 		return nil
 	case errors.Is(err, errBusy):
-		return &bus.RetryError{After: busyRetry/2 + rand.N(busyRetry), Err: err}
+		return &bus.RetryError{After: busyRetry/2 + rand.N(busyRetry), Err: err} //nolint:gosec // a delay is not a secret
 	case errors.Is(err, errGone) || n.Bus.Now().Sub(d.At) > giveUp:
 		n.Meter.Delivered(ctx, "dropped")
 		n.Log.WarnContext(ctx, "a delivery to a webhook ends without success", "webhook", d.WebhookID, "delivery", d.ID, "attempt", attempt,

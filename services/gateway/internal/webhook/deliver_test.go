@@ -45,7 +45,7 @@ func TestAnAttemptIsBounded(t *testing.T) {
 	d := record.Delivery{
 		ID: "msg_1", Tenant: "acme", WebhookID: webhookID("acme", push), RequestID: "req_1", ThreadID: "thr_1", TaskID: "req_1", At: b.Now(),
 	}
-	err = n.deliver(context.Background(), d, 1) // the queue passes a context without a deadline
+	err = n.deliver(t.Context(), d, 1) // without a deadline, as the queue passes it
 	if retry, ok := errors.AsType[*bus.RetryError](err); !ok || retry.After < firstRetry/2 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want another attempt after the deadline", err)
 	}
@@ -53,7 +53,7 @@ func TestAnAttemptIsBounded(t *testing.T) {
 		t.Errorf("the attempt still counts for its host: %v", n.targets.busy)
 	}
 	d.At = b.Now().Add(-giveUp - time.Minute)
-	if err := n.deliver(context.Background(), d, 20); err != nil {
+	if err := n.deliver(t.Context(), d, 20); err != nil {
 		t.Errorf("after %s: got %v, want the end of the delivery", giveUp, err)
 	}
 }

@@ -147,10 +147,8 @@ func (n *Notifier) reportOf(ctx context.Context, d record.Delivery) (r report, f
 		if err != nil {
 			return r, false, err
 		}
-		for _, e := range events {
-			if r.add(e) {
-				return r, true, nil
-			}
+		if slices.ContainsFunc(events, r.add) {
+			return r, true, nil
 		}
 	}
 	return r, false, nil

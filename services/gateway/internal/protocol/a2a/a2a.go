@@ -76,10 +76,10 @@ func checkAgent(x *protocol.Exchange) (agentID string, err error) {
 	return agentID, nil
 }
 
-// checkScope returns an error unless the key of the caller has a scope, for routes that serve several operations.
-func checkScope(x *protocol.Exchange, scope auth.Scope) error {
-	if !x.Principal().May(scope) {
-		return apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", scope)
+// mayRun returns an error unless the caller has the scope run, for routes that serve several operations.
+func mayRun(x *protocol.Exchange) error {
+	if !x.Principal().May(auth.ScopeRun) {
+		return apierr.New(apierr.AuthFailed, "the API key lacks the scope %q", auth.ScopeRun)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/agentbus/agentbus/pkg/apierr"
-	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol"
 	"github.com/agentbus/agentbus/services/gateway/internal/protocol/a2a/wire"
 	"github.com/agentbus/agentbus/services/gateway/internal/stream"
@@ -72,7 +71,7 @@ func (s *Server) dispatch(x *protocol.Exchange, in wire.Call) error {
 	c.rpc = in.ID
 	switch in.Method {
 	case "SendMessage", "SendStreamingMessage":
-		if err := checkScope(x, auth.ScopeRun); err != nil {
+		if err := mayRun(x); err != nil {
 			return err
 		}
 		return s.sendRPC(c, in)

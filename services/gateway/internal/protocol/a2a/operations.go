@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/agentbus/agentbus/pkg/auth"
 	"github.com/agentbus/agentbus/pkg/event"
 	"github.com/agentbus/agentbus/pkg/record"
 	"github.com/agentbus/agentbus/services/gateway/internal/authz"
@@ -67,7 +66,7 @@ const cancelTime = 5 * time.Second
 // cancel aborts a task. A task that waits for its client is continued by a request that denies its actions and is aborted, so that
 // other clients can no longer answer them.
 func (s *Server) cancel(c call, taskID string) error {
-	if err := checkScope(c.Exchange, auth.ScopeRun); err != nil {
+	if err := mayRun(c.Exchange); err != nil {
 		return err
 	}
 	defer c.WithTimeout()()

@@ -80,7 +80,7 @@ func (s *Server) checkPush(p wire.PushConfig) error {
 
 // createPush adds a receiver to a task that has not ended.
 func (s *Server) createPush(c call, p wire.PushConfig) error {
-	if err := checkScope(c.Exchange, auth.ScopeRun); err != nil {
+	if err := mayRun(c.Exchange); err != nil {
 		return err
 	}
 	if err := s.checkPush(p); err != nil {
@@ -136,24 +136,24 @@ func (s *Server) addPush(c call, taskID string, p wire.PushConfig, was wire.Stat
 	return p, nil
 }
 
-// pushesOf returns the thread of a task and its receivers.
-func (s *Server) pushesOf(c call, taskID string) (authz.Request, []bus.TaskPush, error) {
+// pushesOf returns the receivers of a task.
+func (s *Server) pushesOf(c call, taskID string) ([]bus.TaskPush, error) {
 	r, err := s.find(c.viewer(), taskID)
 	if err != nil {
-		return r, nil, err
+		return nil, err
 	}
 	all, err := s.Pushes.List(c.Context(), r.Tenant, r.ThreadID, taskID)
 	if err != nil {
-		return r, nil, authz.Unavailable(err)
+		return nil, authz.Unavailable(err)
 	}
-	return r, all, nil
+	return all, nil
 }
 
 func (s *Server) replyPush(c call, q wire.PushQuery) error {
 	if !id.Valid(q.ID) {
 		return noPush(q)
 	}
-	_, all, err := s.pushesOf(c, q.TaskID)
+	all, err := s.pushesOf(c, q.TaskID)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (s *Server) replyPush(c call, q wire.PushQuery) error {
 }
 
 func (s *Server) replyPushes(c call, taskID string) error {
-	_, all, err := s.pushesOf(c, taskID)
+	all, err := s.pushesOf(c, taskID)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (s *Server) replyPushes(c call, taskID string) error {
 }
 
 func (s *Server) removePush(c call, q wire.PushQuery) error {
-	if err := checkScope(c.Exchange, auth.ScopeRun); err != nil {
+	if err := mayRun(c.Exchange); err != nil {
 		return err
 	}
 	if !id.Valid(q.ID) {

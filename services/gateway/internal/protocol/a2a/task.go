@@ -34,7 +34,7 @@ type task struct {
 
 // viewer is who reads a task.
 type viewer struct {
-	ctx       context.Context
+	ctx       context.Context //nolint:containedctx // of one reading, which ends with the call
 	principal auth.Principal
 	agentID   string
 	pace      func(stream.Frames) stream.Frames

@@ -68,7 +68,7 @@ func ParseOffset(text string, thread bool) (Offset, error) {
 	if numbers[0] > maxIndex {
 		return Offset{}, errOffset(text)
 	}
-	return Offset{parts[0], true, int(numbers[0]), numbers[1]}, nil
+	return Offset{parts[0], true, int(numbers[0]), numbers[1]}, nil //nolint:gosec // at most maxIndex
 }
 
 func errOffset(text string) error {

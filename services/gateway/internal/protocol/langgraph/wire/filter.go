@@ -86,7 +86,7 @@ type Position struct {
 
 // PositionOf returns the place of the event with a sequence number.
 func PositionOf(seq uint64) Position {
-	return Position{Index: int(seq >> (eventBits + partBits)), N: seq >> partBits & (1<<eventBits - 1)} //nolint:gosec // at most 20 bits
+	return Position{Index: int(seq >> (eventBits + partBits)), N: seq >> partBits & (1<<eventBits - 1)}
 }
 
 // seq returns the sequence number of a part of an event; false if the thread is too long for it.

@@ -94,6 +94,7 @@ func (o *spoken) add(b event.Block, delta, whole string) {
 		if len(o.text) == 0 && !b.Discarded {
 			o.text = []byte(whole)
 		}
+	case event.StageStart:
 	}
 }
 

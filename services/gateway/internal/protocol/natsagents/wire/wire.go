@@ -64,8 +64,9 @@ func Status(code apierr.Code) int {
 		return 409
 	case apierr.RateLimitExceeded:
 		return 429
+	default:
+		return 500
 	}
-	return 500
 }
 
 // chunk is a part of a response.

@@ -68,7 +68,7 @@ func TestAttachments(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	approval := event.Continuation{ActionID: "a", Kind: event.ContinueApproval}
-	for text, want := range map[string]event.ActionStatus{"Yes.": event.ActionSuccess, " approve\n": event.ActionSuccess, "NO!": event.ActionDenied, "maybe": "", "": ""} {
+	for text, want := range map[string]event.ActionStatus{"Yes.": event.ActionSuccess, " approve\n": event.ActionSuccess, "NO!": event.ActionDenied, "maybe": "", "": ""} { //nolint:gocritic // white space belongs to the answer
 		got, ok := wire.Answer(approval, text)
 		if ok != (want != "") || ok && got.Status != want {
 			t.Errorf("%q: got %+v, %v, want %q", text, got, ok, want)
